@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 _VERSION = "2025-11-25"
 _CLOSE_SECONDS = 10
@@ -29,7 +29,7 @@ class BenchFault(Exception):  # noqa: N818 - what went wrong with the measuremen
     """A server did not answer as it should; no figure can be had."""
 
 
-class Wire(Closing):
+class Wire(Closeable):
     """One server over stdio, past its handshake."""
 
     def __init__(self, command: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from benchmarks.benchmark import Bench, Sizes
 from benchmarks.report import Row, skipped
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SystemFault
-from toolyard.models.error_wording import FOR_BACKENDS, Audience
+from toolyard.models.error_wording import BACKEND_WORDING, ErrorWording
 from toolyard.models.lazy_import import require_library
 
 Measure = Callable[[Bench], list[Row]]
@@ -28,7 +28,7 @@ def measured(
                 yield from measure(dataclasses.replace(bench, scratch=bench.folder(name)))
 
 
-def with_models(name: str, measure: Measure, audience: Audience = FOR_BACKENDS) -> Measure:
+def with_models(name: str, measure: Measure, audience: ErrorWording = BACKEND_WORDING) -> Measure:
     """The measure, or why no model can be asked."""
 
     def measure_or_skip(bench: Bench) -> list[Row]:

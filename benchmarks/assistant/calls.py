@@ -19,8 +19,8 @@ from benchmarks.files.startup import MINIMAL
 from benchmarks.processes import processor_seconds
 from benchmarks.report import Row, at_most, at_most_times, beside, skipped
 from benchmarks.rounds import Measured, interleaved
-from toolyard.assistant.prompts import instructions
-from toolyard.core.tokens import token_counts
+from toolyard.assistant.prompts import system_instructions
+from toolyard.core.tokens import token_counts_by_encoding
 
 MOST_TOKENS = 2_500
 MOST_TIMES = 1.5
@@ -72,7 +72,7 @@ def measure_tokens(bench: Bench) -> list[Row]:
     bench.say("counting tokens")
     with Model() as model, Place.of(bench, "tokens").ask(model) as asking:
         tools: object = asking.request("tools/list")["result"]["tools"]
-    counted = token_counts(json.dumps(tools, ensure_ascii=False, separators=(",", ":")))
+    counted = token_counts_by_encoding(json.dumps(tools, ensure_ascii=False, separators=(",", ":")))
     if counted is None:
         return [skipped(_TOKENS, "tokens", "no tokenizer; `pip install 'toolyard[tokens]'` brings one")]
     return [at_most(_TOKENS, "tokens", tokens, MOST_TOKENS, note=encoding) for encoding, tokens in counted.items()]
@@ -160,7 +160,7 @@ def _bare(model: Model) -> tuple[str, ...]:
     # With -P our own modules beside it, such as `tokens`, are not taken for others of that name.
     return (
         *(sys.executable, "-P", _BARE),
-        *(model.address, KEY, MODEL, instructions("chat", None), _PROMPT),
+        *(model.address, KEY, MODEL, system_instructions("chat", None), _PROMPT),
     )
 
 

@@ -20,7 +20,7 @@ from benchmarks.assistant.threads import texts_of
 from benchmarks.benchmark import Bench
 from benchmarks.lean_client import BenchFault
 from benchmarks.report import Row, at_most
-from toolyard.core.tokens import count_in_pieces
+from toolyard.core.tokens import count_tokens_in_pieces
 
 FILES = 50
 _ROUNDS_EACH = 3
@@ -90,7 +90,7 @@ def written(place: Place, tokens: int) -> tuple[list[str], int]:
         parts: list[str] = []
         while total < tokens * (number + 1) / FILES or not parts:
             parts.append(next(sources))
-            total += count_in_pieces(parts[-1])
+            total += count_tokens_in_pieces(parts[-1])
         names.append(f"part{number:02}.py")
         place.write(names[-1], "\n".join(parts))
     return names, total
@@ -121,5 +121,5 @@ def _trip(asking: Asking, model: Model, tool: str, arguments: Mapping[str, Any])
     shown = len(said["files_processed"]) + outlined
     if sent.at < began or shown != FILES:
         raise BenchFault(f"{tool} sent {shown} of {FILES} files.")
-    tokens = sum(map(count_in_pieces, texts_of(sent.body)))
+    tokens = sum(map(count_tokens_in_pieces, texts_of(sent.body)))
     return Trip(sent.at - began, max(told.pings), statistics.median(told.pings), tokens, outlined)

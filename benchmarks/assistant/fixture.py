@@ -24,7 +24,7 @@ from benchmarks.lean_client import BenchFault
 from benchmarks.module_process import module_command
 from toolyard.config.assistant import ASSISTANT_TOOLS
 from toolyard.config.settings import environment
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.testing.mcp_client import StdioClient
 
 MODEL = "gemini-2.5-flash"
@@ -36,7 +36,7 @@ _CLOSE_SECONDS = 10
 _SHOWN_CHARS = 300
 
 
-class Process(Closing):
+class Process(Closeable):
     """A program of ours that reads its orders from stdin and ends with it."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
@@ -182,7 +182,7 @@ class Asking(StdioClient):
 
     def begin(self, tool: str, /, **arguments: Any) -> int:
         """Begin a call; its id."""
-        return self.post("tools/call", {"name": tool, "arguments": arguments})
+        return self.send_request("tools/call", {"name": tool, "arguments": arguments})
 
     def ask(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool, and the structured half of what it says."""
@@ -207,7 +207,7 @@ class Asking(StdioClient):
     def _ping(self, told: Meanwhile) -> None:
         """One ping and a pause after it; answers of calls that come on the way are kept."""
         sent = time.monotonic()
-        ping = self.post("ping", {})
+        ping = self.send_request("ping", {})
         while (heard := self.hear()).message.get("id") != ping:
             _keep(heard, told)
         told.pings.append((heard.at - sent) * 1e3)

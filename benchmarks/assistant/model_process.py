@@ -19,9 +19,9 @@ import time
 from collections.abc import Awaitable
 from itertools import count
 
-from toolyard.testing.mock_model.__main__ import saying, serve
-from toolyard.testing.mock_model.http import Answerer, Received
-from toolyard.testing.mock_model.replies import Reply, aside, reply_to, request_of
+from toolyard.testing.mock_model.__main__ import fixed_text_handler, serve
+from toolyard.testing.mock_model.http import HttpRequest, RequestHandler
+from toolyard.testing.mock_model.replies import HttpReply, non_turn_reply, parse_request, reply_to
 from toolyard.testing.mock_model.steps import Say
 
 CANARY = re.compile(r"canary-(\d+)-\d+-[0-9a-f]+")
@@ -41,12 +41,12 @@ def arrived(name: str) -> float:
     return float(name.removesuffix(".json").partition("-")[2])
 
 
-def answering(text: str, delay: float, folder: str | None) -> Answerer:
+def answering(text: str, delay: float, folder: str | None) -> RequestHandler:
     """Answers, and keeps what it is asked where there is a folder for it."""
-    at_once = saying(text)
+    at_once = fixed_text_handler(text)
     numbers = count()
 
-    def answer(received: Received) -> bytes | Awaitable[Reply]:
+    def answer(received: HttpRequest) -> bytes | Awaitable[HttpReply]:
         at = time.monotonic()
         if folder is not None and _STARTS_TURN in received.path.encode():
             with open(os.path.join(folder, kept_name(next(numbers), at)), "wb") as file:
@@ -60,10 +60,10 @@ def answering(text: str, delay: float, folder: str | None) -> Answerer:
     return answer
 
 
-async def _later(received: Received, text: str, delay: float) -> Reply:
+async def _later(received: HttpRequest, text: str, delay: float) -> HttpReply:
     await asyncio.sleep(delay)
-    request = request_of(received.method, received.path, received.headers, received.body)
-    return reply_to(request, Say(text)) if request.is_turn else aside(request)
+    request = parse_request(received.method, received.path, received.headers, received.body)
+    return reply_to(request, Say(text)) if request.is_turn else non_turn_reply(request)
 
 
 def main() -> None:

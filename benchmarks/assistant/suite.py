@@ -10,16 +10,16 @@ from benchmarks.machine import describe
 from benchmarks.report import Report
 from benchmarks.runner import Measures, measured, with_models
 from toolyard.config.settings import Settings
-from toolyard.models.error_wording import FOR_ASSISTANT
+from toolyard.models.error_wording import ASSISTANT_WORDING
 
 MEASURES: Measures = {
     "start": calls.measure_start,
     "tokens": calls.measure_tokens,
-    "overhead": with_models("overhead", calls.measure_overhead, FOR_ASSISTANT),
-    "waiting": with_models("waiting", concurrent_calls.measure_waiting, FOR_ASSISTANT),
-    "growth": with_models("growth", threads.measure_growth, FOR_ASSISTANT),
-    "threads": with_models("threads", threads.measure_canaries, FOR_ASSISTANT),
-    "files": with_models("files", files.measure_files, FOR_ASSISTANT),
+    "overhead": with_models("overhead", calls.measure_overhead, ASSISTANT_WORDING),
+    "waiting": with_models("waiting", concurrent_calls.measure_waiting, ASSISTANT_WORDING),
+    "growth": with_models("growth", threads.measure_growth, ASSISTANT_WORDING),
+    "threads": with_models("threads", threads.measure_canaries, ASSISTANT_WORDING),
+    "files": with_models("files", files.measure_files, ASSISTANT_WORDING),
 }
 
 

@@ -21,8 +21,8 @@ from benchmarks.benchmark import Bench
 from benchmarks.lean_client import BenchFault
 from benchmarks.processes import resident_kb
 from benchmarks.report import Row, at_most, beside
-from toolyard.core.tokens import count_or_estimate
-from toolyard.testing.mock_model.replies import request_of
+from toolyard.core.tokens import count_or_estimate_tokens
+from toolyard.testing.mock_model.replies import parse_request
 
 TURNS = 4
 AT_A_TIME = 10
@@ -57,7 +57,7 @@ def measure_growth(bench: Bench) -> list[Row]:
 
 def growth_rows(sizes: Sequence[int], prompts: Sequence[Texts]) -> list[Row]:
     """Of the requests of one thread, in order: their bytes, and their texts."""
-    tokens = [sum(map(count_or_estimate, texts)) for texts in prompts]
+    tokens = [sum(map(count_or_estimate_tokens, texts)) for texts in prompts]
     turns = len(tokens)
     third = max(turns // 3, 1)
     shown = sorted({1, third, max(2 * turns // 3, 1), turns})
@@ -85,8 +85,8 @@ def bent(values: Sequence[float]) -> float:
 
 def texts_of(body: bytes) -> Texts:
     """All texts of a request: the system prompt, what was asked, what was answered."""
-    seen = request_of("POST", _GEMINI, {}, body).conversation
-    return (seen.system, *seen.users, *seen.said)
+    seen = parse_request("POST", _GEMINI, {}, body).conversation
+    return (seen.system, *seen.user_texts, *seen.model_texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def _tokens(place: Place, tools: str) -> tuple[int, int]:
     """Of tools/list, and of the instructions."""
     with StdioClient(place.command("mcp", "--tools", tools)) as client:
         listed: object = client.request("tools/list")["result"]["tools"]
-        instructions = str(client.greeting["result"].get("instructions") or "")
+        instructions = str(client.initialize_response["result"].get("instructions") or "")
     text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
     return count_tokens(text), count_tokens(instructions)
 

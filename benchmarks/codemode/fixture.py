@@ -18,10 +18,10 @@ from benchmarks.lean_client import BenchFault
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.codemode.update_files import write
+from toolyard.codemode.update_files import update_tool_files
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.upstream import ServerListing
 from toolyard.testing.mcp_client import StdioClient
 
@@ -56,8 +56,8 @@ class Place:
         place = cls.of(folder, {name: program() for name in known})
         with place.open(settings) as yard:
             for listing in known.values():
-                yard.codemode.catalog.record(listing, "known")
-            write(yard.codemode)
+                yard.codemode.catalog.record_listing(listing, "known")
+            update_tool_files(yard.codemode)
         return place
 
     @classmethod
@@ -100,7 +100,7 @@ class Place:
         return Yard.open(YardOptions(self.workspace, config, settings, toolset=Toolset.CODE, state_home=self._state))
 
 
-class Served(Closing):
+class Served(Closeable):
     """`toolyard mcp --tools code` on a place."""
 
     def __init__(self, place: Place) -> None:

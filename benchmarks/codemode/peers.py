@@ -16,7 +16,7 @@ from typing import IO, cast
 
 from benchmarks.codemode.fixture import program
 from benchmarks.lean_client import BenchFault
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 FASTMCP = "fastmcp[code-mode]"
 _CLOSE_SECONDS = 10
@@ -100,7 +100,7 @@ asyncio.run(main())
 '''
 
 
-class Peer(Closing):
+class Peer(Closeable):
     """One process; `close()` ends it."""
 
     def __init__(self, python: str, script: str) -> None:

@@ -101,7 +101,7 @@ def _measured(bench: Bench, *, semantic: bool) -> list[Row]:
         for name in SETS:
             bench.say(f"indexing {name} {label}")
             path = os.path.join(folder, f"{name}.index")
-            with ToolIndex.edit(path, semantic=semantic) as index:
+            with ToolIndex.open_writable(path, semantic=semantic) as index:
                 if semantic and index.note:
                     return [skipped(f"tool search {label}", "%", index.note)]
                 fill(index, name)
@@ -136,7 +136,7 @@ def _query_time(index: ToolIndex, label: str) -> Row:
 def _start_time(bench: Bench, folder: str, label: str, *, semantic: bool) -> Row:
     """A new process: import, open, first answer."""
     path = os.path.join(folder, "start.index")
-    with ToolIndex.edit(path, semantic=semantic) as index:
+    with ToolIndex.open_writable(path, semantic=semantic) as index:
         left = _START_TOOLS
         for server, schemas in tools("own").items():
             some = schemas[:left]

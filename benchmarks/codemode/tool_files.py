@@ -11,7 +11,7 @@ from benchmarks.report import Row, at_most, skipped
 from benchmarks.rounds import interleaved, milliseconds
 from tests.support.universe import universe
 from toolyard.codemode.files import compile_server
-from toolyard.codemode.sync_report import SyncWish, sync
+from toolyard.codemode.sync_report import SyncRequest, run_sync
 from toolyard.core.errors import SystemFault
 
 _TOOL_MS = 0.5
@@ -50,7 +50,7 @@ def measure_sync(bench: Bench) -> list[Row]:
         nonlocal written
         with place.open(bench.settings) as yard:
             started = time.perf_counter()
-            report = sync(yard.codemode, SyncWish())
+            report = run_sync(yard.codemode, SyncRequest())
             taken = (time.perf_counter() - started) * 1e3
         if report.asked or report.failed:
             raise BenchFault(f"A sync of unchanged servers asked {len(report.asked)} and failed: {report.failed}")

@@ -19,7 +19,7 @@ from benchmarks.report import Row, at_most, skipped
 from tests.support.toolsearch import questions
 from tests.support.universe import universe
 from toolyard.app.yard import Yard
-from toolyard.codemode.file_writer import Written
+from toolyard.codemode.file_writer import WrittenServer
 from toolyard.core.calls import Call
 from toolyard.core.errors import SystemFault
 from toolyard.core.tokens import count_tokens
@@ -78,7 +78,7 @@ def _paths(yard: Yard) -> dict[tuple[str, str], str]:
     return {
         (server.name, tool.name): tool.path
         for server in yard.codemode.catalog.servers()
-        for tool in Written.parse(server.written).tools
+        for tool in WrittenServer.from_json(server.written).tools
     }
 
 

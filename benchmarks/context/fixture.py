@@ -20,7 +20,7 @@ from benchmarks.lean_client import BenchFault
 from toolyard.config.loader import load_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.team.events import AgentFailed, AgentStarted, Answered, RoundStarted, RunFinished, TeamEvent, Used
 from toolyard.team.options import RunOptions
 from toolyard.team.paths import with_layout
@@ -36,7 +36,7 @@ TASK = "Do what there is to do."
 Step = Mapping[str, Any]
 
 
-class ModelProgram(Closing):
+class ModelProgram(Closeable):
     """A model that takes these steps in every conversation, and then says `done`."""
 
     def __init__(self, folder: str, steps: Sequence[Step]) -> None:

@@ -18,18 +18,18 @@ from benchmarks.codemode.fixture import program
 from benchmarks.lean_client import BenchFault
 from benchmarks.report import Row, at_most, skipped
 from tests.support.universe import universe
-from toolyard.app.execution_mode import MOST_TOKENS as MOST_TOOL_TOKENS
-from toolyard.app.execution_mode import injection_of
+from toolyard.app.execution_mode import MAX_ESSENTIAL_TOKENS as MOST_TOOL_TOKENS
+from toolyard.app.execution_mode import tool_injection_for
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.codemode.update_files import write
+from toolyard.codemode.update_files import update_tool_files
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
-from toolyard.core.tokens import can_count, count_tokens
+from toolyard.core.tokens import count_tokens, has_tokenizer
 from toolyard.core.upstream import ServerListing
 from toolyard.team.paths import make_folders, with_layout, workspace_of
-from toolyard.team.prompts import MOST_TOKENS as MOST_PROMPT_TOKENS
+from toolyard.team.prompts import MAX_TOKENS as MOST_PROMPT_TOKENS
 from toolyard.team.prompts import system_prompt
 
 COUNTS = (0, 1, 10, 100, 500)
@@ -49,7 +49,7 @@ class Seen:
 
 
 def measure_tokens(bench: Bench) -> list[Row]:
-    if not can_count():
+    if not has_tokenizer():
         return [skipped("context of an agent", "tokens", "no tokenizer; `pip install 'toolyard[tokens]'` brings one")]
     rows: list[Row] = []
     largest = bench.sizes.universe
@@ -121,10 +121,10 @@ def seen_with(folder: str, mode: str, listings: list[ServerListing], settings: S
     )
     with Yard.open(plain) as yard:
         for listing in listings:
-            yard.codemode.catalog.record(listing, "known")
+            yard.codemode.catalog.record_listing(listing, "known")
         if mode == FILES_FIRST:
-            write(yard.codemode)
-    with Yard.open(replace(plain, injected=injection_of(written, _AGENT))) as yard:
+            update_tool_files(yard.codemode)
+    with Yard.open(replace(plain, injection=tool_injection_for(written, _AGENT))) as yard:
         offered = [
             {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
             for tool in yard.dispatch.tools.values()

@@ -21,12 +21,12 @@ from benchmarks.context.fixture import TASK, Heard, ModelProgram, Step, Team
 from benchmarks.lean_client import BenchFault
 from benchmarks.report import Row, at_most, beside
 from benchmarks.rounds import interleaved
-from toolyard.app.execution_mode import injection_of
+from toolyard.app.execution_mode import tool_injection_for
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.core.calls import Call
-from toolyard.models.endpoint import place_of
-from toolyard.models.providers import Spoken, speak
+from toolyard.models.endpoint import resolve_endpoint
+from toolyard.models.providers import ProviderClient, create_provider_client
 from toolyard.team.paths import workspace_of
 from toolyard.team.prompts import system_prompt
 
@@ -113,7 +113,7 @@ async def talks_of(team: Team, names: Sequence[str]) -> list[Talk]:
             settings=team.settings,
             agent=agent.id,
             state_home=team.state,
-            injected=injection_of(config, agent.id),
+            injection=tool_injection_for(config, agent.id),
         )
         with Yard.open(options) as yard:
             tools = [
@@ -135,7 +135,7 @@ async def talks_of(team: Team, names: Sequence[str]) -> list[Talk]:
 
 async def bare_turns(talks: Sequence[Talk], access: Mapping[str, str], turns: int) -> tuple[float, float]:
     """Milliseconds of a turn, each agent's in a task of its own, and of processor time for it."""
-    spoken = [speak(place_of(talk.agent.backend, access), None) for talk in talks]
+    spoken = [create_provider_client(resolve_endpoint(talk.agent.backend, access), None) for talk in talks]
     began = time.process_time()
     try:
         spans = await asyncio.gather(*(_talked(one, talk, turns) for one, talk in zip(spoken, talks, strict=True)))
@@ -146,7 +146,7 @@ async def bare_turns(talks: Sequence[Talk], access: Mapping[str, str], turns: in
     return sum(spans) / len(spans) / turns * 1e3, worked / len(spans) / turns * 1e3
 
 
-async def _talked(spoken: Spoken, talk: Talk, turns: int) -> float:
+async def _talked(spoken: ProviderClient, talk: Talk, turns: int) -> float:
     from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 
     began = time.perf_counter()

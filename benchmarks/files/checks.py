@@ -11,7 +11,7 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.core.actions import Action, Kind
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.storage.audit_log import AuditLog
 
 _CHECK_MICROSECONDS = 30
@@ -61,7 +61,7 @@ def measure_audit_line(bench: Bench) -> list[Row]:
         target="/home/ada/project/src/package/module.py",
         decision="allow",
         reason="Inside the workspace.",
-        outcome=Outcome.OK,
+        outcome=CallOutcome.OK,
         code=0,
         milliseconds=1.234,
     )

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from benchmarks.lean_client import BenchFault
 from benchmarks.rounds import Measured, milliseconds
 from toolyard.config.models import CodeExecution
-from toolyard.core.closeable import Closing
-from toolyard.sandbox.selection import Choice, choose
-from toolyard.sandbox.spec import Ending, Request, Spec, Stream, What
+from toolyard.core.closeable import Closeable
+from toolyard.sandbox.selection import SandboxChoice, choose_sandbox
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, SandboxSpec, Stream
 
 SUM = "1+1"
 SUM_VALUE = "2"
@@ -25,14 +25,14 @@ _RUN_SECONDS = 60.0
 _SETTLE_SECONDS = 1.0  # the warden imports ahead while it idles, and does not tell when it is done
 
 
-class Subject(Closing):
+class Subject(Closeable):
     """One agent's sandbox."""
 
-    def __init__(self, workspace: str, choice: Choice | None = None) -> None:
+    def __init__(self, workspace: str, choice: SandboxChoice | None = None) -> None:
         self.choice = choice or chosen()
         self._sandbox = self.choice.make()
         try:
-            self._sandbox.start(Spec(workspace=workspace))
+            self._sandbox.start(SandboxSpec(workspace=workspace))
         except BaseException:
             self.close()
             raise
@@ -46,15 +46,15 @@ class Subject(Closing):
         time.sleep(_SETTLE_SECONDS)
 
     def python(self) -> None:
-        self._run(Request(What.PYTHON, SUM, _RUN_SECONDS))
+        self._run(RunRequest(RunKind.PYTHON, SUM, _RUN_SECONDS))
 
     def session(self) -> None:
-        self._run(Request(What.PYTHON, SUM, _RUN_SECONDS, session=_SESSION))
+        self._run(RunRequest(RunKind.PYTHON, SUM, _RUN_SECONDS, session=_SESSION))
 
     def command(self) -> None:
-        self._run(Request(What.COMMAND, COMMAND, _RUN_SECONDS))
+        self._run(RunRequest(RunKind.COMMAND, COMMAND, _RUN_SECONDS))
 
-    def _run(self, request: Request) -> None:
+    def _run(self, request: RunRequest) -> None:
         printed: list[bytes] = []
 
         def sink(stream: Stream, data: bytes) -> None:
@@ -63,15 +63,15 @@ class Subject(Closing):
 
         outcome = self._sandbox.run(request, sink, threading.Event())
         value = (outcome.value or {}).get("value")
-        is_right = value == SUM_VALUE if request.what is What.PYTHON else outcome.exit_code == 0
-        if outcome.ending is not Ending.FINISHED or not is_right:
+        is_right = value == SUM_VALUE if request.kind is RunKind.PYTHON else outcome.exit_code == 0
+        if outcome.ending is not RunEnding.FINISHED or not is_right:
             said = b"".join(printed).decode("utf-8", "replace")
             raise BenchFault(f"A run in the sandbox failed: {outcome} {said}")
 
 
-def chosen() -> Choice:
+def chosen() -> SandboxChoice:
     """The sandbox that a workspace without a configuration gets."""
-    return choose(CodeExecution())
+    return choose_sandbox(CodeExecution())
 
 
 def median_milliseconds(work: Callable[[], object], count: int, *, think: float = 0.0) -> Measured:

@@ -98,7 +98,9 @@ def _reads_beside(bench: Bench, load: str, command: str) -> Row:
 
 
 def _start(client: StdioClient, command: str) -> int:
-    return client.post("tools/call", {"name": "Bash", "arguments": {"command": command, "timeout": _COMMAND_MS}})
+    return client.send_request(
+        "tools/call", {"name": "Bash", "arguments": {"command": command, "timeout": _COMMAND_MS}}
+    )
 
 
 def _timed(work: Callable[[], object], count: int) -> list[float]:
@@ -117,7 +119,7 @@ def _percentile(figures: list[float]) -> float:
 
 def _read(client: StdioClient, path: str) -> None:
     """One Read. A command that answers meanwhile has ended, and then nothing was measured."""
-    request = client.post("tools/call", {"name": "Read", "arguments": {"file_path": path}})
+    request = client.send_request("tools/call", {"name": "Read", "arguments": {"file_path": path}})
     while True:
         message = client.receive()
         if "method" in message:

@@ -10,7 +10,7 @@ from benchmarks.report import Row, at_most, beside
 from benchmarks.rounds import Measured, interleaved, milliseconds
 from benchmarks.snapshots.fixture import Tree, copying, make_tree, timed
 from toolyard.snapshots import SnapshotStore
-from toolyard.snapshots.forks import Forks, How
+from toolyard.snapshots.forks import ForkKind, Forks
 
 _FORK_MILLISECONDS = 5.0
 _TIMES = 10
@@ -30,7 +30,7 @@ def measure_fork(bench: Bench) -> list[Row]:
         written = milliseconds(lambda: forks.prepare(names[many.path]))()
         bench.say("forks")
         with forks.fork(names[many.path]) as fork:
-            how = fork.how
+            how = fork.kind
         contenders = {
             "few": _forking(forks, names[few.path]),
             "many": _forking(forks, names[many.path]),
@@ -75,11 +75,11 @@ def _changing(forks: Forks, name: str, tree: Tree) -> Measured:
     return run
 
 
-def _told(how: How) -> str:
+def _told(how: ForkKind) -> str:
     kinds = {
-        How.MOUNTED: "an overlay",
-        How.HELD: "an overlay in namespaces of its own",
-        How.SHARED: "a copy that shares its blocks",
-        How.COPIED: "a plain copy",
+        ForkKind.MOUNTED: "an overlay",
+        ForkKind.HELD: "an overlay in namespaces of its own",
+        ForkKind.SHARED: "a copy that shares its blocks",
+        ForkKind.COPIED: "a plain copy",
     }
     return f"{kinds[how]}, over a tree that was written out before; the peer is cp -r"

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 
-from toolyard_runtime.pipes import pipes
+from toolyard_runtime.pipes import open_worker_pipes
 
 
 def main() -> None:
-    ours, theirs = pipes()
+    ours, theirs = open_worker_pipes()
     pid = os.fork()
     if pid == 0:
         from toolyard_runtime import worker
 
-        worker.first(*theirs)
+        worker.run_first_worker(*theirs)
     for fd in theirs:
         os.close(fd)
     from toolyard_runtime import supervisor

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from toolyard_runtime.errors import BrokerLost, InvalidArguments, failure
+from toolyard_runtime.errors import BrokerLost, InvalidArguments, exception_for
 
 VARIABLE = "TOOLYARD_BROKER"
 MOST_BYTES = 64 * 1024 * 1024
@@ -26,54 +26,54 @@ MOST_BYTES = 64 * 1024 * 1024
 LENGTH = struct.Struct("<I")
 HEADER = LENGTH.size
 
-_HANDED = "fd:"
-_FULL = b"-"
-_MOST_LINES = 32
+_FD_PREFIX = "fd:"
+_FULL_REPLY = b"-"
+_MAX_CONNECTIONS = 32
 """Blocking calls of one process at one time; others wait for their turn."""
 _CONNECT_SECONDS = 20
 _TIME = struct.Struct("ll")
 CHUNK = 1 << 16
-_LONGEST_NAME = 107  # bytes, of a socket's path
+_MAX_SOCKET_PATH_BYTES = 107  # bytes, of a socket's path
 
 Progress = Callable[[float, "float | None", str], None]
 Message = dict[str, Any]
 
-_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_decoded = json.JSONDecoder().raw_decode
+_encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_decode_json = json.JSONDecoder().raw_decode
 
 
-def framed(message: Message) -> bytes:
+def encode_frame(message: Message) -> bytes:
     """Raises InvalidArguments for what JSON cannot hold, and for what is too long."""
     try:
-        body = _encoded(message).encode()
+        body = _encode_json(message).encode()
     except (TypeError, ValueError, RecursionError) as error:
         hint = "Use text, numbers, booleans, None, lists and dictionaries with text as keys."
-        raise _invalid(message, f"The arguments cannot be sent as JSON: {error}. {hint}") from None
+        raise _invalid_arguments(message, f"The arguments cannot be sent as JSON: {error}. {hint}") from None
     if len(body) > MOST_BYTES:
         size = f"{len(body) >> 20} MiB of arguments, and at most {MOST_BYTES >> 20} MiB can be sent"
-        raise _invalid(message, f"These are {size}. Write them to a file and pass its path.")
+        raise _invalid_arguments(message, f"These are {size}. Write them to a file and pass its path.")
     return LENGTH.pack(len(body)) + body
 
 
-def _invalid(message: Message, why: str) -> InvalidArguments:
+def _invalid_arguments(message: Message, why: str) -> InvalidArguments:
     return InvalidArguments(why, message.get("server", ""), message.get("tool", ""))
 
 
-def decoded(body: bytes | bytearray) -> Message:
+def decode_body(body: bytes | bytearray) -> Message:
     """Without looking what encoding it might be in: it takes half the time."""
-    return _decoded(body.decode())[0]
+    return _decode_json(body.decode())[0]
 
 
-def length_of(header: bytes | bytearray) -> int:
+def frame_length(header: bytes | bytearray) -> int:
     (length,) = LENGTH.unpack_from(header)
     if length > MOST_BYTES:
         raise BrokerLost("The broker sent what makes no sense. Call again: the next call connects anew.")
     return length
 
 
-def raised(error: Message) -> Exception:
+def exception_from_error(error: Message) -> Exception:
     """The exception that an answer's `error` stands for."""
-    return failure(
+    return exception_for(
         error["kind"],
         error["message"],
         server=error.get("server", ""),
@@ -82,11 +82,11 @@ def raised(error: Message) -> Exception:
     )
 
 
-def tell(progress: Progress, told: Message) -> None:
-    progress(told["done"], told.get("total"), told.get("message", ""))
+def report_progress(progress: Progress, update: Message) -> None:
+    progress(update["done"], update.get("total"), update.get("message", ""))
 
 
-def lost(message: Message | None, why: str = "") -> BrokerLost:
+def connection_lost(message: Message | None, why: str = "") -> BrokerLost:
     """A call that was under way when the connection ended."""
     server, tool = (message.get("server", ""), message.get("tool", "")) if message else ("", "")
     name = ".".join(filter(None, (server, tool))) or "The call"
@@ -105,18 +105,22 @@ def connect() -> socket.socket:
             "`toolyard exec --config toolyard.yaml FILE`."
         )
     try:
-        return _handed_over(int(address[len(_HANDED) :])) if address.startswith(_HANDED) else _connected(address)
+        return (
+            _connect_through_descriptor(int(address[len(_FD_PREFIX) :]))
+            if address.startswith(_FD_PREFIX)
+            else _connect_to_path(address)
+        )
     except OSError as error:
         why = f"Toolyard's broker cannot be reached ({error.strerror or error})."
         raise BrokerLost(f"{why} It may be starting anew: call again in a moment.") from None
 
 
-def _connected(path: str) -> socket.socket:
+def _connect_to_path(path: str) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
     try:
         # The kernel's own time-out: with Python's, a moment's rush at the socket would be an error.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_CONNECT_SECONDS, 0))
-        if len(os.fsencode(path)) <= _LONGEST_NAME:
+        if len(os.fsencode(path)) <= _MAX_SOCKET_PATH_BYTES:
             made.connect(path)
         else:
             folder = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
@@ -131,7 +135,7 @@ def _connected(path: str) -> socket.socket:
     return made
 
 
-def _handed_over(number: int) -> socket.socket:
+def _connect_through_descriptor(number: int) -> socket.socket:
     """Through the descriptor that this process inherited, if whoever started it let it."""
     try:
         there = socket.socket(fileno=os.dup(number))
@@ -145,12 +149,12 @@ def _handed_over(number: int) -> socket.socket:
         there.send(b"?")
         said, handed, _, _ = socket.recv_fds(there, 1, 1)
     if not handed:
-        why = "too many connections are open" if said == _FULL else "it is gone"
+        why = "too many connections are open" if said == _FULL_REPLY else "it is gone"
         raise BrokerLost(f"Toolyard's broker gave no connection: {why}. Call again later.")
     return socket.socket(fileno=handed[0])
 
 
-class Line:
+class BlockingConnection:
     """One connection that carries one blocking call at a time."""
 
     __slots__ = ("_buffer", "_held", "_socket")
@@ -172,17 +176,17 @@ class Line:
         """The next frame; None when the connection has ended."""
         held = self._held
         while len(held) < HEADER:
-            if not self._more():
+            if not self._receive_more():
                 return None
-        end = HEADER + length_of(held)
+        end = HEADER + frame_length(held)
         while len(held) < end:
-            if not self._more():
+            if not self._receive_more():
                 return None
         body = held[HEADER:end]
         del held[:end]
-        return decoded(body)
+        return decode_body(body)
 
-    def _more(self) -> bool:
+    def _receive_more(self) -> bool:
         try:
             size = self._socket.recv_into(self._buffer)
         except ConnectionResetError:
@@ -198,96 +202,96 @@ class Line:
             self._socket.close()
 
 
-class Lines:
+class ConnectionPool:
     """The connections of this process that blocking calls use. Safe to use from threads."""
 
     def __init__(self) -> None:
-        self._free: list[Line | None] = [None] * _MOST_LINES
+        self._free: list[BlockingConnection | None] = [None] * _MAX_CONNECTIONS
         """The last is the next: a line, or the right to make one."""
-        self._waiting = 0
-        self._changed = threading.Condition()
+        self._waiter_count = 0
+        self._freed = threading.Condition()
 
     def call(self, message: Message, progress: Progress | None) -> Any:
-        frame = framed(message)
-        line = self._taken()
+        frame = encode_frame(message)
+        line = self._acquire()
         try:
-            line = _sent(line, frame)
-            answer = _answer(line, message, progress)
+            line = _send_or_reconnect(line, frame)
+            answer = _read_answer(line, message, progress)
         except BaseException:
             if line is not None:
                 line.close()  # an answer may still be under way on it, and the host ends the call
-            self._give_back(None)
+            self._release(None)
             raise
-        self._give_back(line)
+        self._release(line)
         if "error" in answer:
-            raise raised(answer["error"])
+            raise exception_from_error(answer["error"])
         return answer["result"]
 
-    def _taken(self) -> Line | None:
+    def _acquire(self) -> BlockingConnection | None:
         while True:
             try:
                 return self._free.pop()
             except IndexError:
-                self._wait()
+                self._wait_for_free()
 
-    def _wait(self) -> None:
-        with self._changed:
-            self._waiting += 1
+    def _wait_for_free(self) -> None:
+        with self._freed:
+            self._waiter_count += 1
             try:
-                self._changed.wait_for(lambda: self._free)
+                self._freed.wait_for(lambda: self._free)
             finally:
-                self._waiting -= 1
+                self._waiter_count -= 1
 
-    def _give_back(self, line: Line | None) -> None:
-        if line is None:
+    def _release(self, connection: BlockingConnection | None) -> None:
+        if connection is None:
             self._free.insert(0, None)
         else:
-            self._free.append(line)
-        if self._waiting:
-            with self._changed:
-                self._changed.notify()
+            self._free.append(connection)
+        if self._waiter_count:
+            with self._freed:
+                self._freed.notify()
 
 
-def _sent(line: Line | None, frame: bytes) -> Line:
+def _send_or_reconnect(connection: BlockingConnection | None, frame: bytes) -> BlockingConnection:
     """The line that took it: a new one where the broker was started anew since the old one was used."""
-    if line is not None:
-        if line.send(frame):
-            return line
-        line.close()
-    line = Line()
-    if not line.send(frame):
-        line.close()
-        raise lost(None)
-    return line
+    if connection is not None:
+        if connection.send(frame):
+            return connection
+        connection.close()
+    connection = BlockingConnection()
+    if not connection.send(frame):
+        connection.close()
+        raise connection_lost(None)
+    return connection
 
 
-def _answer(line: Line, message: Message, progress: Progress | None) -> Message:
+def _read_answer(connection: BlockingConnection, message: Message, progress: Progress | None) -> Message:
     while True:
-        answer = line.receive()
+        answer = connection.receive()
         if answer is None:
-            raise lost(message)
+            raise connection_lost(message)
         if answer["id"] != message["id"]:
-            raise lost(message, answer["error"]["message"] if "error" in answer else "")
+            raise connection_lost(message, answer["error"]["message"] if "error" in answer else "")
         told = answer.get("progress")
         if told is None:
             return answer
         if progress is not None:
-            tell(progress, told)
+            report_progress(progress, told)
 
 
-_lines = Lines()
+_pool = ConnectionPool()
 
 
 def call(message: Message, progress: Progress | None = None) -> Any:
     """Send a request and wait for what it returns. Raises what `failures` lists."""
     message["id"] = 1
-    return _lines.call(message, progress)
+    return _pool.call(message, progress)
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """In a child that was forked: what was inherited is the parent's."""
-    global _lines  # noqa: PLW0603 - one for each process
-    _lines = Lines()
+    global _pool  # noqa: PLW0603 - one for each process
+    _pool = ConnectionPool()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -13,8 +13,8 @@ from toolyard_runtime.broker import Message, Progress
 from toolyard_runtime.results import Result
 
 __all__ = [
-    "Found",
-    "SkillFound",
+    "SkillInfo",
+    "ToolMatch",
     "call_custom_tool",
     "call_custom_tool_sync",
     "call_mcp_tool",
@@ -37,7 +37,7 @@ async def call_mcp_tool(
     """Call a tool of a server. `timeout` is in seconds; `progress` gets (done, total or None, message)."""
     from toolyard_runtime import channel
 
-    request = _mcp(server, tool, arguments, timeout, progress)
+    request = _mcp_request(server, tool, arguments, timeout, progress)
     return _result(await channel.call(request, progress))
 
 
@@ -52,48 +52,48 @@ def call_mcp_tool_sync(
     """As `call_mcp_tool`, but it blocks."""
     from toolyard_runtime import broker
 
-    return _result(broker.call(_mcp(server, tool, arguments, timeout, progress), progress))
+    return _result(broker.call(_mcp_request(server, tool, arguments, timeout, progress), progress))
 
 
 async def call_custom_tool(*tool_name: str, **arguments: Any) -> Any:
     """Call a custom tool by its name, "group.tool", with its arguments by theirs."""
     from toolyard_runtime import channel
 
-    return _value(await channel.call(_custom(tool_name, arguments)))
+    return _plain_value(await channel.call(_custom_request(tool_name, arguments)))
 
 
 def call_custom_tool_sync(*tool_name: str, **arguments: Any) -> Any:
     """As `call_custom_tool`, but it blocks."""
     from toolyard_runtime import broker
 
-    return _value(broker.call(_custom(tool_name, arguments)))
+    return _plain_value(broker.call(_custom_request(tool_name, arguments)))
 
 
-class Found:
+class ToolMatch:
     """One tool that a search found, with what it takes to call it."""
 
     __slots__ = ("path", "relevance_score", "server", "signature", "summary", "tool")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.path = str(told.get("path", ""))
-        self.relevance_score = float(told.get("score", 0.0))
-        self.server = str(told.get("server", ""))
-        self.tool = str(told.get("tool", ""))
-        self.summary = str(told.get("summary", ""))
-        self.signature = str(told.get("signature", ""))
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.path = str(fields.get("path", ""))
+        self.relevance_score = float(fields.get("score", 0.0))
+        self.server = str(fields.get("server", ""))
+        self.tool = str(fields.get("tool", ""))
+        self.summary = str(fields.get("summary", ""))
+        self.signature = str(fields.get("signature", ""))
 
     def __repr__(self) -> str:
         return f"<{self.path} {self.relevance_score:.2f}: {self.signature or self.summary}>"
 
 
-def semantic_search(query: str, search_paths: Sequence[str] | None = None, top_k: int = 5) -> list[Found]:
+def semantic_search(query: str, search_paths: Sequence[str] | None = None, top_k: int = 5) -> list[ToolMatch]:
     """The tools that fit a task best, the best first. `search_paths` narrows it, e.g. to `["servers/github/"]`."""
     from toolyard_runtime import broker
 
     wanted: Message = {"query": query, "top_k": top_k}
     if search_paths is not None:
         wanted["search_paths"] = [search_paths] if isinstance(search_paths, str) else list(search_paths)
-    return list(_found(broker.call({"do": "search", "arguments": wanted})))
+    return list(_tool_matches(broker.call({"do": "search", "arguments": wanted})))
 
 
 def save_skill(name: str, code: str, description: str) -> str:
@@ -103,38 +103,38 @@ def save_skill(name: str, code: str, description: str) -> str:
     docstring) that fails. `from skills.<name> import ...` uses it from then on; the former one stays as a version.
     """
     arguments = {"name": name, "code": code, "description": description}
-    return _skills("skill", arguments)
+    return _request_skill("skill", arguments)
 
 
 def promote_skill(name: str, *, replace: bool = False) -> str:
     """Copy a skill of yours to everybody's, `skills/community/<name>`. `replace` takes another agent's place."""
-    return _skills("promote", {"name": name, "replace": replace})
+    return _request_skill("promote", {"name": name, "replace": replace})
 
 
-class SkillFound:
+class SkillInfo:
     """One skill that can be used here. `module` is how it is imported, empty where it has no Python."""
 
     __slots__ = ("description", "module", "name", "owner", "path")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.name = str(told.get("name", ""))
-        self.owner = str(told.get("owner", ""))
-        self.path = str(told.get("path", ""))
-        self.description = str(told.get("description", ""))
-        self.module = str(told.get("module", ""))
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.name = str(fields.get("name", ""))
+        self.owner = str(fields.get("owner", ""))
+        self.path = str(fields.get("path", ""))
+        self.description = str(fields.get("description", ""))
+        self.module = str(fields.get("module", ""))
 
     def __repr__(self) -> str:
         return f"<{self.module or self.path}: {self.description}>"
 
 
-def list_skills() -> list[SkillFound]:
+def list_skills() -> list[SkillInfo]:
     """The skills that can be used here: your own, the community's, other agents', those of attached folders."""
     from toolyard_runtime import broker
 
-    return list(map(SkillFound, broker.call({"do": "skills", "arguments": {}})))
+    return list(map(SkillInfo, broker.call({"do": "skills", "arguments": {}})))
 
 
-def _skills(do: str, arguments: Message) -> str:
+def _request_skill(do: str, arguments: Message) -> str:
     import importlib
 
     from toolyard_runtime import broker
@@ -144,7 +144,7 @@ def _skills(do: str, arguments: Message) -> str:
     return path
 
 
-def _mcp(
+def _mcp_request(
     server: str, tool: str, arguments: Mapping[str, Any] | None, seconds: float | None, progress: Progress | None
 ) -> Message:
     request: Message = {"do": "mcp", "server": server, "tool": tool, "arguments": arguments or {}}
@@ -155,7 +155,7 @@ def _mcp(
     return request
 
 
-def _custom(tool_name: tuple[str, ...], arguments: dict[str, Any]) -> Message:
+def _custom_request(tool_name: tuple[str, ...], arguments: dict[str, Any]) -> Message:
     """The name may be given by its keyword too, unless the tool has an argument of that name."""
     if len(tool_name) > 1:
         raise TypeError("arguments of a custom tool are given by name")
@@ -165,17 +165,17 @@ def _custom(tool_name: tuple[str, ...], arguments: dict[str, Any]) -> Message:
     return {"do": "custom", "tool": name, "arguments": arguments}
 
 
-def _result(told: Any) -> Result[Any]:
-    return Result(told.get("content", ()), told.get("structured"))
+def _result(answer: Any) -> Result[Any]:
+    return Result(answer.get("content", ()), answer.get("structured"))
 
 
-def _value(told: Any) -> Any:
+def _plain_value(answer: Any) -> Any:
     """What a function of the host's returned: its value, or its text; a Result where there is more to it."""
-    if "structured" in told:
-        return told["structured"]
-    result = _result(told)
+    if "structured" in answer:
+        return answer["structured"]
+    result = _result(answer)
     return result.text if all(block.type == "text" for block in result.content) else result
 
 
-def _found(told: Any) -> Iterator[Found]:
-    yield from map(Found, told)
+def _tool_matches(answer: Any) -> Iterator[ToolMatch]:
+    yield from map(ToolMatch, answer)

@@ -20,8 +20,8 @@ _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 _BPF_INSTRUCTION_BYTES = 8
 _EINVAL = 22
 _DESCRIPTOR = Struct("@i")
-_LISTENS, _FAILED = b"1", b"0"
-_LINK = "anon_inode:seccomp notify"
+_LISTENING, _FAILED = b"1", b"0"
+_LISTENER_LINK = "anon_inode:seccomp notify"
 
 
 class _Program(ctypes.Structure):
@@ -36,20 +36,20 @@ def install(recording: Recording, requests: int) -> None:
 
     Where the kernel refuses, the run goes on without; the other end is told.
     """
-    listener = _listener(recording)
+    listener = _create_listener(recording)
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, requests)
     try:
         if listener < 0:
             link.send(_FAILED)
             return
         handed = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _DESCRIPTOR.pack(listener))
-        link.sendmsg([_LISTENS], [handed])
+        link.sendmsg([_LISTENING], [handed])
         os.close(listener)
     finally:
         link.detach()
 
 
-def received(requests: int) -> int:
+def receive_listener(requests: int) -> int:
     """The listener that the worker at the other end of `requests` handed over; -1 where it has none."""
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, requests)
     room = _socket.CMSG_SPACE(_DESCRIPTOR.size)
@@ -62,13 +62,13 @@ def received(requests: int) -> int:
     for level, kind, data in handed:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS and len(data) == _DESCRIPTOR.size:
             (listener,) = _DESCRIPTOR.unpack(data)
-            if os.readlink(f"/proc/self/fd/{listener}") == _LINK:
+            if os.readlink(f"/proc/self/fd/{listener}") == _LISTENER_LINK:
                 return listener
             os.close(listener)
     return -1
 
 
-def _listener(recording: Recording) -> int:
+def _create_listener(recording: Recording) -> int:
     """Its descriptor; -1 where the kernel refuses: it is too old, or somebody around us listens already."""
     instructions = recording["filter"]
     program = _Program(len(instructions) // _BPF_INSTRUCTION_BYTES, instructions)

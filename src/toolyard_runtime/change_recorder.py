@@ -14,13 +14,13 @@ from _struct import Struct
 from time import monotonic, time_ns
 
 from toolyard_runtime import protocol
-from toolyard_runtime.changed_paths import Unseen, real_paths, spelled_paths
+from toolyard_runtime.changed_paths import UnobservableChange, real_paths, requested_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolyard_runtime.messages import Recording
 
-BATCH_SECONDS, AGAIN_SECONDS = 0.05, 1.0
+BATCH_SECONDS, REPEAT_SECONDS = 0.05, 1.0
 """How long a path may wait for others before all are handed out; and one that was handed out before."""
 MOST_PATHS, MOST_BYTES, MOST_FOLDERS = 100_000, 16 * 1024 * 1024, 1_000
 _MOST_REMEMBERED = 256
@@ -29,12 +29,12 @@ _BATCH_BYTES = 512 * 1024
 
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 _SYNCHRONOUS_WAKE_UP = 1
-_GO_ON = 1
-_ADDING = frozenset({"opened", "opened-how"})
+_CONTINUE = 1
+_CREATING_EFFECTS = frozenset({"opened", "opened-how"})
 """Calls that take nothing away, so that the caller need not wait until it is known where their paths lead."""
 _NOTIFICATION = Struct("=QIIiIQ6Q")  # struct seccomp_notif: id, pid, flags, then the call's number and arguments
 _RESPONSE = Struct("=QqiI")
-_NONE_YET = bytes(_NOTIFICATION.size)
+_EMPTY_NOTIFICATION = bytes(_NOTIFICATION.size)
 
 
 class ChangeRecorder:
@@ -45,24 +45,24 @@ class ChangeRecorder:
         self._roots = tuple(os.fsencode(root.rstrip("/")) + b"/" for root in recording["roots"])
         self._folders: dict[bytes, bytes] = {}
         self._forget_at = 0.0
-        self._told_ns: dict[bytes, int] = {}  # paths that were handed out, and when they changed
+        self._reported_ns: dict[bytes, int] = {}  # paths that were handed out, and when they changed
         self._bytes = 0
         self._trees: set[bytes] = set()
         self._new: dict[bytes, tuple[int, bool]] = {}
-        self._again: dict[bytes, tuple[int, bool]] = {}
-        _wake_up_synchronously(listener)
+        self._repeated: dict[bytes, tuple[int, bool]] = {}
+        _set_synchronous_wakeup(listener)
 
     @property
-    def patience(self) -> float:
+    def seconds_until_due(self) -> float:
         """The seconds until what it has should be handed out."""
         if self._new:
             return BATCH_SECONDS
-        return AGAIN_SECONDS if self._again else float("inf")
+        return REPEAT_SECONDS if self._repeated else float("inf")
 
-    def answer(self) -> None:
+    def answer_notification(self) -> None:
         """One call that waits."""
         try:
-            received = fcntl.ioctl(self.listener, _RECEIVE, _NONE_YET)
+            received = fcntl.ioctl(self.listener, _RECEIVE, _EMPTY_NOTIFICATION)
         except OSError:  # its process was killed just now
             return
         notification = _NOTIFICATION.unpack(received)
@@ -71,31 +71,31 @@ class ChangeRecorder:
         how = named[0][0] if named else ""
         try:
             if named:
-                found = spelled_paths(notification[1], named, notification[6:])
-        except Unseen:
+                found = requested_paths(notification[1], named, notification[6:])
+        except UnobservableChange:
             self.is_complete = False
-        if how not in _ADDING:  # afterwards what it names may be gone
+        if how not in _CREATING_EFFECTS:  # afterwards what it names may be gone
             self._record(found, are_moved=how == "moved")
         try:
-            fcntl.ioctl(self.listener, _SEND, _RESPONSE.pack(notification[0], 0, 0, _GO_ON))
+            fcntl.ioctl(self.listener, _SEND, _RESPONSE.pack(notification[0], 0, 0, _CONTINUE))
         except OSError:  # it did not wait: it was killed
             return
-        if how in _ADDING:
+        if how in _CREATING_EFFECTS:
             self._record(found, are_moved=False)
 
-    def take(self, *, all_of_it: bool = False) -> list[bytes]:
-        """What has not been handed out yet, as bodies of frames. `all_of_it`: the run is over."""
+    def pop_frame_bodies(self, *, is_final: bool = False) -> list[bytes]:
+        """What has not been handed out yet, as bodies of frames. `is_final`: the run is over."""
         self._folders.clear()
         now = time_ns()
-        for path, touch in tuple(self._again.items()):
-            if all_of_it or now - self._told_ns.get(path, 0) >= AGAIN_SECONDS * 1e9:
-                del self._again[path]
+        for path, touch in tuple(self._repeated.items()):
+            if is_final or now - self._reported_ns.get(path, 0) >= REPEAT_SECONDS * 1e9:
+                del self._repeated[path]
                 self._new[path] = touch
         bodies: list[bytes] = []
         body = bytearray()
         for path, (changed_ns, is_tree) in self._new.items():
-            body += protocol.CHANGED.pack(changed_ns, is_tree, len(path)) + path
-            self._told_ns[path] = changed_ns
+            body += protocol.CHANGE_HEADER.pack(changed_ns, is_tree, len(path)) + path
+            self._reported_ns[path] = changed_ns
             if len(body) >= _BATCH_BYTES:
                 bodies.append(bytes(body))
                 body.clear()
@@ -105,38 +105,38 @@ class ChangeRecorder:
     def close(self) -> None:
         os.close(self.listener)
 
-    def _record(self, spelled: list[tuple[bytes, bytes, bool]], *, are_moved: bool) -> None:
+    def _record(self, requested: list[tuple[bytes, bytes, bool]], *, are_moved: bool) -> None:
         if len(self._folders) >= _MOST_REMEMBERED or monotonic() >= self._forget_at:
             self._folders.clear()
             self._forget_at = monotonic() + BATCH_SECONDS
         try:
-            for path, is_tree in real_paths(spelled, self._folders, are_moved=are_moved):
+            for path, is_tree in real_paths(requested, self._folders, are_moved=are_moved):
                 if path.startswith(self._roots):
-                    self._note(path, is_tree=is_tree)
+                    self._add_path(path, is_tree=is_tree)
         except Exception:  # noqa: BLE001 - whatever it is, the process that made the call waits for an answer
             self.is_complete = False
 
-    def _note(self, path: bytes, *, is_tree: bool) -> None:
+    def _add_path(self, path: bytes, *, is_tree: bool) -> None:
         touch = (time_ns(), is_tree)
         if path in self._new:
             self._new[path] = (touch[0], is_tree or self._new[path][1])
-        elif path in self._told_ns:
-            self._again[path] = touch
-        elif len(self._told_ns) + len(self._new) < MOST_PATHS and self._bytes + len(path) < MOST_BYTES:
+        elif path in self._reported_ns:
+            self._repeated[path] = touch
+        elif len(self._reported_ns) + len(self._new) < MOST_PATHS and self._bytes + len(path) < MOST_BYTES:
             self._bytes += len(path)
             self._new[path] = touch
         else:
-            self._note_folder(path.rpartition(b"/")[0], touch[0])
+            self._add_folder(path.rpartition(b"/")[0], touch[0])
 
-    def _note_folder(self, path: bytes, changed_ns: int) -> None:
+    def _add_folder(self, path: bytes, changed_ns: int) -> None:
         if path not in self._trees and len(self._trees) >= MOST_FOLDERS:
             self.is_complete = False
             return
         self._trees.add(path)
-        (self._again if path in self._told_ns else self._new)[path] = (changed_ns, True)
+        (self._repeated if path in self._reported_ns else self._new)[path] = (changed_ns, True)
 
 
-def _wake_up_synchronously(listener: int) -> None:
+def _set_synchronous_wakeup(listener: int) -> None:
     """Have callers wake us, and us them, without a detour to another processor."""
     try:
         fcntl.ioctl(listener, _SET_FLAGS, _SYNCHRONOUS_WAKE_UP)

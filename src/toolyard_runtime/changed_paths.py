@@ -15,10 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolyard_runtime.messages import CallPath
 
-_SHORT, _LONGEST = 256, 4_096
+_FIRST_READ_BYTES, _MAX_PATH_BYTES = 256, 4_096
 """Bytes of a path that are read first, and at most: as many as the kernel takes."""
 _MOST_LINKS = 40
-_LOW = 0xFFFFFFFF
+_LOW_32_BITS = 0xFFFFFFFF
 _WORKING_FOLDER = 0xFFFFFF9C  # AT_FDCWD
 _CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _NEW_FILE = os.O_CREAT | os.O_EXCL
@@ -27,35 +27,37 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _FLAGS_BYTES = 8  # at the beginning of struct open_how
 _TYPE_OF_FILE, _IS_FOLDER = 0o170000, 0o040000
 _TOO_LONG = 36
-_OUR_TROUBLE = frozenset({12, 23, 24, 36})  # ENOMEM, ENFILE, EMFILE, ENAMETOOLONG: the call itself may succeed
+_OWN_RESOURCE_ERRORS = frozenset(
+    {12, 23, 24, 36}
+)  # ENOMEM, ENFILE, EMFILE, ENAMETOOLONG: the call itself may succeed
 _OWN_DESCRIPTORS, _OWN_ENTRIES = b"/dev/fd/", (b"/proc/self/", b"/proc/thread-self/")
 
 
-class Unseen(Exception):  # noqa: N818 - what became of a change, not what is wrong
+class UnobservableChange(Exception):  # noqa: N818 - what became of a change, not what is wrong
     """The call may change something that cannot be told."""
 
 
-def spelled_paths(pid: int, named: list[CallPath], arguments: tuple[int, ...]) -> list[tuple[bytes, bytes, bool]]:
+def requested_paths(pid: int, named: list[CallPath], arguments: tuple[int, ...]) -> list[tuple[bytes, bytes, bool]]:
     """The paths as the caller spells them: from which folder, the path, whether a link in its place is followed.
 
     Only while it waits for the answer. Raises Unseen.
     """
     how, _, folder_at, _ = named[0]
     if how == "unseen":
-        raise Unseen
+        raise UnobservableChange
     try:
         if how == "held":
-            return [(_link(b"/proc/%d/fd/%d" % (pid, arguments[folder_at] & _LOW)), b"", False)]
+            return [(_read_link(b"/proc/%d/fd/%d" % (pid, arguments[folder_at] & _LOW_32_BITS)), b"", False)]
         memory = os.open(b"/proc/%d/mem" % pid, _READ)
         try:
-            found = [_spelled(pid, memory, each, arguments) for each in named]
+            found = [_requested_path(pid, memory, each, arguments) for each in named]
         finally:
             os.close(memory)
     except PermissionError:  # it keeps others out of its memory
-        raise Unseen from None
+        raise UnobservableChange from None
     except OSError as error:
-        if error.errno in _OUR_TROUBLE:
-            raise Unseen from None
+        if error.errno in _OWN_RESOURCE_ERRORS:
+            raise UnobservableChange from None
         return []
     except OverflowError:
         return []
@@ -63,17 +65,17 @@ def spelled_paths(pid: int, named: list[CallPath], arguments: tuple[int, ...]) -
 
 
 def real_paths(
-    spelled: list[tuple[bytes, bytes, bool]], folders: dict[bytes, bytes], *, are_moved: bool
+    requested: list[tuple[bytes, bytes, bool]], folders: dict[bytes, bytes], *, are_moved: bool
 ) -> list[tuple[bytes, bool]]:
     """The real paths, each with whether everything beneath it changes too.
 
     `folders` remembers where folders really lie; the caller empties it now and then.
     """
     found: list[bytes] = []
-    for base, path, follows in spelled:
-        real = _real(base, path, folders) if path else base
+    for base, path, follows in requested:
+        real = _real_path(base, path, folders) if path else base
         if real is not None and follows:
-            real = _followed(real, folders)
+            real = _follow_links(real, folders)
         if real is not None:
             found.append(real)
     is_tree = are_moved and any(map(_is_folder, found))
@@ -82,7 +84,9 @@ def real_paths(
     return [(path, is_tree) for path in found]
 
 
-def _spelled(pid: int, memory: int, named: CallPath, arguments: tuple[int, ...]) -> tuple[bytes, bytes, bool] | None:
+def _requested_path(
+    pid: int, memory: int, named: CallPath, arguments: tuple[int, ...]
+) -> tuple[bytes, bytes, bool] | None:
     how, path_at, folder_at, flags_at = named
     follows = how == "target"
     if flags_at >= 0:
@@ -92,22 +96,22 @@ def _spelled(pid: int, memory: int, named: CallPath, arguments: tuple[int, ...])
             if not flags & _CHANGING:
                 return None
         follows = not flags & os.O_NOFOLLOW and flags & _NEW_FILE != _NEW_FILE
-    path = _text(memory, arguments[path_at])
+    path = _read_c_string(memory, arguments[path_at])
     if path is None:
         return None
-    own = _through_own_entry(path)
+    own = _split_proc_self(path)
     if own is not None:
         entry, rest = own
         # The link itself can be neither made nor removed.
-        return (_link(b"/proc/%d/%b" % (pid, entry)), rest, follows and bool(rest)) if rest or follows else None
+        return (_read_link(b"/proc/%d/%b" % (pid, entry)), rest, follows and bool(rest)) if rest or follows else None
     if path[:1] == b"/":
-        return _link(b"/proc/%d/root" % pid), path, follows
-    if folder_at < 0 or arguments[folder_at] & _LOW == _WORKING_FOLDER:
-        return _link(b"/proc/%d/cwd" % pid), path, follows
-    return _link(b"/proc/%d/fd/%d" % (pid, arguments[folder_at] & _LOW)), path, follows
+        return _read_link(b"/proc/%d/root" % pid), path, follows
+    if folder_at < 0 or arguments[folder_at] & _LOW_32_BITS == _WORKING_FOLDER:
+        return _read_link(b"/proc/%d/cwd" % pid), path, follows
+    return _read_link(b"/proc/%d/fd/%d" % (pid, arguments[folder_at] & _LOW_32_BITS)), path, follows
 
 
-def _through_own_entry(path: bytes) -> tuple[bytes, bytes] | None:
+def _split_proc_self(path: bytes) -> tuple[bytes, bytes] | None:
     """The link in its own folder of /proc that a process names a path through, and the rest: ours is another."""
     if path.startswith(_OWN_DESCRIPTORS):
         path = b"/proc/self/fd/" + path[len(_OWN_DESCRIPTORS) :]
@@ -121,9 +125,9 @@ def _through_own_entry(path: bytes) -> tuple[bytes, bytes] | None:
     return None
 
 
-def _text(memory: int, address: int) -> bytes | None:
+def _read_c_string(memory: int, address: int) -> bytes | None:
     """The text at an address, up to its end; None where it has none, as then the call fails."""
-    for size in (_SHORT, _LONGEST):
+    for size in (_FIRST_READ_BYTES, _MAX_PATH_BYTES):
         read = os.pread(memory, size, address)
         end = read.find(b"\0")
         if end >= 0:
@@ -133,7 +137,7 @@ def _text(memory: int, address: int) -> bytes | None:
     return None
 
 
-def _real(base: bytes, path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
+def _real_path(base: bytes, path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
     """`path` from the folder `base`, with no link on the way to its last name; None where there is no such folder."""
     path = path.rstrip(b"/")
     if b"/" not in path and path not in {b"", b".", b".."}:
@@ -143,32 +147,32 @@ def _real(base: bytes, path: bytes, folders: dict[bytes, bytes]) -> bytes | None
         return found
     above, _, name = (b"%b/%b" % (base, path)).rpartition(b"/")
     if name in {b"", b".", b".."}:
-        return _folder(b"%b/%b" % (above, name), folders)
-    folder = _folder(above or b"/", folders)
+        return _real_folder(b"%b/%b" % (above, name), folders)
+    folder = _real_folder(above or b"/", folders)
     if folder is None:
         return None
-    return _real(folder, name, folders)
+    return _real_path(folder, name, folders)
 
 
-def _folder(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
+def _real_folder(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
     """Where a folder really lies. Raises Unseen."""
     found = folders.get(path)
     if found is None:
         try:
             handle = os.open(path, _FOLDER)
         except OSError as error:
-            if error.errno in _OUR_TROUBLE and (error.errno != _TOO_LONG or len(path) >= _LONGEST):
-                raise Unseen from None  # the caller may get there from where it stands
+            if error.errno in _OWN_RESOURCE_ERRORS and (error.errno != _TOO_LONG or len(path) >= _MAX_PATH_BYTES):
+                raise UnobservableChange from None  # the caller may get there from where it stands
             return None
         try:
-            found = _link(b"/proc/self/fd/%d" % handle)
+            found = _read_link(b"/proc/self/fd/%d" % handle)
         finally:
             os.close(handle)
         folders[path] = found
     return found
 
 
-def _followed(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
+def _follow_links(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
     """Where the links lead that a file's name may be."""
     found: bytes | None = path
     for _ in range(_MOST_LINKS):
@@ -179,7 +183,7 @@ def _followed(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
         except OSError:  # it is no link, or nothing yet
             return found
         base = b"" if target[:1] == b"/" else found.rpartition(b"/")[0]
-        found = _real(base, target, folders)
+        found = _real_path(base, target, folders)
     return None
 
 
@@ -190,7 +194,7 @@ def _is_folder(path: bytes) -> bool:
         return False
 
 
-def _link(path: bytes) -> bytes:
+def _read_link(path: bytes) -> bytes:
     """Where it leads; empty for the root, so that a name can follow."""
     found = os.readlink(path)
     return b"" if found == b"/" else found

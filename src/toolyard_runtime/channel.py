@@ -18,65 +18,65 @@ from toolyard_runtime.broker import (
     Message,
     Progress,
     connect,
-    decoded,
-    framed,
-    length_of,
-    lost,
-    raised,
-    tell,
+    connection_lost,
+    decode_body,
+    encode_frame,
+    exception_from_error,
+    frame_length,
+    report_progress,
 )
 from toolyard_runtime.errors import BrokerLost
 
 _MOST_CALLS = 128
 """In flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""
 
-_AWAKE_SECONDS = 0.0003
+_BUSY_POLL_SECONDS = 0.0003
 """How long a lone call looks for its answer before it sleeps: most are there by then, being woken takes longer."""
 
-_Under = tuple["asyncio.Future[Any]", Message, "Progress | None"]
+_PendingCall = tuple["asyncio.Future[Any]", Message, "Progress | None"]
 
 
-class Channel:
+class LoopConnection:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._socket = connect()
         self._socket.settimeout(0)
-        self._held = bytearray()
+        self._received = bytearray()
         self._buffer = memoryview(bytearray(CHUNK))  # kept, as in `broker.Line`
         self._unsent = bytearray()
-        self._under: dict[int, _Under] = {}
-        self._last = 0
-        self._room = asyncio.Semaphore(_MOST_CALLS)
+        self._pending: dict[int, _PendingCall] = {}
+        self._last_id = 0
+        self._free_slots = asyncio.Semaphore(_MOST_CALLS)
         self.is_open = True
-        loop.add_reader(self._socket.fileno(), self._readable)
+        loop.add_reader(self._socket.fileno(), self._on_readable)
 
     async def call(self, message: Message, progress: Progress | None) -> Any:
-        async with self._room:
+        async with self._free_slots:
             if not self.is_open:  # it ended while this call waited for its turn
                 return await call(message, progress)
-            self._last = number = self._last + 1
+            self._last_id = number = self._last_id + 1
             message["id"] = number
-            frame = framed(message)
+            frame = encode_frame(message)
             future = self._loop.create_future()
-            self._under[number] = (future, message, progress)
+            self._pending[number] = (future, message, progress)
             if not self._send(frame):
-                del self._under[number]
-                self._end("")
+                del self._pending[number]
+                self._disconnect("")
                 return await call(message, progress)
-            if len(self._under) == 1:
-                self._stay_awake(time.perf_counter() + _AWAKE_SECONDS)
+            if len(self._pending) == 1:
+                self._busy_poll(time.perf_counter() + _BUSY_POLL_SECONDS)
             try:
                 return await future
             except asyncio.CancelledError:
-                if self._under.pop(number, None) is not None:
-                    self._send(framed({"id": self._next(), "do": "cancel", "call": number}))
+                if self._pending.pop(number, None) is not None:
+                    self._send(encode_frame({"id": self._next_id(), "do": "cancel", "call": number}))
                 raise
 
-    def _stay_awake(self, until: float) -> None:
+    def _busy_poll(self, until: float) -> None:
         """Keep the loop from sleeping while it waits for an answer. Whoever else has work goes first."""
         os.sched_yield()
-        if self._under and time.perf_counter() < until:
-            self._loop.call_soon(self._stay_awake, until)
+        if self._pending and time.perf_counter() < until:
+            self._loop.call_soon(self._busy_poll, until)
 
     def close(self) -> None:
         """Of a loop that is closed, or is another process's: it is not told."""
@@ -87,9 +87,9 @@ class Channel:
         if hasattr(self, "_socket"):
             self._socket.close()
 
-    def _next(self) -> int:
-        self._last += 1
-        return self._last
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
 
     def _send(self, frame: bytes) -> bool:
         """False when nobody is there any more."""
@@ -106,22 +106,22 @@ class Channel:
             return False
         if sent < len(frame):
             self._unsent += memoryview(frame)[sent:]
-            self._loop.add_writer(self._socket.fileno(), self._writable)
+            self._loop.add_writer(self._socket.fileno(), self._on_writable)
         return True
 
-    def _writable(self) -> None:
+    def _on_writable(self) -> None:
         try:
             sent = self._socket.send(memoryview(self._unsent)[:CHUNK])
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            self._end("")
+            self._disconnect("")
             return
         del self._unsent[:sent]
         if not self._unsent:
             self._loop.remove_writer(self._socket.fileno())
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         try:
             size = self._socket.recv_into(self._buffer)
         except (BlockingIOError, InterruptedError):
@@ -129,90 +129,90 @@ class Channel:
         except OSError:
             size = 0
         if not size:
-            self._end("")
+            self._disconnect("")
             return
-        held = self._held
+        held = self._received
         held += self._buffer[:size]
         at = 0
         try:
             while self.is_open and len(held) - at >= HEADER:
-                end = at + HEADER + length_of(held[at : at + HEADER])
+                end = at + HEADER + frame_length(held[at : at + HEADER])
                 if len(held) < end:
                     break
-                answer = decoded(held[at + HEADER : end])
+                answer = decode_body(held[at + HEADER : end])
                 at = end
-                self._take(answer)
+                self._handle_answer(answer)
         except (BrokerLost, ValueError, KeyError):  # whoever speaks there is no broker
-            self._end("what came back made no sense")
+            self._disconnect("what came back made no sense")
         del held[:at]
 
-    def _take(self, answer: Message) -> None:
+    def _handle_answer(self, answer: Message) -> None:
         number = answer["id"]
         if number == 0:
-            self._end(answer["error"]["message"])
+            self._disconnect(answer["error"]["message"])
             return
-        under = self._under.get(number)
+        under = self._pending.get(number)
         if under is None:
             return  # it was cancelled
         future, _, progress = under
         told = answer.get("progress")
         if told is not None:
             if progress is not None:
-                self._tell(number, future, progress, told)
+                self._report_progress(number, future, progress, told)
             return
-        del self._under[number]
+        del self._pending[number]
         if future.done():
             return
         if "error" in answer:
-            future.set_exception(raised(answer["error"]))
+            future.set_exception(exception_from_error(answer["error"]))
         else:
             future.set_result(answer["result"])
 
-    def _tell(self, number: int, future: asyncio.Future[Any], progress: Progress, told: Message) -> None:
+    def _report_progress(self, number: int, future: asyncio.Future[Any], progress: Progress, update: Message) -> None:
         try:
-            tell(progress, told)
+            report_progress(progress, update)
         except Exception as error:  # noqa: BLE001 - the caller's own function: the call it belongs to fails with it
             if not future.done():
                 future.set_exception(error)
-            self._under.pop(number, None)
-            self._send(framed({"id": self._next(), "do": "cancel", "call": number}))
+            self._pending.pop(number, None)
+            self._send(encode_frame({"id": self._next_id(), "do": "cancel", "call": number}))
 
-    def _end(self, why: str) -> None:
+    def _disconnect(self, why: str) -> None:
         if not self.is_open:
             return
         self.is_open = False
         self._loop.remove_reader(self._socket.fileno())
         self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
-        under, self._under = self._under, {}
+        under, self._pending = self._pending, {}
         for future, message, _ in under.values():
             if not future.done():
-                future.set_exception(lost(message, why))
+                future.set_exception(connection_lost(message, why))
 
 
-_channels: dict[asyncio.AbstractEventLoop, Channel] = {}
+_connections: dict[asyncio.AbstractEventLoop, LoopConnection] = {}
 
 
 async def call(message: Message, progress: Progress | None = None) -> Any:
     """Send a request and await what it returns. Raises what `failures` lists."""
     loop = asyncio.get_running_loop()
-    channel = _channels.get(loop)
+    channel = _connections.get(loop)
     if channel is None or not channel.is_open:
-        _sweep()
-        channel = _channels[loop] = Channel(loop)
+        _close_stale()
+        channel = _connections[loop] = LoopConnection(loop)
     return await channel.call(message, progress)
 
 
-def _sweep() -> None:
-    for loop in [loop for loop in _channels if loop.is_closed()]:
-        _channels.pop(loop).close()
+def _close_stale() -> None:
+    for loop in [loop for loop in _connections if loop.is_closed()]:
+        _connections.pop(loop).close()
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """In a child that was forked."""
-    for channel in _channels.values():
+    for channel in _connections.values():
         channel.close()
-    _channels.clear()
+    _connections.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-class _About(Exception):  # noqa: N818 - a half of the classes below
+class _CallFailure(Exception):  # noqa: N818 - a half of the classes below
     """What every failure knows: the server and the tool that were called, and what came back."""
 
     server: str
@@ -41,7 +41,7 @@ class _About(Exception):  # noqa: N818 - a half of the classes below
         return type(self), (self.message, self.server, self.tool, self.content)
 
 
-class ToolError(_About, RuntimeError):
+class ToolError(_CallFailure, RuntimeError):
     """The server ran the tool and said that it failed. `content` holds the blocks it answered with."""
 
 
@@ -49,19 +49,19 @@ class ToolTimeout(ToolError, TimeoutError):  # noqa: N818
     """No answer came in time. The tool may still have done its work."""
 
 
-class ServerUnavailable(_About, RuntimeError):  # noqa: N818 - agents read it as a sentence
+class ServerUnavailable(_CallFailure, RuntimeError):  # noqa: N818 - agents read it as a sentence
     """The server cannot be reached, or died while it was asked."""
 
 
-class InvalidArguments(_About, ValueError):  # noqa: N818
+class InvalidArguments(_CallFailure, ValueError):  # noqa: N818
     """There is no such tool, or it refused the arguments."""
 
 
-class BrokerLost(_About, ConnectionError):  # noqa: N818
+class BrokerLost(_CallFailure, ConnectionError):  # noqa: N818
     """The line to the host broke. The call may or may not have been made."""
 
 
-_KINDS: Mapping[str, type[_About]] = {
+_EXCEPTION_KINDS: Mapping[str, type[_CallFailure]] = {
     "tool": ToolError,
     "timeout": ToolTimeout,
     "unavailable": ServerUnavailable,
@@ -71,9 +71,11 @@ _KINDS: Mapping[str, type[_About]] = {
 """The `kind` of an error frame, and what it raises. `permission` is the builtin; any other is a RuntimeError."""
 
 
-def failure(kind: str, message: str, *, server: str = "", tool: str = "", content: Sequence[Any] = ()) -> Exception:
+def exception_for(
+    kind: str, message: str, *, server: str = "", tool: str = "", content: Sequence[Any] = ()
+) -> Exception:
     """The exception for an error that came over the wire."""
     if kind == "permission":
         return PermissionError(message)
-    made = _KINDS.get(kind)
+    made = _EXCEPTION_KINDS.get(kind)
     return made(message, server, tool, content) if made else RuntimeError(message)

@@ -22,21 +22,21 @@ _BPF_INSTRUCTION_BYTES = 8
 _TYPE_OF_FILE, _FOLDER = 0o170000, 0o040000  # `stat` would be one more import at every start
 
 
-def raise_walls(ruleset: bytes, rules: list[tuple[str, int, int]], seccomp: bytes) -> None:
+def apply_restrictions(ruleset: bytes, rules: list[tuple[str, int, int]], seccomp: bytes) -> None:
     """`ruleset` is Landlock's attribute structure and `rules` what stays open; empty means no such wall is wanted."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if ruleset:
-        _landlock(ruleset, rules)
+        _apply_landlock(ruleset, rules)
     if seccomp:
-        _filter_calls(seccomp)
+        _install_seccomp(seccomp)
 
 
-def adopt_orphans() -> None:
+def become_subreaper() -> None:
     """Become the parent of what our descendants leave behind, where we are not the first process anyway."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_with_parent() -> None:
+def die_with_parent() -> None:
     """Be killed when the parent dies, where no namespace sees to that."""
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
 
@@ -57,12 +57,12 @@ def drop_capabilities() -> None:
     libc.call("capset", _CAPABILITY_VERSION.to_bytes(4, sys.byteorder) + bytes(4), bytes(24))
 
 
-def set_readable(*, by_siblings: bool) -> None:
+def set_dumpable(*, enabled: bool) -> None:
     """Whether processes of the same user may look into this one's memory and files (`/proc/PID`)."""
-    _prctl(_PR_SET_DUMPABLE, int(by_siblings))
+    _prctl(_PR_SET_DUMPABLE, int(enabled))
 
 
-def _landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> None:
+def _apply_landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> None:
     ruleset = libc.call("syscall", _LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0, about="Landlock")
     try:
         for path, of_folder, of_file in rules:
@@ -82,7 +82,7 @@ def _landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> None:
         os.close(ruleset)
 
 
-def _filter_calls(instructions: bytes) -> None:
+def _install_seccomp(instructions: bytes) -> None:
     """Where bubblewrap has not done it already. The structure holds a pointer, so this takes the whole of ctypes."""
     import ctypes
 

@@ -21,37 +21,40 @@ _NAMES = frozenset({"servers", "tools", "skills"})
 _ALIAS = "_massgen_runtime"
 SKILLS_VARIABLE = "TOOLYARD_SKILLS"
 """The name of the folder of one's own skills, and the folders that are attached, with colons between them."""
-_ASIDE = ".toolyard"  # where the host puts folders of ours when the workspace has one of the same name
-_OWN = os.path.join(os.path.dirname(__file__), "own_packages")
+_FALLBACK_FOLDER = ".toolyard"  # where the host puts folders of ours when the workspace has one of the same name
+_OWN_PACKAGES = os.path.join(os.path.dirname(__file__), "own_packages")
 """Tool files of Toolyard's own tools, for workspaces in which no sync has written any."""
 _SKILLS, _COMMUNITY = "skills", "community"
 _MODULE = "__init__.py"
-_MOST_TOLD = 64
+_MAX_REPORTED = 64
 
 
-class Finder:
+class PackageFinder:
     def __init__(self, root: str) -> None:
         self._root = root
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         """As `sys.meta_path` wants it."""
         if name == _ALIAS:
-            return _alias()
+            return _alias_spec()
         first, *below = name.split(".")
         if first not in _NAMES:
             return None
         from importlib.machinery import PathFinder
 
         inner = [first, *below][:-1]
-        folders = [os.path.join(place, *inner) for place in (self._root, os.path.join(self._root, _ASIDE), _OWN)]
+        folders = [
+            os.path.join(place, *inner)
+            for place in (self._root, os.path.join(self._root, _FALLBACK_FOLDER), _OWN_PACKAGES)
+        ]
         if inner != [_SKILLS]:
             return PathFinder.find_spec(name, folders)
         own, *more = os.environ.get(SKILLS_VARIABLE, "").split(os.pathsep)
         attached = [folder for folder in more if folder]  # an empty one would mean where the code stands
-        found = PathFinder.find_spec(name, [*folders, *self._skills(own), *attached])
-        return found or _dashed(name, below[-1], attached)
+        found = PathFinder.find_spec(name, [*folders, *self._skill_folders(own), *attached])
+        return found or _find_dashed_skill(name, below[-1], attached)
 
-    def _skills(self, own: str) -> list[str]:
+    def _skill_folders(self, own: str) -> list[str]:
         """The folders of skills, one's own first."""
         skills = os.path.join(self._root, _SKILLS)
         try:
@@ -63,7 +66,7 @@ class Finder:
         return [os.path.join(skills, agent) for agent in agents]
 
 
-class Tried:
+class StagedSkillFinder:
     """Finds one skill in the folder where it lies before it is kept, whatever is kept under its name."""
 
     def __init__(self, owner: str, name: str, folder: str) -> None:
@@ -71,12 +74,12 @@ class Tried:
         self._folder = folder
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        return _package(name, self._folder) if name in self._names else None
+        return _package_spec(name, self._folder) if name in self._names else None
 
 
 def try_out(owner: str, name: str, folder: str) -> None:
     """Import the skill `name` from `folder` in this process."""
-    sys.meta_path.insert(0, Tried(owner, name, folder))
+    sys.meta_path.insert(0, StagedSkillFinder(owner, name, folder))
 
 
 def stand_aside() -> None:
@@ -90,26 +93,28 @@ def stand_aside() -> None:
     os.chdir(folder)
 
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def skills_used() -> list[str]:
     """The folders that modules of skills were imported from since this was last asked."""
     if _SKILLS not in sys.modules:
         return []
-    files = [getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if _is_skills(name)]
+    files = [
+        getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if _is_skill_module(name)
+    ]
     # Where they really lie: the code may stand beside a link to them.
-    folders = {os.path.realpath(os.path.dirname(file)) for file in files if isinstance(file, str)} - _told
-    new = sorted(folders)[:_MOST_TOLD]
-    _told.update(new)
+    folders = {os.path.realpath(os.path.dirname(file)) for file in files if isinstance(file, str)} - _reported
+    new = sorted(folders)[:_MAX_REPORTED]
+    _reported.update(new)
     return new
 
 
-def _is_skills(name: str) -> bool:
+def _is_skill_module(name: str) -> bool:
     return name.startswith(f"{_SKILLS}.")
 
 
-def _dashed(name: str, last: str, folders: list[str]) -> ModuleSpec | None:
+def _find_dashed_skill(name: str, last: str, folders: list[str]) -> ModuleSpec | None:
     """A skill of another program, whose folder is spelled as its format wants: `pdf-forms` is `pdf_forms`."""
     for folder in folders:
         try:
@@ -118,11 +123,11 @@ def _dashed(name: str, last: str, folders: list[str]) -> ModuleSpec | None:
             continue
         for entry in entries:
             if "-" in entry and entry.replace("-", "_") == last:
-                return _package(name, os.path.join(folder, entry))
+                return _package_spec(name, os.path.join(folder, entry))
     return None
 
 
-def _package(name: str, folder: str) -> ModuleSpec | None:
+def _package_spec(name: str, folder: str) -> ModuleSpec | None:
     """The package that a folder is; without a module of its own, what lies in it can be imported."""
     from importlib.machinery import ModuleSpec
     from importlib.util import spec_from_file_location
@@ -140,11 +145,11 @@ def _package(name: str, folder: str) -> ModuleSpec | None:
 def install() -> None:
     """Once for each process, where there is a folder to import from."""
     root = os.environ.get(VARIABLE, "")
-    if root and not any(isinstance(finder, Finder) for finder in sys.meta_path):
-        sys.meta_path.append(Finder(root))
+    if root and not any(isinstance(finder, PackageFinder) for finder in sys.meta_path):
+        sys.meta_path.append(PackageFinder(root))
 
 
-def _alias() -> ModuleSpec | None:
+def _alias_spec() -> ModuleSpec | None:
     from importlib.util import spec_from_file_location
 
     return spec_from_file_location(_ALIAS, os.path.join(os.path.dirname(__file__), "massgen.py"))

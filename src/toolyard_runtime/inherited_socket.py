@@ -6,7 +6,7 @@ import _socket
 import os
 
 
-def hold(path: str, number: int) -> None:
+def connect_at_descriptor(path: str, number: int) -> None:
     """Keep a connection at descriptor `number`, for this process and all it starts.
 
     Where nobody listens it stays closed: whoever calls a tool then is told.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     Value = None | bool | int | str | Sequence["Value"] | Mapping[str, "Value"]
 
 
-def encoded(value: Value) -> str:
+def encode_json(value: Value) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else "true" if value else "false"
     if isinstance(value, str):
@@ -19,7 +19,7 @@ def encoded(value: Value) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, dict):
-        return f"{{{','.join(f'{encode_basestring_ascii(key)}:{encoded(item)}' for key, item in value.items())}}}"
+        return f"{{{','.join(f'{encode_basestring_ascii(key)}:{encode_json(item)}' for key, item in value.items())}}}"
     if isinstance(value, list):
-        return f"[{','.join(map(encoded, value))}]"
+        return f"[{','.join(map(encode_json, value))}]"
     raise TypeError(f"an answer holds no {type(value).__name__}")

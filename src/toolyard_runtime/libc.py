@@ -15,19 +15,19 @@ _LIBC: int = _ctypes.dlopen(None, _RESOLVE_NOW)  # pyright: ignore[reportArgumen
 
 def call(function: str, *arguments: int | bytes, about: str = "") -> int:
     """What the function returns; OSError about `about` when that is negative. Integers are C ints, bytes pointers."""
-    result = ask(function, *arguments)
+    result = call_unchecked(function, *arguments)
     if result < 0:
-        number = _reason(function, arguments)
+        number = _errno_of_failed_call(function, arguments)
         raise OSError(number, os.strerror(number), about or function)
     return result
 
 
-def ask(function: str, *arguments: int | bytes) -> int:
+def call_unchecked(function: str, *arguments: int | bytes) -> int:
     """What the function returns, for callers that can go on when it fails."""
     return _ctypes.call_function(_ctypes.dlsym(_LIBC, function), arguments)
 
 
-def _reason(function: str, arguments: tuple[int | bytes, ...]) -> int:
+def _errno_of_failed_call(function: str, arguments: tuple[int | bytes, ...]) -> int:
     import ctypes
 
     ctypes.CDLL(None, use_errno=True)[function](*arguments)

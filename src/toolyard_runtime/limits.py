@@ -17,7 +17,7 @@ _GRACE = {resource.RLIMIT_CPU: 1}
 """A second in which the kernel says with a signal of its own why it ends a process, before it just kills it."""
 
 
-_OF_ULIMIT = {
+_ULIMIT_OPTIONS = {
     resource.RLIMIT_CPU: ("t", 1),
     resource.RLIMIT_DATA: ("d", 1024),
     resource.RLIMIT_NPROC: ("u", 1),
@@ -28,24 +28,24 @@ _OF_ULIMIT = {
 """The letter by which bash knows it, and the unit it counts in."""
 
 
-def hold(limits: dict[str, int]) -> None:
+def apply_limits(limits: dict[str, int]) -> None:
     """Set them for this process."""
-    for which, soft, hard in _wanted(limits):
+    for which, soft, hard in _effective_limits(limits):
         resource.setrlimit(which, (soft, hard))
 
 
-def in_shell(limits: dict[str, int]) -> str:
+def ulimit_command(limits: dict[str, int]) -> str:
     """A line by which bash sets them for itself: nobody inside may set another's. Units are rounded up."""
     soft: list[str] = []
     hard: list[str] = []
-    for which, low, high in _wanted(limits):
-        letter, unit = _OF_ULIMIT[which]
+    for which, low, high in _effective_limits(limits):
+        letter, unit = _ULIMIT_OPTIONS[which]
         soft.append(f"-{letter} {-(-low // unit)}")
         hard.append(f"-{letter} {-(-high // unit)}")
     return f"ulimit -S {' '.join(soft)} && ulimit -H {' '.join(hard)} || exit; "
 
 
-def _wanted(limits: dict[str, int]) -> list[tuple[int, int, int]]:
+def _effective_limits(limits: dict[str, int]) -> list[tuple[int, int, int]]:
     """Each resource with its soft and its hard limit; never more than there is to give away."""
     found: list[tuple[int, int, int]] = []
     for name, value in limits.items():

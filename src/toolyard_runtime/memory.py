@@ -17,7 +17,7 @@ import os
 
 from toolyard_runtime import memory_entries as entries
 from toolyard_runtime import shared_file
-from toolyard_runtime.json_list import Unreadable, parse_list, text_of, write_list
+from toolyard_runtime.json_list import UnreadableFile, decode_text, parse_list, write_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def remember(text: str, topic: str = "", metadata: dict[str, Any] | None = None,
     if topic:
         _check("topic", topic, entries.MOST_TOPIC)
         entry["topic"] = topic
-    entry |= {"id": _new_id(), "text": text, "created": entries.now()}
+    entry |= {"id": _new_id(), "text": text, "created": entries.utc_timestamp()}
     if metadata:
-        entry["metadata"] = _plain(metadata)
+        entry["metadata"] = _json_copy(metadata)
     kept: list[Any] = []
 
     def change(known: list[Any]) -> list[Any]:
@@ -78,10 +78,10 @@ def forget(identity: str, agent: str = "") -> Any:
     gone: list[Any] = []
 
     def change(known: list[Any]) -> list[Any]:
-        gone[:] = [each for each in known if entries.identity_of(each) == identity]
+        gone[:] = [each for each in known if entries.fact_id(each) == identity]
         if not gone:
             raise LookupError(f"There is no fact {identity}.")
-        return [each for each in known if entries.identity_of(each) != identity]
+        return [each for each in known if entries.fact_id(each) != identity]
 
     _change_list(folder(agent), entries.FACTS, change)
     return gone[0]
@@ -96,12 +96,18 @@ def add_task(description: str, outcome: str, agent: str = "", **details: Any) ->
     """Add a task that is over. `details` are further keys; one with the `id` of a known task is not added again."""
     _check("description", description, entries.MOST_TEXT)
     _check("outcome", outcome, entries.MOST_TEXT)
-    more = _plain(details) if details else {}
+    more = _json_copy(details) if details else {}
     identity = more.pop("id", None) or _new_id()
-    entry = {**more, "id": identity, "description": description, "outcome": outcome, "finished": entries.now()}
+    entry = {
+        **more,
+        "id": identity,
+        "description": description,
+        "outcome": outcome,
+        "finished": entries.utc_timestamp(),
+    }
 
     def change(known: list[Any]) -> list[Any]:
-        if any(entries.field(each, "id") == identity for each in known):
+        if any(entries.entry_field(each, "id") == identity for each in known):
             return known
         return [*known, entry][-entries.MOST_TASKS :]
 
@@ -111,7 +117,7 @@ def add_task(description: str, outcome: str, agent: str = "", **details: Any) ->
 
 def patterns(agent: str = "") -> list[tuple[str, str]]:
     """The sections of `learned_patterns.md`, as title and text."""
-    return entries.patterns_in(_read(folder(agent), entries.PATTERNS, text_of))
+    return entries.patterns_in(_read(folder(agent), entries.PATTERNS, decode_text))
 
 
 def note_pattern(title: str, text: str, agent: str = "") -> None:
@@ -119,10 +125,10 @@ def note_pattern(title: str, text: str, agent: str = "") -> None:
     title = " ".join(title.split())
     _check("title", title, entries.MOST_TITLE)
     _check("text", text, entries.MOST_TEXT)
-    _change(
+    _change_file(
         folder(agent),
         entries.PATTERNS,
-        lambda data: entries.page_with(text_of(data), title, text).encode("utf-8", "replace"),
+        lambda data: entries.page_with_pattern(decode_text(data), title, text).encode("utf-8", "replace"),
     )
 
 
@@ -130,11 +136,11 @@ def recall(question: str, top: int = 10, agent: str = "") -> list[dict[str, Any]
     """What is remembered and nearest to a question, the best first: `file`, `id`, `text` and `score` of each."""
     from toolyard_runtime.ranking import rank
 
-    told = [(entries.FACTS, entries.identity_of(each), _fact_told(each)) for each in facts(agent)]
+    told = [(entries.FACTS, entries.fact_id(each), _fact_text(each)) for each in facts(agent)]
     for task in history(agent):
-        words = (entries.field(task, key) for key in ("description", "outcome"))
+        words = (entries.entry_field(task, key) for key in ("description", "outcome"))
         said = task if isinstance(task, str) else " ".join(word for word in words if isinstance(word, str))
-        told.append((entries.HISTORY, str(entries.field(task, "id") or ""), said))
+        told.append((entries.HISTORY, str(entries.entry_field(task, "id") or ""), said))
     told += [(entries.PATTERNS, title, text) for title, text in patterns(agent)]
     best = rank(question, [f"{identity} {text}" for _, identity, text in told], top)
     return [
@@ -144,7 +150,7 @@ def recall(question: str, top: int = 10, agent: str = "") -> list[dict[str, Any]
     ]
 
 
-def _fact_told(entry: object) -> str:
+def _fact_text(entry: object) -> str:
     topic = entries.topic_of(entry)
     return f"{topic}: {entries.text_of_fact(entry)}" if topic else entries.text_of_fact(entry)
 
@@ -153,20 +159,20 @@ def _read(place: str, name: str, parse: Callable[[bytes], Any]) -> Any:
     data = shared_file.read(place, name, entries.FILE_BYTES) or b""
     try:
         return parse(data)
-    except Unreadable as error:
-        raise Unreadable(f"{place}/{name} {error}. Correct the file, or move it away.") from None
+    except UnreadableFile as error:
+        raise UnreadableFile(f"{place}/{name} {error}. Correct the file, or move it away.") from None
 
 
-def _change_list(place: str, name: str, how: Callable[[list[Any]], list[Any]]) -> None:
-    _change(place, name, lambda data: write_list(how(parse_list(data))))
+def _change_list(place: str, name: str, transform: Callable[[list[Any]], list[Any]]) -> None:
+    _change_file(place, name, lambda data: write_list(transform(parse_list(data))))
 
 
-def _change(place: str, name: str, how: Callable[[bytes], bytes]) -> None:
+def _change_file(place: str, name: str, transform: Callable[[bytes], bytes]) -> None:
     try:
-        shared_file.change(place, name, how, entries.FILE_BYTES)
-    except Unreadable as error:
+        shared_file.change(place, name, transform, entries.FILE_BYTES)
+    except UnreadableFile as error:
         why = f"{place}/{name} {error}. It was left as it is: correct the file, or move it away."
-        raise Unreadable(why) from None
+        raise UnreadableFile(why) from None
 
 
 def _check(field: str, text: str, most: int) -> None:
@@ -174,7 +180,7 @@ def _check(field: str, text: str, most: int) -> None:
         raise ValueError(f"{field}: has to be 1 to {most:,} characters.")
 
 
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
+def _json_copy(values: dict[str, Any]) -> dict[str, Any]:
     import json
 
     text = json.dumps(values, allow_nan=False)

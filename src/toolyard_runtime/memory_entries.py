@@ -27,21 +27,21 @@ _HEADING = re.compile(r"^## +(.+?) *#* *$", re.MULTILINE)
 _DIGEST_BYTES = 6
 
 
-def now() -> str:
+def utc_timestamp() -> str:
     """To the second, in universal time: `2026-01-31T10:00:00+00:00`."""
     from datetime import UTC, datetime
 
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def field(entry: object, key: str) -> Any:
+def entry_field(entry: object, key: str) -> Any:
     """A value of an entry; None where there is none, or where the entry is no object."""
     return entry.get(key) if isinstance(entry, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def identity_of(entry: object) -> str:
+def fact_id(entry: object) -> str:
     """A fact's id. One that somebody else wrote may have none: then it is made of its content."""
-    given = field(entry, "id")
+    given = entry_field(entry, "id")
     if isinstance(given, str) and given:
         return given
     import hashlib
@@ -55,7 +55,7 @@ def text_of_fact(entry: object) -> str:
     """What a fact says; the whole entry where it has no `text`."""
     if isinstance(entry, str):
         return entry
-    text = field(entry, "text")
+    text = entry_field(entry, "text")
     if isinstance(text, str):
         return text
     import json
@@ -64,14 +64,14 @@ def text_of_fact(entry: object) -> str:
 
 
 def topic_of(entry: object) -> str:
-    topic = field(entry, "topic")
+    topic = entry_field(entry, "topic")
     return topic if isinstance(topic, str) else ""
 
 
-def page_with(page: str, title: str, text: str) -> str:
+def page_with_pattern(page: str, title: str, text: str) -> str:
     """The page of patterns with one more at its end."""
     begun = page if page.strip() else _PAGE
-    return f"{begun.rstrip(chr(10))}\n\n## {title}\n\n_{now()}_\n\n{text.strip()}\n"
+    return f"{begun.rstrip(chr(10))}\n\n## {title}\n\n_{utc_timestamp()}_\n\n{text.strip()}\n"
 
 
 def patterns_in(page: str) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ _MOUNT_POINT = 4  # the field of /proc/self/mountinfo
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\"))
 
 
-def check(shown: list[tuple[str, int, int]], hidden: list[str]) -> None:
+def check_mounts(shown: list[tuple[str, int, int]], hidden: list[str]) -> None:
     """Raises OSError about the first that is not as it should be."""
     points = _mount_points()
     for path, device, inode in shown:

@@ -39,8 +39,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def enter(steps: list[Step], runtime: str) -> None:
     """Build the view and make it the only one. The runtime package is at `runtime` from then on."""
-    found = [(*step[:2], _resolved(step), *step[3:]) for step in steps]  # before anything is covered
-    _begin()
+    found = [(*step[:2], _resolve_source(step), *step[3:]) for step in steps]  # before anything is covered
+    _prepare_roots()
     for kind, target, source, writable, size, mode, plain in found:
         place = _NEW + (target if target != "/" else "")
         if kind == "link":
@@ -50,16 +50,16 @@ def enter(steps: list[Step], runtime: str) -> None:
         elif kind == "text":
             _write(place, source)
         elif kind == "memory":
-            _make_folder(place)
+            _ensure_folder(place)
             _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, f"size={size},mode={mode:o}")
         elif kind == "proc":
-            _make_folder(place)
+            _ensure_folder(place)
             _mount("proc", place, "proc", _NO_SUID | _NO_DEVICES | _NO_EXECUTE)
         elif kind == "dev":
             _make_devices(place)
         elif kind == "read-only":
             _set_attributes(place, _READ_ONLY, recursive=False)
-    _finish()
+    _switch_root()
     sys.path[0] = runtime
     toolyard_runtime.__path__[:] = [f"{runtime}/toolyard_runtime"]
 
@@ -76,13 +76,13 @@ def bring_up_loopback() -> None:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH22x", b"lo", flags | _INTERFACE_UP))
 
 
-def _resolved(step: Step) -> str:
+def _resolve_source(step: Step) -> str:
     """Links are followed while the root they count from is still the host's; to a plain source leads none."""
     kind, source, plain = step[0], step[2], step[6]
     return os.path.realpath(source) if kind in {"bind", "bind-if-there"} and not plain else source
 
 
-def _begin() -> None:
+def _prepare_roots() -> None:
     """The old root at `_OLD`, an empty new one at `_NEW`."""
     _mount("", "/", "", _RECURSIVE | _PRIVATE)
     _mount("tmpfs", _BASE, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")
@@ -94,11 +94,11 @@ def _begin() -> None:
     os.chdir("/")
 
 
-def _finish() -> None:
-    _checked(_LIBC.umount2(_OLD.encode(), _DETACH), _OLD)
+def _switch_root() -> None:
+    _check_errno(_LIBC.umount2(_OLD.encode(), _DETACH), _OLD)
     os.chdir(_NEW)
     _pivot(".", ".")  # the root before lies on top of the new one then
-    _checked(_LIBC.umount2(b".", _DETACH), "/")
+    _check_errno(_LIBC.umount2(b".", _DETACH), "/")
     os.chdir("/")
 
 
@@ -110,10 +110,10 @@ def _bind(source: str, place: str, attributes: int, *, plain: bool = False) -> N
         if plain and (_is_link(fd) or os.readlink(handle) != _OLD + source):
             raise OSError(errno.ELOOP, "a link was put in its way", source)
         if os.path.isdir(handle):
-            _make_folder(place)
+            _ensure_folder(place)
         elif not os.path.lexists(place):
             _write(place, "")
-        _check_plain(place)
+        _check_no_symlinks(place)
         _mount(handle, place, "", _BIND | _RECURSIVE)
     finally:
         os.close(fd)
@@ -125,26 +125,26 @@ def _is_link(fd: int) -> bool:
 
 
 def _make_devices(place: str) -> None:
-    _make_folder(place)
+    _ensure_folder(place)
     _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")  # the devices are mounts themselves
     for name in _DEVICES:
         _bind(f"/dev/{name}", f"{place}/{name}", _NO_SUID)
     for name, text in _LINKS.items():
         os.symlink(text, f"{place}/{name}")
-    _make_folder(f"{place}/pts")
+    _ensure_folder(f"{place}/pts")
     _mount("devpts", f"{place}/pts", "devpts", _NO_SUID | _NO_EXECUTE, "newinstance,ptmxmode=0666,mode=620")
 
 
-def _make_folder(place: str) -> None:
-    os.close(_folder(place))
+def _ensure_folder(place: str) -> None:
+    os.close(_open_folder(place))
 
 
-def _folder(place: str) -> int:
+def _open_folder(place: str) -> int:
     """A handle on the folder, made where it is missing. Step by step: a link could lead to the host's own files."""
     handle = os.open("/", _STEP)
     for name in filter(None, place.split("/")):
         try:
-            below = _step(name, handle)
+            below = _open_or_make(name, handle)
         except NotADirectoryError:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place.removeprefix(_NEW)) from None
         finally:
@@ -153,7 +153,7 @@ def _folder(place: str) -> int:
     return handle
 
 
-def _step(name: str, above: int) -> int:
+def _open_or_make(name: str, above: int) -> int:
     try:
         return os.open(name, _STEP, dir_fd=above)
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def _step(name: str, above: int) -> int:
 
 
 def _write(place: str, text: str) -> None:
-    folder = _folder(os.path.dirname(place))
+    folder = _open_folder(os.path.dirname(place))
     try:
         how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         fd = os.open(os.path.basename(place), how, 0o444, dir_fd=folder)
@@ -174,7 +174,7 @@ def _write(place: str, text: str) -> None:
         os.close(fd)
 
 
-def _check_plain(place: str) -> None:
+def _check_no_symlinks(place: str) -> None:
     """A link on the way would put the mount elsewhere, and leave this place without it."""
     if os.path.realpath(place) != place:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place.removeprefix(_NEW))
@@ -182,7 +182,7 @@ def _check_plain(place: str) -> None:
 
 def _mount(source: str, place: str, kind: str, flags: int, options: str = "") -> None:
     done = _LIBC.mount(source.encode(), place.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
-    _checked(done, place.removeprefix(_NEW))
+    _check_errno(done, place.removeprefix(_NEW))
 
 
 def _set_attributes(place: str, attributes: int, *, recursive: bool) -> None:
@@ -190,17 +190,17 @@ def _set_attributes(place: str, attributes: int, *, recursive: bool) -> None:
     flags = ctypes.c_uint(_AT_RECURSIVE if recursive else 0)
     size = ctypes.c_size_t(ctypes.sizeof(wanted))
     done = _LIBC.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, place.encode(), flags, ctypes.byref(wanted), size)
-    _checked(done, place.removeprefix(_NEW))
+    _check_errno(done, place.removeprefix(_NEW))
 
 
 def _pivot(new: str, old: str) -> None:
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), "pivot_root")
-    _checked(_LIBC.syscall(number, new.encode(), old.encode()), "pivot_root")
+    _check_errno(_LIBC.syscall(number, new.encode(), old.encode()), "pivot_root")
 
 
-def _checked(result: int, what: str) -> None:
+def _check_errno(result: int, what: str) -> None:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)

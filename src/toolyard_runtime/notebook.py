@@ -31,14 +31,14 @@ from contextvars import copy_context
 from toolyard_runtime import notebook_errors, notebook_images
 from toolyard_runtime.notebook_cells import (
     VALUE_NAME,
-    Sources,
+    CellSources,
     cell_name,
     compile_cell,
     future_flags_of,
     is_coroutine,
     with_plain_newlines,
 )
-from toolyard_runtime.notebook_streams import Streams, flush_open_files, no_input
+from toolyard_runtime.notebook_streams import StandardStreams, flush_open_files, no_input
 from toolyard_runtime.notebook_text import TEXT_LIMIT, shorten
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def preload() -> None:
 
     for name in PRELOADED:
         import_module(name)
-    Sources().add(cell_name(1), "")
+    CellSources().add(cell_name(1), "")
     gc.collect()
     gc.freeze()
 
@@ -73,26 +73,26 @@ class Notebook:
         self._module = type(sys)("__main__")
         self._namespace: dict[str, Any] = self._module.__dict__
         self._namespace["__builtins__"] = builtins
-        self._sources = Sources()
-        self._streams = Streams()
-        self._gallery = notebook_images.new_gallery()
+        self._sources = CellSources()
+        self._streams = StandardStreams()
+        self._images = notebook_images.new_image_collector()
         # One for everything: numpy's print options or decimal's precision hold for awaiting pieces and reprs too.
         self._context = copy_context()
         self._runner: Runner | None = None
         self._future_flags = 0
         self._count = 0
         self._folder: str | None = None
-        self._last: Any = None
+        self._last_value: Any = None
 
     def run(self, code: str) -> dict[str, Any]:
         """Run one piece of code and tell, ready for JSON, how it ended."""
-        notes = self._begin()
+        notes = self._begin_run()
         process, trace = os.getpid(), sys.gettrace()
         status, exit_code, value, error = "ok", 0, None, None
         try:
             result = self._execute(code)
             if result is not None:
-                value = self._context.run(self._show, result)
+                value = self._context.run(self._display_result, result)
         except SystemExit as stop:
             status, exit_code = "exit", _exit_code(stop)
         except BaseException as fault:  # noqa: BLE001 (the code may raise anything; this is the outermost edge)
@@ -104,13 +104,13 @@ class Notebook:
             sys.settrace(trace)
         if os.getpid() != process:
             _end_child(exit_code, error)
-        notes += self._finish(value)
+        notes += self._finish_run(value)
         return {
             "status": status,
             "value": None if value is None else shorten(value),
             "error": error,
             "exit_code": exit_code,
-            "images": self._gallery.images,
+            "images": self._images.images,
             "notes": notes,
         }
 
@@ -124,7 +124,7 @@ class Notebook:
                 continue
             except BaseException as fault:  # noqa: BLE001 (the code's own endings run here)
                 print(notebook_errors.render(fault), file=sys.stderr)  # noqa: T201 (as the interpreter does)
-        self._streams.settle()
+        self._streams.end_run()
 
     def _end_loop(self) -> None:
         if self._runner is not None:
@@ -133,22 +133,22 @@ class Notebook:
     def _drop_names(self) -> None:
         import gc
 
-        self._last = None
+        self._last_value = None
         self._namespace.clear()
         gc.collect()
 
     def display(self, *values: object, **_options: object) -> None:
         """Show each value: an image as an image, anything else as text. Offered to the code as `display`."""
         for value in values:
-            if not self._gallery.add_value(value):
+            if not self._images.add_value(value):
                 print(_repr(value))  # noqa: T201 (this is what it is for)
             notebook_images.close_figure(value)
 
-    def _begin(self) -> list[str]:
+    def _begin_run(self) -> list[str]:
         notes: list[str] = []
-        self._streams.begin()
-        self._gallery = notebook_images.new_gallery()
-        late = self._streams.aside.take()
+        self._streams.begin_run()
+        self._images = notebook_images.new_image_collector()
+        late = self._streams.leftover.pop_text()
         if late:
             notes.append(f"Threads of earlier runs printed meanwhile:\n{late}")
         sys.modules["__main__"] = self._module
@@ -157,7 +157,7 @@ class Notebook:
         # One registry a run: a warning is shown once in each run, not once in a session.
         self._namespace.pop("__warningregistry__", None)
         self._namespace.pop(VALUE_NAME, None)
-        _offer_builtins(self)
+        _install_builtins(self)
         return notes
 
     def _set_first_path(self) -> None:
@@ -198,24 +198,24 @@ class Notebook:
             cancelled = stop.__context__
             raise (stop.with_traceback(cancelled.__traceback__) if cancelled else stop) from None
 
-    def _show(self, value: Any) -> str:
+    def _display_result(self, value: Any) -> str:
         # A `_` that the code bound itself (gettext, a loop variable) stays its own.
-        if self._namespace.get("_") is self._last:
-            self._namespace["_"] = self._last = value
-        self._gallery.add_value(value)
+        if self._namespace.get("_") is self._last_value:
+            self._namespace["_"] = self._last_value = value
+        self._images.add_value(value)
         notebook_images.close_figure(value)
         return _repr(value)
 
-    def _finish(self, value: str | None) -> list[str]:
+    def _finish_run(self, value: str | None) -> list[str]:
         self._context.run(notebook_images.take_open_figures)
-        self._streams.settle()
-        notes = self._gallery.notes()
+        self._streams.end_run()
+        notes = self._images.notes()
         if value is not None and len(value) > TEXT_LIMIT:
             notes = [*notes, f"The value has {len(value):,} characters; its head and tail are shown."]
         return notes
 
 
-def _offer_builtins(notebook: Notebook) -> None:
+def _install_builtins(notebook: Notebook) -> None:
     offered = builtins.__dict__
     offered["display"] = notebook.display
     offered["input"] = no_input

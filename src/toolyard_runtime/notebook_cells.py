@@ -36,8 +36,8 @@ def compile_cell(source: str, name: str, future_flags: int) -> CodeType:
     tree: _ast.Module = compile(source, name, "exec", flags | _ast.PyCF_ONLY_AST, dont_inherit=True)
     last = tree.body[-1] if tree.body else None
     if isinstance(last, _ast.Expr) and not _ends_with_semicolon(source, last):
-        target = _placed(_ast.Name(id=VALUE_NAME, ctx=_ast.Store()), last)
-        tree.body[-1] = _placed(_ast.Assign(targets=[target], value=last.value), last)
+        target = _with_location(_ast.Name(id=VALUE_NAME, ctx=_ast.Store()), last)
+        tree.body[-1] = _with_location(_ast.Assign(targets=[target], value=last.value), last)
     return compile(tree, name, "exec", flags, dont_inherit=True)
 
 
@@ -57,7 +57,7 @@ def future_flags_of(source: str, code: CodeType) -> int:
     return code.co_flags & flags
 
 
-def _placed(node: Node, like: _ast.Expr) -> Node:
+def _with_location(node: Node, like: _ast.Expr) -> Node:
     node.lineno, node.col_offset = like.lineno, like.col_offset
     node.end_lineno, node.end_col_offset = like.end_lineno, like.end_col_offset
     return node
@@ -70,7 +70,7 @@ def _ends_with_semicolon(source: str, last: _ast.Expr) -> bool:
     return line.encode("utf-8")[last.end_col_offset :].lstrip().startswith(b";")
 
 
-class Sources:
+class CellSources:
     """The text of the last pieces, where tracebacks, warnings and inspect look lines up."""
 
     def __init__(self) -> None:

@@ -39,17 +39,17 @@ def summary(fault: BaseException) -> str:
 def _traceback_text(fault: BaseException) -> str:
     import traceback
 
-    length = _length(fault.__traceback__)
+    length = _frame_count(fault.__traceback__)
     limit = None if length <= FRAMES_READ_WHOLE else -FRAMES_OF_A_LONG_ONE
     story = traceback.TracebackException.from_exception(fault, limit=limit, compact=True)
-    _leave_out_own_frames(story)
+    _drop_own_frames(story)
     text = "".join(story.format()).rstrip("\n")
     if limit is not None:
         text = f"({length - FRAMES_OF_A_LONG_ONE:,} outer frames left out)\n{text}"
     return text
 
 
-def _length(step: TracebackType | None) -> int:
+def _frame_count(step: TracebackType | None) -> int:
     count = 0
     while step is not None:
         count += 1
@@ -57,7 +57,7 @@ def _length(step: TracebackType | None) -> int:
     return count
 
 
-def _leave_out_own_frames(story: TracebackException) -> None:
+def _drop_own_frames(story: TracebackException) -> None:
     waiting = [story]
     seen: set[int] = set()
     while waiting:

@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 MAX_IMAGES = 20
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
 MAX_TOTAL_BYTES = 15 * 1024 * 1024
-NAMED_LEFT_OUT = 10
+MAX_NAMED_OMITTED = 10
 MAX_NOTES = 20
 
 PNG = "image/png"
 _METHODS = (("_repr_png_", PNG), ("_repr_jpeg_", "image/jpeg"))
 
 
-class Gallery:
+class ImageCollector:
     def __init__(self) -> None:
         self.images: list[dict[str, str]] = []
         self._notes: list[str] = []
         self._total = 0
-        self._left_out: list[str] = []
+        self._omitted: list[str] = []
 
     def add(self, media_type: str, data: bytes, label: str) -> None:
         if len(data) > MAX_IMAGE_BYTES:
-            self.note(f"{label} left out: it has {len(data):,} bytes, more than {MAX_IMAGE_BYTES:,}.")
+            self.add_note(f"{label} left out: it has {len(data):,} bytes, more than {MAX_IMAGE_BYTES:,}.")
         elif self.is_full() or self._total + len(data) > MAX_TOTAL_BYTES:
-            self._left_out.append(label)
+            self._omitted.append(label)
         else:
             self._total += len(data)
             self.images.append({"media_type": media_type, "data": b2a_base64(data, newline=False).decode("ascii")})
 
     def add_figure(self, figure: Any, label: str) -> None:
         if self.is_full():
-            self._left_out.append(label)
+            self._omitted.append(label)
             return
         import io
         import warnings
@@ -53,10 +53,10 @@ class Gallery:
             try:
                 figure.savefig(target, format="png", bbox_inches="tight")
             except Exception as fault:  # noqa: BLE001 (whatever the agent put in the figure fails here)
-                self.note(f"{label} could not be drawn: {summary(fault)}")
+                self.add_note(f"{label} could not be drawn: {summary(fault)}")
                 return
         for text in dict.fromkeys(str(warning.message) for warning in caught):
-            self.note(f"{label}: {text}")
+            self.add_note(f"{label}: {text}")
         self.add(PNG, target.getvalue(), label)
 
     def add_value(self, value: object) -> bool:
@@ -67,46 +67,46 @@ class Gallery:
             return True
         found = False
         try:
-            for media_type, data in _encoded(value):
+            for media_type, data in _encoded_images(value):
                 self.add(media_type, data, label)
                 found = True
         except Exception as fault:  # noqa: BLE001 (the value's own methods run here)
-            self.note(f"{label} could not be made: {summary(fault)}")
+            self.add_note(f"{label} could not be made: {summary(fault)}")
         return found
 
     def is_full(self) -> bool:
         return len(self.images) >= MAX_IMAGES
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         if len(self._notes) < MAX_NOTES:
             self._notes.append(text)
 
     def notes(self) -> list[str]:
-        if not self._left_out:
+        if not self._omitted:
             return self._notes
-        names = ", ".join(self._left_out[:NAMED_LEFT_OUT])
-        more = len(self._left_out) - NAMED_LEFT_OUT
+        names = ", ".join(self._omitted[:MAX_NAMED_OMITTED])
+        more = len(self._omitted) - MAX_NAMED_OMITTED
         names = f"{names} and {more:,} more" if more > 0 else names
         size = MAX_TOTAL_BYTES // (1024 * 1024)
         return [*self._notes, f"Left out, as a run shows at most {MAX_IMAGES} images and {size} MB: {names}."]
 
 
-class _Showing:
+class _CurrentRun:
     """Where figures go that are shown now: matplotlib finds its backend by name, so no argument can say it."""
 
-    gallery: Gallery | None = None
+    collector: ImageCollector | None = None
 
 
-def new_gallery() -> Gallery:
+def new_image_collector() -> ImageCollector:
     """The gallery of a run that begins."""
-    _Showing.gallery = Gallery()
-    return _Showing.gallery
+    _CurrentRun.collector = ImageCollector()
+    return _CurrentRun.collector
 
 
 def take_figure(figure: Any, label: str) -> None:
     """Add a figure to the run that is going on, if there is one, and close it."""
-    if _Showing.gallery is not None:
-        _Showing.gallery.add_figure(figure, label)
+    if _CurrentRun.collector is not None:
+        _CurrentRun.collector.add_figure(figure, label)
         close_figure(figure)
 
 
@@ -132,7 +132,7 @@ def _is_figure(value: object) -> bool:
     return isinstance(kind, type) and isinstance(value, kind)
 
 
-def _encoded(value: object) -> Iterator[tuple[str, bytes]]:
+def _encoded_images(value: object) -> Iterator[tuple[str, bytes]]:
     # Looked up on the class: objects that answer to every name (mocks, proxies) are no images.
     for name, media_type in _METHODS:
         method = getattr(type(value), name, None)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-SET_ASIDE_LIMIT = 5_000
+LEFTOVER_CHARS = 5_000
 
 # Text before bytes: flushing the one fills the other.
-_BUFFERING = (io.TextIOWrapper, io.BufferedRandom, io.BufferedWriter)
+_BUFFERED_TYPES = (io.TextIOWrapper, io.BufferedRandom, io.BufferedWriter)
 
 
-class SetAside:
+class LeftoverOutput:
     """What threads of earlier runs print, and which threads those are."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class SetAside:
         self._parts: list[str] = []
         self._size = 0
 
-    def holds(self) -> bool:
+    def is_leftover_thread(self) -> bool:
         """Whether the thread that asks was left behind by an earlier run."""
         if not self.threads:
             return False
@@ -46,7 +46,7 @@ class SetAside:
 
         return get_ident() != threading.main_thread().ident and threading.current_thread() in self.threads
 
-    def mark(self) -> None:
+    def mark_running_threads(self) -> None:
         """Take every thread that runs now for one that was left behind."""
         threading = sys.modules.get("threading")
         if threading is None or threading.active_count() == 1:
@@ -60,21 +60,21 @@ class SetAside:
     def add(self, text: str) -> int:
         self._parts.append(text)
         self._size += len(text)
-        while self._size > 2 * SET_ASIDE_LIMIT and len(self._parts) > 1:
+        while self._size > 2 * LEFTOVER_CHARS and len(self._parts) > 1:
             self._size -= len(self._parts.pop(0))
         return len(text)
 
-    def take(self) -> str:
+    def pop_text(self) -> str:
         parts, self._parts, self._size = self._parts, [], 0
-        return shorten("".join(parts).rstrip(), SET_ASIDE_LIMIT)
+        return shorten("".join(parts).rstrip(), LEFTOVER_CHARS)
 
 
-class Stream(io.TextIOWrapper):
+class DescriptorStream(io.TextIOWrapper):
     """Text to a descriptor it does not own."""
 
-    def __init__(self, descriptor: int, aside: SetAside) -> None:
+    def __init__(self, descriptor: int, leftover: LeftoverOutput) -> None:
         self._raw = io.FileIO(descriptor, "w", closefd=False)
-        self._aside = aside
+        self._leftover = leftover
         super().__init__(
             io.BufferedWriter(self._raw),
             encoding="utf-8",
@@ -84,8 +84,8 @@ class Stream(io.TextIOWrapper):
         )
 
     def write(self, text: str, /) -> int:
-        if self._aside.threads and self._aside.holds():
-            return self._aside.add(text)
+        if self._leftover.threads and self._leftover.is_leftover_thread():
+            return self._leftover.add(text)
         return super().write(text)
 
     def abandon(self) -> None:
@@ -93,15 +93,15 @@ class Stream(io.TextIOWrapper):
         self._raw.close()
 
 
-class Streams:
+class StandardStreams:
     def __init__(self) -> None:
-        self.aside = SetAside()
-        self._out: Stream | None = None
-        self._err: Stream | None = None
+        self.leftover = LeftoverOutput()
+        self._out: DescriptorStream | None = None
+        self._err: DescriptorStream | None = None
         self._in: io.TextIOWrapper | None = None
         self._saved: dict[int, int] = {}
 
-    def begin(self) -> None:
+    def begin_run(self) -> None:
         """Make sys.stdin, sys.stdout and sys.stderr usable, and remember what lies beneath them."""
         for descriptor in (STDIN, STDOUT, STDERR):
             _open_if_closed(descriptor)
@@ -112,7 +112,7 @@ class Streams:
             except OSError:  # the code holds all descriptors: go on without a copy
                 break
 
-    def settle(self) -> None:
+    def end_run(self) -> None:
         """End of a run: flush what the code wrote, and put streams and descriptors back."""
         for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
             if stream is not self._out and stream is not self._err:
@@ -122,25 +122,25 @@ class Streams:
                 stream.abandon()
         while self._saved:
             descriptor, copy = self._saved.popitem()
-            _put_back(copy, descriptor)
+            _restore_descriptor(copy, descriptor)
         for descriptor in (STDIN, STDOUT, STDERR):
             _open_if_closed(descriptor)
         self._restore()
-        self.aside.mark()
+        self.leftover.mark_running_threads()
 
     def release(self) -> None:
         """The last run is over and no other follows: what threads print belongs to it."""
-        self.aside.threads = set()
-        late = self.aside.take()
+        self.leftover.threads = set()
+        late = self.leftover.pop_text()
         if late and self._out is not None:
             self._out.write(late + "\n")
 
     def _restore(self) -> None:
-        if self._out is None or not _usable(self._out):
-            self._out = Stream(STDOUT, self.aside)
-        if self._err is None or not _usable(self._err):
-            self._err = Stream(STDERR, self.aside)
-        if self._in is None or not _usable(self._in):
+        if self._out is None or not _is_usable(self._out):
+            self._out = DescriptorStream(STDOUT, self.leftover)
+        if self._err is None or not _is_usable(self._err):
+            self._err = DescriptorStream(STDERR, self.leftover)
+        if self._in is None or not _is_usable(self._in):
             self._in = open(STDIN, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115 (kept)
         sys.stdin, sys.stdout, sys.stderr = self._in, self._out, self._err
 
@@ -155,12 +155,12 @@ def flush_open_files() -> None:
     """Write what open files still hold. Collected in a cycle, a text file may lose it: its buffer is closed first."""
     import gc
 
-    files = [item for item in gc.get_objects() if type(item) in _BUFFERING]
-    for file in sorted(files, key=lambda item: _BUFFERING.index(type(item))):
+    files = [item for item in gc.get_objects() if type(item) in _BUFFERED_TYPES]
+    for file in sorted(files, key=lambda item: _BUFFERED_TYPES.index(type(item))):
         _flush(file)
 
 
-def _usable(stream: io.TextIOWrapper) -> bool:
+def _is_usable(stream: io.TextIOWrapper) -> bool:
     try:
         return not stream.closed and stream.fileno() >= 0
     except (ValueError, OSError):  # detached, or abandoned
@@ -175,17 +175,17 @@ def _flush(stream: Any) -> bool:
     return True
 
 
-def _put_back(copy: int, descriptor: int) -> None:
+def _restore_descriptor(copy: int, descriptor: int) -> None:
     """Make the descriptor what it was when it was copied, and close the copy."""
     try:
-        if not _is_same(copy, descriptor):
+        if not _is_same_file(copy, descriptor):
             os.dup2(copy, descriptor)
         os.close(copy)
     except OSError:  # the code closed the copy: what it did stays done
         return
 
 
-def _is_same(one: int, other: int) -> bool:
+def _is_same_file(one: int, other: int) -> bool:
     try:
         return os.path.sameopenfile(one, other)
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-def pipes() -> tuple[list[int], list[int]]:
+def open_worker_pipes() -> tuple[list[int], list[int]]:
     """The warden's ends and the worker's, each in the order requests, reply, out, err."""
     ours: list[int] = []
     theirs: list[int] = []

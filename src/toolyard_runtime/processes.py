@@ -12,17 +12,17 @@ from time import monotonic
 SIGKILL = 9
 _SIGTERM = 15
 _SIGINT = 2
-_CONVERGE_SECONDS = 0.5
+_KILL_LOOP_SECONDS = 0.5
 _GIVE_UP_SECONDS = 5.0
 _STATUS_BYTES = 4096
 _MY_CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
 
-def one_ended(number: int, frame: object) -> None:
+def on_child_exit(number: int, frame: object) -> None:
     """Handles SIGCHLD only so that it is delivered: the wake-up descriptor tells the loop."""
 
 
-def children() -> set[int]:
+def child_pids() -> set[int]:
     """The pids of this process's children, zombies too."""
     try:
         with open(_MY_CHILDREN, "rb", buffering=0) as file:
@@ -44,7 +44,7 @@ def has_children(pid: int) -> bool:
     return False
 
 
-def is_quiet(pid: int) -> bool:
+def is_idle(pid: int) -> bool:
     """Whether another process waits and has nothing that could act meanwhile: no thread, no child, no signal handler.
 
     Python handles SIGINT, which somebody else would have to send. No when in doubt.
@@ -68,14 +68,14 @@ def terminate_tree(root: int) -> None:
         _signal(pid, _SIGTERM)
 
 
-def end_tree(root: int) -> None:
+def kill_tree(root: int) -> None:
     """Kill a process and all that descends from it. What is orphaned on the way turns up among our children."""
     for pid in (root, *_descendants({root})):
         _kill_group(pid)
         _signal(pid, SIGKILL)
 
 
-def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
+def kill_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
     """Kill every child that is not in `known`, with all its descendants.
 
     Returns how many leftovers there were, and whether the known children went with them. `alone` says that no
@@ -83,12 +83,12 @@ def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
     the last resort when a tree forks faster than it can be killed. Where there are processes of others beside us, the
     process groups of the leftovers are what is killed at once.
     """
-    left = children() - known
+    left = child_pids() - known
     if not left:
         return 0, False
     ended: set[int] = set()
     is_first = os.getpid() == 1
-    until = monotonic() + (_CONVERGE_SECONDS if is_first else _GIVE_UP_SECONDS)
+    until = monotonic() + (_KILL_LOOP_SECONDS if is_first else _GIVE_UP_SECONDS)
     while left:
         found = left | _descendants(left)
         ended |= found
@@ -99,7 +99,7 @@ def end_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
             _kill_group(pid)
             _signal(pid, SIGKILL)
         _reap(left)
-        left = children() - known
+        left = child_pids() - known
         if monotonic() > until:
             break
     return len(ended), False

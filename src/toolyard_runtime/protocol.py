@@ -31,11 +31,11 @@ _HEADER = Struct("<IBI")
 HEADER_SIZE = _HEADER.size
 
 # How a run ended, its exit code (or minus the signal), processes it left behind that were ended.
-EXITED = Struct("<BiI")
+EXIT_STATUS = Struct("<BiI")
 BY_ITSELF, KILLED, TOO_MUCH_OUTPUT = 0, 1, 2
 
 # One path of CHANGES, which follows: when it changed, whether all beneath it did too, its length.
-CHANGED = Struct("<QBH")
+CHANGE_HEADER = Struct("<QBH")
 # Of RECORDED: CHANGES name all that the run changes; or they do not, or not any more.
 COMPLETE, INCOMPLETE = b"1", b"0"
 
@@ -44,27 +44,27 @@ def frame(run: int, kind: int, body: bytes = b"") -> bytes:
     return _HEADER.pack(run, kind, len(body)) + body
 
 
-def packed(values: dict[str, Any]) -> bytes:
+def pack_values(values: dict[str, Any]) -> bytes:
     return marshal.dumps(values, _MARSHAL_VERSION)
 
 
-def unpacked(body: bytes) -> object:
+def unpack_values(body: bytes) -> object:
     """Only for what the host sent: marshal is not safe to read from a stranger."""
     return marshal.loads(body)  # noqa: S302 - see the docstring
 
 
-class Frames:
+class FrameParser:
     """Bytes in, whole frames out."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
         """The frames that are complete now, as (run, kind, body). ValueError when the stream makes no sense."""
-        self._held += data
+        self._buffer += data
         found: list[tuple[int, int, bytes]] = []
         at = 0
-        held = self._held
+        held = self._buffer
         while len(held) - at >= HEADER_SIZE:
             run, kind, length = _HEADER.unpack_from(held, at)
             if length > MOST_BODY:
@@ -97,4 +97,4 @@ def read_exactly(fd: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-LITTLE_LENGTH = Struct("<I")
+LENGTH_PREFIX = Struct("<I")

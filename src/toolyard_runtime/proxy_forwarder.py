@@ -18,12 +18,12 @@ CONNECTIONS = 128  # below what the proxy serves and lets wait together, so that
 _BUFFER_BYTES = 64 * 1024
 _BACKLOG = 256
 _IDLE_SECONDS = 180.0  # longer than the proxy's own, which knows better
-_DROPPING_SECONDS = 5.0
+_DRAIN_SECONDS = 5.0
 _SWEEP_SECONDS = 1.0
 _RETRY_ACCEPT_SECONDS = 0.05
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
-_GONE = (
+_PROXY_DOWN_RESPONSE = (
     b"HTTP/1.1 502 The network proxy of this sandbox does not answer\r\nContent-Type: text/plain\r\n"
     b"Connection: close\r\n\r\n"
     b"The network proxy of this sandbox does not answer: it has ended, or too many connections are open.\n"
@@ -64,7 +64,7 @@ class _Flow:
         self.sink_broken = False
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return self.source_ended and not self.waiting
 
     def read(self) -> None:
@@ -85,7 +85,7 @@ class _Flow:
         try:
             if self.waiting:
                 self.waiting = self.waiting[self.sink.send(self.waiting) :]
-            if self.done and not self.sink_ended:
+            if self.is_done and not self.sink_ended:
                 self.sink_ended = True
                 self.sink.shutdown(socket.SHUT_WR)
         except BlockingIOError:
@@ -101,33 +101,33 @@ class _Pair:
         self.outer = outer
         self.out = _Flow(inner, outer)
         self.back = _Flow(outer, inner)
-        self.moved = monotonic()
+        self.last_active = monotonic()
 
-    def interest(self, end: socket.socket) -> int:
+    def wanted_events(self, end: socket.socket) -> int:
         """What `end` is to be watched for."""
         reading, writing = (self.out, self.back) if end is self.inner else (self.back, self.out)
         wanted = _READ if not reading.source_ended and not reading.waiting else 0
         return wanted | (_WRITE if writing.waiting else 0)
 
-    def step(self, end: socket.socket, events: int) -> None:
+    def handle_events(self, end: socket.socket, events: int) -> None:
         reading, writing = (self.out, self.back) if end is self.inner else (self.back, self.out)
         if events & _READ:
             reading.read()
         if events & _WRITE:
             writing.write()
-        if not (self.out.sink_ended and self.back.done):
-            self.moved = monotonic()
+        if not (self.out.sink_ended and self.back.is_done):
+            self.last_active = monotonic()
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         # Once the program is gone nobody is left to serve; once the proxy is, its last words may be on their way.
-        return (self.out.done and self.back.done) or self.out.source_broken or self.back.sink_broken
+        return (self.out.is_done and self.back.is_done) or self.out.source_broken or self.back.sink_broken
 
-    def stale(self, now: float) -> bool:
+    def is_stale(self, now: float) -> bool:
         # The answer is there and the proxy takes no more: the rest of what the program sends is read and dropped for
         # a while, because closing the socket under it would cost it the answer.
-        limit = _DROPPING_SECONDS if self.out.sink_ended and self.back.done else _IDLE_SECONDS
-        return now - self.moved > limit
+        limit = _DRAIN_SECONDS if self.out.sink_ended and self.back.is_done else _IDLE_SECONDS
+        return now - self.last_active > limit
 
 
 class _Forwarder:
@@ -146,10 +146,10 @@ class _Forwarder:
                     self._accept()
                 elif key.data in self._pairs:  # its other end may have ended it a moment ago
                     key.data.step(key.fileobj, events)
-                    self._settle(key.data)
+                    self._update_pair(key.data)
             if monotonic() - swept > _SWEEP_SECONDS:
                 swept = monotonic()
-                for pair in [each for each in self._pairs if each.stale(swept)]:
+                for pair in [each for each in self._pairs if each.is_stale(swept)]:
                     self._drop(pair)
 
     def _accept(self) -> None:
@@ -169,14 +169,14 @@ class _Forwarder:
         inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         pair = _Pair(inner, outer)
         self._pairs.add(pair)
-        self._settle(pair)
+        self._update_pair(pair)
 
-    def _settle(self, pair: _Pair) -> None:
-        if pair.over:
+    def _update_pair(self, pair: _Pair) -> None:
+        if pair.is_over:
             self._drop(pair)
             return
         for end in (pair.inner, pair.outer):
-            self._watch(end, pair.interest(end), pair)
+            self._watch(end, pair.wanted_events(end), pair)
 
     def _drop(self, pair: _Pair) -> None:
         self._pairs.discard(pair)
@@ -206,5 +206,5 @@ def _connect(path: str) -> socket.socket:
         outer, voice = socket.socketpair()
         outer.settimeout(0)
         with voice:
-            voice.sendall(_GONE)
+            voice.sendall(_PROXY_DOWN_RESPONSE)
     return outer

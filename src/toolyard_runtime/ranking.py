@@ -14,7 +14,7 @@ from functools import lru_cache
 
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 _WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ENDINGS = ("ing", "ies", "ed", "es", "s")
 _SHORTEST_STEM = 3
 _MOST_QUERY_WORDS = 50
@@ -22,14 +22,14 @@ _LONGEST_WORD = 100
 _MOST_REMEMBERED = 1 << 15
 
 
-def words_of(text: str) -> list[str]:
+def stemmed_words(text: str) -> list[str]:
     """Its words in one spelling: small letters, without the commonest endings; `createIndex` is two."""
     return [stem for word in _WORD.findall(text) for stem in _stems(word)]
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _stems(word: str) -> tuple[str, ...]:
-    return tuple(_stem(part.lower()) for part in _HUMP.split(word[:_LONGEST_WORD]))
+    return tuple(_stem(part.lower()) for part in _CAMEL_CASE.split(word[:_LONGEST_WORD]))
 
 
 def _stem(word: str) -> str:
@@ -40,8 +40,8 @@ def _stem(word: str) -> str:
     return word.removesuffix("e") if len(word) > _SHORTEST_STEM else word
 
 
-_SMALL = frozenset(
-    words_of(
+_STOP_WORDS = frozenset(
+    stemmed_words(
         "a an and are as at be by did do does for from had has have how i in is it my of on or our the their there"
         " this to was we were what when where which who why will with you your"
     )
@@ -49,16 +49,16 @@ _SMALL = frozenset(
 """Words that say nothing of a question. In a small memory they are rare, and would count for much."""
 
 
-def asked_words(query: str) -> set[str]:
+def query_words(query: str) -> set[str]:
     """The words of a query that say something; all of them where none does."""
-    asked = words_of(query)[:_MOST_QUERY_WORDS]
-    return {word for word in asked if word not in _SMALL} or set(asked)
+    asked = stemmed_words(query)[:_MOST_QUERY_WORDS]
+    return {word for word in asked if word not in _STOP_WORDS} or set(asked)
 
 
 def rank(query: str, texts: Sequence[str], top: int) -> list[tuple[float, int]]:
     """The best `top` texts that have a word of the query, as score and position; of equals, the later one first."""
-    wanted = asked_words(query)
-    counted = [Counter(words_of(text)) for text in texts]
+    wanted = query_words(query)
+    counted = [Counter(stemmed_words(text)) for text in texts]
     if not wanted or not counted:
         return []
     lengths = [counts.total() for counts in counted]

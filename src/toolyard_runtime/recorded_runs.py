@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from toolyard_runtime.change_recorder import ChangeRecorder
     from toolyard_runtime.messages import Recording, Request, Setup
-    from toolyard_runtime.run_state import Run
+    from toolyard_runtime.run_state import WorkerRun
 
 _MS = 1_000
 _NEVER = float("inf")
-_MOST_AT_ONCE, _CLOSELY_MS = 100, 1
+_MAX_ANSWERS_IN_A_ROW, _FOLLOW_UP_MS = 100, 1
 """Calls of one listener that are answered before the warden looks at the rest, and how close they have to follow."""
 
 
@@ -34,16 +34,16 @@ class RecordedRuns:
         """
         self._poll, self._send = poll, send
         self._recording: Recording | None = None
-        self._awaited: dict[int, Run] = {}  # by the socket that the listener comes through
-        self._runs: dict[int, Run] = {}  # by listener
+        self._expected_listeners: dict[int, WorkerRun] = {}  # by the socket that the listener comes through
+        self._runs: dict[int, WorkerRun] = {}  # by listener
         self._ended: dict[int, ChangeRecorder] = {}
-        self._due = _NEVER
-        self._quick = select.poll()
+        self._due_at = _NEVER
+        self._quick_poll = select.poll()
         for fd in urgent:
-            self._quick.register(fd, select.POLLIN)
+            self._quick_poll.register(fd, select.POLLIN)
 
     @staticmethod
-    def prepare(setup: Setup) -> None:
+    def preload_modules(setup: Setup) -> None:
         """Load what workers need, which are copies of this process, where runs can be recorded."""
         if "recording" in setup:
             from toolyard_runtime import change_listener, change_recorder
@@ -52,16 +52,16 @@ class RecordedRuns:
 
     @property
     def is_due(self) -> bool:
-        return monotonic() >= self._due
+        return monotonic() >= self._due_at
 
-    def patience(self, usual_ms: int | None) -> int | None:
+    def poll_timeout_ms(self, default_ms: int | None) -> int | None:
         """How long the warden may wait: as long as it would, or until a batch is due."""
-        if self._due == _NEVER:
-            return usual_ms
-        left = max(int((self._due - monotonic()) * _MS) + 1, 0)
-        return left if usual_ms is None else min(left, usual_ms)
+        if self._due_at == _NEVER:
+            return default_ms
+        left = max(int((self._due_at - monotonic()) * _MS) + 1, 0)
+        return left if default_ms is None else min(left, default_ms)
 
-    def begin(self, run: Run, number: int, request: Request, setup: Setup | None) -> None:
+    def begin_run(self, run: WorkerRun, number: int, request: Request, setup: Setup | None) -> None:
         """Before a run is given to its worker. In a session the first request decides for all.
 
         A listener is taken only from a worker that has run nothing of an agent's yet: no other is to be believed.
@@ -70,71 +70,71 @@ class RecordedRuns:
             return
         self._recording = setup["recording"]
         if run.recorder is not None:
-            self._tell_state(run, number)
+            self._send_coverage(run, number)
         elif run.is_fresh:
-            self._awaited[run.requests] = run
+            self._expected_listeners[run.requests] = run
             self._poll.register(run.requests, select.POLLIN)
 
-    def takes(self, fd: int, event: int) -> bool:
+    def handle_event(self, fd: int, event: int) -> bool:
         """Whether it was about a recorded run, and has been dealt with."""
         if fd in self._runs:
             run = self._runs[fd]
             if run.recorder is not None and event & select.POLLIN:
-                self._answer(run.recorder)
-                self._plan(run)
+                self._answer_notifications(run.recorder)
+                self._schedule(run)
             elif event & (select.POLLHUP | select.POLLERR):
                 self._unwatch(fd)  # no process is left that could change something
                 del self._runs[fd]
             return True
         if fd in self._ended:
             if event & select.POLLIN:
-                self._ended[fd].answer()
+                self._ended[fd].answer_notification()
             else:
                 self._unwatch(fd)
                 self._ended.pop(fd).close()
             return True
-        if fd in self._awaited:
-            self._listen(fd)
+        if fd in self._expected_listeners:
+            self._accept_listener(fd)
             return True
         return False
 
-    def _plan(self, run: Run) -> None:
+    def _schedule(self, run: WorkerRun) -> None:
         """See to it that what a run has to tell is told in time. An idle session tells it with its next run."""
         if run.recorder is not None and run.number:
             is_given_up = run.is_recorded and not run.recorder.is_complete
-            self._due = min(self._due, monotonic() + (0.0 if is_given_up else run.recorder.patience))
+            self._due_at = min(self._due_at, monotonic() + (0.0 if is_given_up else run.recorder.seconds_until_due))
 
-    def _answer(self, recorder: ChangeRecorder) -> None:
+    def _answer_notifications(self, recorder: ChangeRecorder) -> None:
         """The calls of one listener, as long as they follow each other closely and nothing else happens."""
-        recorder.answer()
-        for _ in range(_MOST_AT_ONCE):
-            events = self._quick.poll(_CLOSELY_MS)
+        recorder.answer_notification()
+        for _ in range(_MAX_ANSWERS_IN_A_ROW):
+            events = self._quick_poll.poll(_FOLLOW_UP_MS)
             if len(events) != 1 or events[0] != (recorder.listener, select.POLLIN):
                 return
-            recorder.answer()
+            recorder.answer_notification()
 
-    def tell_what_is_due(self) -> None:
+    def send_due_changes(self) -> None:
         if not self.is_due:
             return
-        self._due = _NEVER
+        self._due_at = _NEVER
         for run in tuple(self._runs.values()):
-            self.tell(run)
-            self._plan(run)
+            self.send_changes(run)
+            self._schedule(run)
 
-    def tell(self, run: Run, *, is_over: bool = False) -> None:
+    def send_changes(self, run: WorkerRun, *, is_over: bool = False) -> None:
         """Tell the host what is new of a run."""
         if run.recorder is None or not run.number:
             return
-        for body in run.recorder.take(all_of_it=is_over):
+        for body in run.recorder.pop_frame_bodies(is_final=is_over):
             self._send(run.number, protocol.CHANGES, body)
         if run.is_recorded and not run.recorder.is_complete:
-            self._tell_state(run, run.number)
+            self._send_coverage(run, run.number)
 
-    def end(self, run: Run) -> None:
+    def end_run(self, run: WorkerRun) -> None:
         """The run's first process is gone."""
-        if self._awaited.pop(run.requests, None) is not None:
+        if self._expected_listeners.pop(run.requests, None) is not None:
             self._poll.unregister(run.requests)
-        self.tell(run, is_over=True)
+        self.send_changes(run, is_over=True)
         recorder, run.recorder = run.recorder, None
         if recorder is None:
             return
@@ -143,26 +143,26 @@ class RecordedRuns:
         else:
             recorder.close()
 
-    def _listen(self, fd: int) -> None:
+    def _accept_listener(self, fd: int) -> None:
         from toolyard_runtime import change_listener
         from toolyard_runtime.change_recorder import ChangeRecorder
 
-        run = self._awaited.pop(fd)
+        run = self._expected_listeners.pop(fd)
         self._poll.unregister(fd)
-        listener = change_listener.received(fd)
+        listener = change_listener.receive_listener(fd)
         if listener < 0 or self._recording is None:
             return
         run.recorder = ChangeRecorder(listener, self._recording)
         self._runs[listener] = run
-        for poll in (self._poll, self._quick):
+        for poll in (self._poll, self._quick_poll):
             poll.register(listener, select.POLLIN)
-        self._tell_state(run, run.number)
+        self._send_coverage(run, run.number)
 
     def _unwatch(self, listener: int) -> None:
-        for poll in (self._poll, self._quick):
+        for poll in (self._poll, self._quick_poll):
             poll.unregister(listener)
 
-    def _tell_state(self, run: Run, number: int) -> None:
+    def _send_coverage(self, run: WorkerRun, number: int) -> None:
         is_complete = run.recorder is not None and run.recorder.is_complete
         run.is_recorded = is_complete
         self._send(number, protocol.RECORDED, protocol.COMPLETE if is_complete else protocol.INCOMPLETE)

@@ -29,20 +29,20 @@ class Record(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return recorded(self[name])
+            return as_records(self[name])
         except KeyError:
             known = ", ".join(sorted(self)) or "nothing"
             raise AttributeError(f"The result has no {name!r}. It has: {known}.") from None
 
 
-def recorded(value: Any) -> Any:
+def as_records(value: Any) -> Any:
     """The value with its dictionaries as `Record`s, down through lists."""
     if isinstance(value, Record):
         return value
     if isinstance(value, dict):
         return Record(cast("dict[str, Any]", value))
     if isinstance(value, list):
-        return [recorded(item) for item in cast("list[Any]", value)]
+        return [as_records(item) for item in cast("list[Any]", value)]
     return value
 
 
@@ -99,7 +99,7 @@ class Block:
 
     def __repr__(self) -> str:
         if self.type == "text":
-            return f"<text {_short(self.text)!r}>"
+            return f"<text {_truncate(self.text)!r}>"
         kept = [part for part in (self.mime_type, self.uri) if part]
         return " ".join([f"<{self.type or 'block'}", *kept]) + ">"
 
@@ -147,7 +147,9 @@ class Result(Generic[Shape]):
             return cast("dict[str, Any]", shape)[key]
         if isinstance(shape, list) and isinstance(key, (int, slice)):
             return cast("list[Any]", shape)[key]
-        raise KeyError(f"The result has no {key!r}: it is text, read it with .text. It begins: {_short(self.text)!r}")
+        raise KeyError(
+            f"The result has no {key!r}: it is text, read it with .text. It begins: {_truncate(self.text)!r}"
+        )
 
     def __contains__(self, key: object) -> bool:
         shape: Any = self.structured
@@ -173,7 +175,7 @@ class Result(Generic[Shape]):
 
     def __repr__(self) -> str:
         kinds = [repr(block) for block in self.content if block.type != "text"]
-        told = [repr(_short(self.text))] if self.text else []
+        told = [repr(_truncate(self.text))] if self.text else []
         return f"Result({', '.join([*told, *kinds]) or repr(self._structured)})"
 
 
@@ -189,5 +191,5 @@ def read_json(text: str) -> Any:
         return None
 
 
-def _short(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _PREVIEW else f"{text[:_PREVIEW]}…"

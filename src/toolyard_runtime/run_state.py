@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from toolyard_runtime.change_recorder import ChangeRecorder
     from toolyard_runtime.messages import Request
 
-_TAKING_MS = 1_000
+_REQUEST_WRITE_MS = 1_000
 """How long a worker may leave a request lying: nobody else is served meanwhile."""
 _SIGCONT = 18
 
 
-class Run:
+class WorkerRun:
     def __init__(self, pid: int, fds: list[int], *, is_shell: bool) -> None:
         self.pid = pid
         self.requests, self.reply, self.out, self.err = fds
@@ -28,10 +28,10 @@ class Run:
         self.number = protocol.NO_RUN
         self.session = ""
         self.is_python = False
-        self.printed = 0
-        self.most_output = 0
+        self.printed_bytes = 0
+        self.output_limit = 0
         self.answer = bytearray()
-        self.how = protocol.BY_ITSELF
+        self.end_kind = protocol.BY_ITSELF
         self.is_terminating = False
         """It was sent SIGTERM: what it started may still be cleaning up when its first process has ended."""
         self.status = 0
@@ -42,41 +42,41 @@ class Run:
         self.is_recorded = False
         """Whether the host was told that all it changes is recorded."""
 
-    def give(self, number: int, request: Request) -> None:
+    def start_run(self, number: int, request: Request) -> None:
         self.number = number
         self.session = request["session"]
         self.is_python = request["what"] == "python"
-        self.printed, self.most_output = 0, request["output_bytes"]
-        self.how = protocol.BY_ITSELF
+        self.printed_bytes, self.output_limit = 0, request["output_bytes"]
+        self.end_kind = protocol.BY_ITSELF
         self.is_fresh = False
         self.answer.clear()
         if self.is_shell:
-            said = shell.words(request["folder"], request["code"])
+            said = shell.encode_command(request["folder"], request["code"])
         else:
-            body = protocol.packed({**request})
-            said = protocol.LITTLE_LENGTH.pack(len(body)) + body
+            body = protocol.pack_values({**request})
+            said = protocol.LENGTH_PREFIX.pack(len(body)) + body
         try:
             os.kill(self.pid, _SIGCONT)  # another run may have stopped it while it waited
-            self._hand_over(said)
+            self._write_request(said)
         except (BrokenPipeError, ProcessLookupError):
             return  # it died just now; its end is told like any other
 
-    def tell(self, values: dict[str, Any]) -> None:
+    def send_values(self, values: dict[str, Any]) -> None:
         """Send something to the worker that is no run."""
-        body = protocol.packed(values)
-        self._hand_over(protocol.LITTLE_LENGTH.pack(len(body)) + body)
+        body = protocol.pack_values(values)
+        self._write_request(protocol.LENGTH_PREFIX.pack(len(body)) + body)
 
-    def _hand_over(self, said: bytes) -> None:
+    def _write_request(self, data: bytes) -> None:
         """Write a request, of which a pipe holds only a part; end a worker that does not take the rest."""
-        view = memoryview(said)
+        view = memoryview(data)
         while view:
             try:
                 view = view[os.write(self.requests, view) :]
             except BlockingIOError:
                 waiting = select.poll()
                 waiting.register(self.requests, select.POLLOUT)
-                if not waiting.poll(_TAKING_MS):
-                    processes.end_tree(self.pid)
+                if not waiting.poll(_REQUEST_WRITE_MS):
+                    processes.kill_tree(self.pid)
                     return
 
     def close(self) -> None:

@@ -15,28 +15,28 @@ _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(os.uname().machine)
 _STRUCTURE_BYTES = 48
 _SLICE_OFFSET = 24
 _NICE_OFFSET = 16
-_LONGEST_SLICE_NS = 100_000_000
-_USUAL_SLICE_NS = 0
+_BACKGROUND_SLICE_NS = 100_000_000
+_DEFAULT_SLICE_NS = 0
 
 
-def unhurried() -> None:
+def set_background_slice() -> None:
     """Let others go first, from now on, and so do the processes forked from this one."""
-    _ask_for_slice(_LONGEST_SLICE_NS)
+    _set_slice(_BACKGROUND_SLICE_NS)
 
 
-def usual() -> None:
-    _ask_for_slice(_USUAL_SLICE_NS)
+def set_default_slice() -> None:
+    _set_slice(_DEFAULT_SLICE_NS)
 
 
-def _ask_for_slice(nanoseconds: int) -> None:
+def _set_slice(nanoseconds: int) -> None:
     if _SCHED_SETATTR is None:
         return
     wanted = bytearray(_STRUCTURE_BYTES)
-    _put(wanted, 0, _STRUCTURE_BYTES, 4)
-    _put(wanted, _NICE_OFFSET, os.getpriority(os.PRIO_PROCESS, 0), 4)
-    _put(wanted, _SLICE_OFFSET, nanoseconds, 8)
-    libc.ask("syscall", _SCHED_SETATTR, 0, bytes(wanted), 0)
+    _write_field(wanted, 0, _STRUCTURE_BYTES, 4)
+    _write_field(wanted, _NICE_OFFSET, os.getpriority(os.PRIO_PROCESS, 0), 4)
+    _write_field(wanted, _SLICE_OFFSET, nanoseconds, 8)
+    libc.call_unchecked("syscall", _SCHED_SETATTR, 0, bytes(wanted), 0)
 
 
-def _put(structure: bytearray, offset: int, value: int, size: int) -> None:
+def _write_field(structure: bytearray, offset: int, value: int, size: int) -> None:
     structure[offset : offset + size] = value.to_bytes(size, sys.byteorder, signed=True)

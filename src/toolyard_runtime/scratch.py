@@ -12,13 +12,13 @@ def remove(folder: str) -> None:
     try:
         for path, names, _ in os.walk(folder):
             for name in names:
-                _open_up(os.path.join(path, name))
+                _make_accessible(os.path.join(path, name))
         shutil.rmtree(folder, ignore_errors=True)
     except RecursionError:  # nested deeper than Python's calls can be
         return
 
 
-def _open_up(folder: str) -> None:
+def _make_accessible(folder: str) -> None:
     """It may be closed even to its owner. By handle: a run that is not quite dead may put a link in its place."""
     try:
         fd = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)

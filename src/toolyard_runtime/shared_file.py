@@ -20,41 +20,41 @@ LOCK_SECONDS = 10.0
 _FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
 _TEMPORARY = ".toolyard-tmp-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_SAFE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 
-def read(folder: str, name: str, most: int) -> bytes | None:
+def read(folder: str, name: str, max_bytes: int) -> bytes | None:
     """The whole of a file, None when there is none."""
     try:
         at = os.open(folder, _FOLDER)
     except FileNotFoundError:
         return None
     try:
-        return _content(at, folder, name, most)[0]
+        return _read_content(at, folder, name, max_bytes)[0]
     finally:
         os.close(at)
 
 
-def change(folder: str, name: str, how: Callable[[bytes], bytes], most: int) -> None:
-    """What `how` makes of the content becomes the file. When it raises, nothing is changed."""
+def change(folder: str, name: str, transform: Callable[[bytes], bytes], max_bytes: int) -> None:
+    """What `transform` makes of the content becomes the file. When it raises, nothing is changed."""
     os.makedirs(folder, exist_ok=True)
     at = os.open(folder, _FOLDER)
     try:
         _lock(at, folder)
-        before, mode = _content(at, folder, name, most)
-        after = how(before or b"")
-        if len(after) > most:
-            raise ValueError(f"{folder}/{name} would be larger than {most:,} bytes.")
+        before, mode = _read_content(at, folder, name, max_bytes)
+        after = transform(before or b"")
+        if len(after) > max_bytes:
+            raise ValueError(f"{folder}/{name} would be larger than {max_bytes:,} bytes.")
         _replace(at, name, after, mode)
     finally:
         os.close(at)
 
 
-def _content(at: int, folder: str, name: str, most: int) -> tuple[bytes | None, int | None]:
+def _read_content(at: int, folder: str, name: str, max_bytes: int) -> tuple[bytes | None, int | None]:
     """The bytes and the mode of a plain file. A link is not followed: it could lead to somebody else's."""
     try:
-        fd = os.open(name, os.O_RDONLY | _CAREFUL, dir_fd=at)
+        fd = os.open(name, os.O_RDONLY | _SAFE_FLAGS, dir_fd=at)
     except FileNotFoundError:
         return None, None
     try:
@@ -66,8 +66,8 @@ def _content(at: int, folder: str, name: str, most: int) -> tuple[bytes | None, 
         while chunk := os.read(fd, _CHUNK):
             parts.append(chunk)
             size += len(chunk)
-            if size > most:
-                raise ValueError(f"{folder}/{name} is larger than {most:,} bytes. It was left as it is.")
+            if size > max_bytes:
+                raise ValueError(f"{folder}/{name} is larger than {max_bytes:,} bytes. It was left as it is.")
         return b"".join(parts), stat.S_IMODE(status.st_mode)
     finally:
         os.close(fd)
@@ -94,7 +94,7 @@ def _lock(at: int, folder: str) -> None:
 
 def _replace(at: int, name: str, data: bytes, mode: int | None) -> None:
     temporary = _TEMPORARY + os.urandom(8).hex()
-    fd = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _CAREFUL, 0o666, dir_fd=at)
+    fd = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _SAFE_FLAGS, 0o666, dir_fd=at)
     try:
         try:
             rest = memoryview(data)

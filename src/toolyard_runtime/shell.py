@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from toolyard_runtime import protocol
-from toolyard_runtime.pipes import pipes
+from toolyard_runtime.pipes import open_worker_pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,29 +20,29 @@ else:
 REPLY_FD = 3
 """Where a command's shell reports its last folder, and Python its results."""
 REQUEST_FD = 4
-_MOST_WAITING = 4_000  # characters that a waiting shell is given to read
+_MAX_PIPED_CHARS = 4_000  # characters that a waiting shell is given to read
 
 # The folder a command ends in is where the next one starts. The trap tells it, whatever way the command ends.
-_TELL_FOLDER = "trap 'pwd -P >&3 2>/dev/null' EXIT; "
-_GIVEN = f'{_TELL_FOLDER}REPLY=$1; shift; eval "$REPLY"'
+_REPORT_FOLDER = "trap 'pwd -P >&3 2>/dev/null' EXIT; "
+_RUN_ARGUMENT = f'{_REPORT_FOLDER}REPLY=$1; shift; eval "$REPLY"'
 # The kernel takes no longer argument than 128 KiB, so a longer command is read from a file in memory.
 _READ = f"IFS= read -r -d '' -u {REQUEST_FD}"
-_LONG = f'{_TELL_FOLDER}{_READ}; exec {REQUEST_FD}<&-; eval "$REPLY"'
-_WAITING = (
+_RUN_FROM_FILE = f'{_REPORT_FOLDER}{_READ}; exec {REQUEST_FD}<&-; eval "$REPLY"'
+_WAIT_FOR_COMMAND = (
     f'{_READ} || exit; cd -- "$REPLY" 2>/dev/null || {{ echo "The run cannot start in $REPLY: it is not there" >&2; '
-    f'exit 1; }}; {_READ}; exec {REQUEST_FD}<&-; {_TELL_FOLDER}eval "$REPLY"'
+    f'exit 1; }}; {_READ}; exec {REQUEST_FD}<&-; {_REPORT_FOLDER}eval "$REPLY"'
 )
 _BASH = ("bash", "--noprofile", "--norc", "-c")
-_LONGEST_ARGUMENT = 100_000
+_MAX_ARGUMENT_BYTES = 100_000
 _NOT_FOUND = 127
-_RESTORED = (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT, _signal.SIGTERM, _signal.SIGXFSZ)
+_DEFAULT_SIGNALS = (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT, _signal.SIGTERM, _signal.SIGXFSZ)
 
 
-def ends() -> tuple[list[int], list[int]]:
-    """As `pipes`, but requests come through a socket, which no other process can open from /proc."""
+def open_pipes_with_socket() -> tuple[list[int], list[int]]:
+    """As `open_worker_pipes`, but requests come through a socket, which no other process can open from /proc."""
     import _socket
 
-    ours, theirs = pipes()
+    ours, theirs = open_worker_pipes()
     for fd in (ours[0], theirs[0]):
         os.close(fd)
     near, far = _socket.socketpair()
@@ -51,7 +51,7 @@ def ends() -> tuple[list[int], list[int]]:
     return ours, theirs
 
 
-def wait_ahead(shell: str, environment: dict[str, str], fds: list[int], prepare: str) -> int:
+def spawn_waiting_shell(shell: str, environment: dict[str, str], fds: list[int], prepare: str) -> int:
     """Start a shell that does what `prepare` says and waits for its command; its pid. Raises OSError."""
     requests, reply, out, err = fds
     actions = [
@@ -59,44 +59,44 @@ def wait_ahead(shell: str, environment: dict[str, str], fds: list[int], prepare:
         *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in ((1, out), (2, err), (REPLY_FD, reply))),
         (os.POSIX_SPAWN_DUP2, requests, REQUEST_FD),
     ]
-    line = (*_BASH, prepare + _WAITING)
-    return os.posix_spawn(shell, line, environment, file_actions=actions, setsid=True, setsigdef=_RESTORED)
+    line = (*_BASH, prepare + _WAIT_FOR_COMMAND)
+    return os.posix_spawn(shell, line, environment, file_actions=actions, setsid=True, setsigdef=_DEFAULT_SIGNALS)
 
 
-def wait(shell: str) -> None:
+def become_waiting_shell(shell: str) -> None:
     """Turn this process into a shell that waits for its command. Never returns."""
     os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
     os.set_inheritable(REQUEST_FD, True)  # noqa: FBT003
-    os.execve(shell, (*_BASH, _WAITING), os.environ)  # noqa: S606 - this process becomes the shell
+    os.execve(shell, (*_BASH, _WAIT_FOR_COMMAND), os.environ)  # noqa: S606 - this process becomes the shell
 
 
-def can_read(folder: str, command: str) -> bool:
+def fits_waiting_shell(folder: str, command: str) -> bool:
     """Whether a waiting shell may be given this."""
-    return len(command) <= _MOST_WAITING and "\0" not in command and "\0" not in folder
+    return len(command) <= _MAX_PIPED_CHARS and "\0" not in command and "\0" not in folder
 
 
-def words(folder: str, command: str) -> bytes:
+def encode_command(folder: str, command: str) -> bytes:
     """What a waiting shell reads."""
     return b"\0".join((folder.encode("utf-8", "surrogateescape"), command.encode("utf-8", "surrogateescape"), b""))
 
 
-def become(shell: str, command: str) -> None:
+def become_shell(shell: str, command: str) -> None:
     """Turn this process into the shell that runs `command`. Never returns."""
     code = command.encode("utf-8", "surrogateescape")
-    line = [*_BASH, _GIVEN, "bash", code]
+    line = [*_BASH, _RUN_ARGUMENT, "bash", code]
     os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
     try:
-        if len(code) > _LONGEST_ARGUMENT:
-            line = [*_BASH, _LONG]
-            _place_in_memory(code)
+        if len(code) > _MAX_ARGUMENT_BYTES:
+            line = [*_BASH, _RUN_FROM_FILE]
+            _put_in_memory_file(code)
         os.execve(shell, line, os.environ)  # noqa: S606 - this process becomes the shell
     except OSError as error:
         os.write(2, f"{shell} cannot be run: {error.strerror}\n".encode())
         os._exit(_NOT_FOUND)
 
 
-def _place_in_memory(code: bytes) -> None:
-    """Where `_LONG` reads it: the descriptor that requests came from is not needed any more."""
+def _put_in_memory_file(code: bytes) -> None:
+    """Where `_RUN_FROM_FILE` reads it: the descriptor that requests came from is not needed any more."""
     fd = os.memfd_create("command", os.MFD_CLOEXEC)
     protocol.write_all(fd, code)
     os.lseek(fd, 0, os.SEEK_SET)

@@ -16,7 +16,7 @@ from time import monotonic, sleep
 
 from toolyard_runtime import hardening, processes, protocol, shell, worker, worker_factory
 from toolyard_runtime.recorded_runs import RecordedRuns
-from toolyard_runtime.run_state import Run
+from toolyard_runtime.run_state import WorkerRun
 from toolyard_runtime.worker_factory import COMMAND, PYTHON
 
 TYPE_CHECKING = False
@@ -32,41 +32,41 @@ else:  # `signal` itself would import more than a cold start can afford
 _CHUNK = 1 << 16
 _MOST_READ_AT_ONCE = 16 * _CHUNK  # so that one loud run does not hold up the others
 _SPARE_AFTER_MS, _PRELOAD_AFTER_MS = 3, 5
-_WALLS_MS = 5_000
+_RESTRICTIONS_WAIT_MS = 5_000
 _FOLDER_BYTES, _ANSWER_BYTES = 8192, 48 * 1024 * 1024
 _REAPING_SECONDS = 0.05  # a run may make orphans faster than they can be reaped, and the host must be heard
-_MOST_WAITS, _DYING_SECONDS = 1_000, 0.002
+_MAX_REAP_WAITS, _REAP_WAIT_SECONDS = 1_000, 0.002
 
 
-class Warden:
+class Supervisor:
     def __init__(self, incoming: int, outgoing: int, first: First | None = None) -> None:
         self._first, self._incoming, self._outgoing = first, incoming, outgoing
-        self._frames = protocol.Frames()
+        self._frames = protocol.FrameParser()
         self._poll = select.poll()
-        self._runs: dict[int, Run] = {}  # by pid
-        self._lingering: list[Run] = []  # ended, while what they started cleans up
-        self._by_fd: dict[int, Run] = {}
-        self._sessions: dict[str, Run] = {}
-        self._spares: dict[str, Run] = {}  # by what they are for
-        self._used = PYTHON
+        self._runs: dict[int, WorkerRun] = {}  # by pid
+        self._lingering: list[WorkerRun] = []  # ended, while what they started cleans up
+        self._by_fd: dict[int, WorkerRun] = {}
+        self._sessions: dict[str, WorkerRun] = {}
+        self._spares: dict[str, WorkerRun] = {}  # by what they are for
+        self._last_kind = PYTHON
         self._setup: Setup | None = None
         self._to_import: list[str] = list(worker.FIRST_STEPS)
         self._forwarder = 0
-        self._woken, self._waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        _signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, processes.one_ended)
+        self._wakeup_read, self._wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        _signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, processes.on_child_exit)
         # A run may send it. The kernel keeps signals without a handler from a namespace's first process, and Python
         # brings a handler for this one.
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
-        for fd in (incoming, self._woken):
+        for fd in (incoming, self._wakeup_read):
             self._poll.register(fd, select.POLLIN)
-        self._recorded = RecordedRuns(self._poll, self._send, (incoming, self._woken))
+        self._recorded_runs = RecordedRuns(self._poll, self._send, (incoming, self._wakeup_read))
 
     def serve(self) -> None:
         """Until the host is gone."""
         while True:
-            events = self._poll.poll(self._recorded.patience(self._patience()))
-            if not events and not self._recorded.is_due:
+            events = self._poll.poll(self._recorded_runs.poll_timeout_ms(self._poll_timeout_ms()))
+            if not events and not self._recorded_runs.is_due:
                 self._use_idle_time()
             for fd, event in events:
                 if fd == self._incoming:
@@ -74,36 +74,36 @@ class Warden:
                     if not data:
                         return
                     for number, kind, body in self._frames.feed(data):
-                        self._obey(number, kind, body)
-                elif fd == self._woken:
+                        self._handle_frame(number, kind, body)
+                elif fd == self._wakeup_read:
                     os.read(fd, _CHUNK)
                     self._reap()
-                    while self._lingering and not self._strangers():
+                    while self._lingering and not self._leftover_children():
                         done = self._lingering.pop()
                         self._finish(done, done.status)
-                    self._refill(self._used)  # right after a run's end is when another of its kind may come
+                    self._refill(self._last_kind)  # right after a run's end is when another of its kind may come
                 elif (
-                    not self._recorded.takes(fd, event) and fd in self._by_fd
+                    not self._recorded_runs.handle_event(fd, event) and fd in self._by_fd
                 ):  # an earlier event of this round may have closed it
                     self._relay(self._by_fd[fd], fd, _MOST_READ_AT_ONCE)
-            self._recorded.tell_what_is_due()
+            self._recorded_runs.send_due_changes()
 
-    def leave(self) -> None:
+    def end_all_runs(self) -> None:
         """End what is under way, where no namespace does it for us."""
         for run in self._runs.values():
-            processes.end_tree(run.pid)
-        processes.end_leftovers(set(), alone=True)
+            processes.kill_tree(run.pid)
+        processes.kill_leftovers(set(), alone=True)
         folder = self._setup.get("scratch") if self._setup is not None else None
         if folder:
             from toolyard_runtime import scratch
 
             scratch.remove(folder)
 
-    def _obey(self, number: int, kind: int, body: bytes) -> None:
+    def _handle_frame(self, number: int, kind: int, body: bytes) -> None:
         if kind == protocol.SETUP:
-            self._set_up(protocol.unpacked(body))  # type: ignore[arg-type]
+            self._set_up(protocol.unpack_values(body))  # type: ignore[arg-type]
         elif kind == protocol.RUN:
-            self._start(number, protocol.unpacked(body))  # type: ignore[arg-type]
+            self._start(number, protocol.unpack_values(body))  # type: ignore[arg-type]
         elif kind in {protocol.KILL, protocol.TERMINATE}:
             for run in (*self._runs.values(), *self._lingering):
                 if run.number == number:
@@ -118,38 +118,38 @@ class Warden:
         self._setup = setup
         try:
             if os.getpid() != 1:
-                hardening.adopt_orphans()
-            worker.enter_view(setup)
-            first = self._told_first(setup)
+                hardening.become_subreaper()
+            worker.enter_file_system(setup)
+            first = self._set_up_first_worker(setup)
             if not setup["walls_in_worker"]:
-                hardening.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
-            hardening.set_readable(by_siblings=False)
-            worker.settle(setup)  # for workers, which are copies of this process
-            self._recorded.prepare(setup)
+                hardening.apply_restrictions(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
+            hardening.set_dumpable(enabled=False)
+            worker.apply_environment(setup)  # for workers, which are copies of this process
+            self._recorded_runs.preload_modules(setup)
         except OSError as error:
             self._send(protocol.NO_RUN, protocol.BROKEN, f"{error.filename or ''}: {error.strerror}".encode())
             raise SystemExit(1) from None
         if first is not None:
-            self._await_walls(first)
+            self._wait_for_restrictions(first)
         self._fork_forwarder()
         self._send(protocol.NO_RUN, protocol.READY, str(protocol.PROTOCOL).encode())
 
-    def _told_first(self, setup: Setup) -> Run | None:
+    def _set_up_first_worker(self, setup: Setup) -> WorkerRun | None:
         """The worker that was forked before everything else; it puts its own walls up while we do ours."""
         if self._first is None:
             return None
         (pid, ours), self._first = self._first, None
-        run = self._watched(Run(pid, ours, is_shell=False))
-        run.tell({**setup})
+        run = self._watch_worker(WorkerRun(pid, ours, is_shell=False))
+        run.send_values({**setup})
         return run
 
-    def _await_walls(self, run: Run) -> None:
+    def _wait_for_restrictions(self, run: WorkerRun) -> None:
         waiting = select.poll()
         waiting.register(run.reply, select.POLLIN)
-        if waiting.poll(_WALLS_MS) and os.read(run.reply, 1):
+        if waiting.poll(_RESTRICTIONS_WAIT_MS) and os.read(run.reply, 1):
             self._spares[PYTHON] = run
         else:
-            processes.end_tree(run.pid)  # another is made when it is needed
+            processes.kill_tree(run.pid)  # another is made when it is needed
 
     def _fork_forwarder(self) -> None:
         """Keep the way to the allowed hosts open: code inside may have ended the process that was it."""
@@ -168,73 +168,73 @@ class Warden:
             if request["session"]:
                 self._sessions[request["session"]] = run
         else:  # it is idle: the host lets one run at a time into a session
-            self._discard_between(run)
+            self._discard_idle_output(run)
         if self._forwarder:
             os.kill(self._forwarder, _signal.SIGCONT)  # another run may have stopped it
-        self._recorded.begin(run, number, request, self._setup)
-        run.give(number, request)
+        self._recorded_runs.begin_run(run, number, request, self._setup)
+        run.start_run(number, request)
 
-    def _worker_for(self, request: Request) -> Run | None:
-        for_shell = request["what"] == "command" and shell.can_read(request["folder"], request["code"])
-        self._used = COMMAND if for_shell and self._may_wait_in_shell() else PYTHON
-        run = self._spares.pop(self._used, None) or self._made(self._used)
+    def _worker_for(self, request: Request) -> WorkerRun | None:
+        for_shell = request["what"] == "command" and shell.fits_waiting_shell(request["folder"], request["code"])
+        self._last_kind = COMMAND if for_shell and self._can_prestart_shell() else PYTHON
+        run = self._spares.pop(self._last_kind, None) or self._new_worker(self._last_kind)
         if run is None:
-            self._make_room()
-        return run or self._made(self._used)
+            self._reap_until_free()
+        return run or self._new_worker(self._last_kind)
 
-    def _make_room(self) -> None:
+    def _reap_until_free(self) -> None:
         """The dead take up room too. While nothing runs, all are waited for: the killed die late where it is busy."""
-        for _ in range(_MOST_WAITS):
+        for _ in range(_MAX_REAP_WAITS):
             self._reap()
-            if self._is_busy() or not self._strangers():
+            if self._is_busy() or not self._leftover_children():
                 return
-            sleep(_DYING_SECONDS)
+            sleep(_REAP_WAIT_SECONDS)
 
     def _refuse(self, number: int, why: bytes) -> None:
         self._send(number, protocol.ERR, why)
-        self._send(number, protocol.EXIT, protocol.EXITED.pack(protocol.BY_ITSELF, 1, 0))
+        self._send(number, protocol.EXIT, protocol.EXIT_STATUS.pack(protocol.BY_ITSELF, 1, 0))
 
-    def _patience(self) -> int | None:
+    def _poll_timeout_ms(self) -> int | None:
         """How long to wait for something to happen before idle time is put to use."""
         if self._setup is None:
             return None
-        if self._missing():
+        if self._missing_spares():
             return _SPARE_AFTER_MS
         return _PRELOAD_AFTER_MS if self._to_import and not self._is_busy() else None
 
-    def _missing(self) -> list[str]:
-        wanted = (PYTHON, COMMAND) if self._may_wait_in_shell() else (PYTHON,)
+    def _missing_spares(self) -> list[str]:
+        wanted = (PYTHON, COMMAND) if self._can_prestart_shell() else (PYTHON,)
         return [kind for kind in wanted if kind not in self._spares]
 
-    def _may_wait_in_shell(self) -> bool:
+    def _can_prestart_shell(self) -> bool:
         """Where workers are walled in one by one, bash has to be started by one."""
         setup = self._setup  # recorded runs need a worker too
         return os.getpid() == 1 and setup is not None and not setup["walls_in_worker"] and "recording" not in setup
 
     def _refill(self, kind: str) -> None:
-        if kind not in self._spares and (run := self._made(kind)) is not None:
+        if kind not in self._spares and (run := self._new_worker(kind)) is not None:
             self._spares[kind] = run
 
     def _use_idle_time(self) -> None:
         """One small step at a time: whoever asks for a run meanwhile waits for it."""
-        missing = self._missing()
+        missing = self._missing_spares()
         if missing:
             self._refill(missing[0])
             return
         self._to_import += worker.preload(self._to_import.pop(0))
         if not self._to_import:
-            processes.end_tree(self._spares.pop(PYTHON).pid)  # it has none of what was imported since
+            processes.kill_tree(self._spares.pop(PYTHON).pid)  # it has none of what was imported since
 
-    def _is_busy(self, beside: Run | None = None) -> bool:
+    def _is_busy(self, beside: WorkerRun | None = None) -> bool:
         runs = (*self._runs.values(), *self._lingering)
         return any(run is not beside and (run.number or run.session) for run in runs)
 
-    def _made(self, kind: str) -> Run | None:
+    def _new_worker(self, kind: str) -> WorkerRun | None:
         """A worker of this kind that waits for its request; None where no process can be started."""
         if self._setup is None:
             return None
-        run = worker_factory.worker_for(kind, self._setup, is_alone=self._is_alone)
-        return None if run is None else self._watched(run)
+        run = worker_factory.start_worker(kind, self._setup, is_alone=self._is_alone)
+        return None if run is None else self._watch_worker(run)
 
     def _is_alone(self) -> bool:
         """Whether nothing of a run is at work: there are only workers that wait for one, and sessions that lie idle.
@@ -243,14 +243,14 @@ class Warden:
         """
         waiting = {run.pid for run in self._spares.values()}
         others = [run for run in self._runs.values() if run.pid not in waiting]
-        is_idle = all(run.session and not run.number and processes.is_quiet(run.pid) for run in others)
-        return is_idle and not self._strangers()
+        is_idle = all(run.session and not run.number and processes.is_idle(run.pid) for run in others)
+        return is_idle and not self._leftover_children()
 
-    def _strangers(self) -> set[int]:
+    def _leftover_children(self) -> set[int]:
         """Children that the warden did not start: what runs left behind."""
-        return processes.children() - {*self._runs, self._forwarder}
+        return processes.child_pids() - {*self._runs, self._forwarder}
 
-    def _watched(self, run: Run) -> Run:
+    def _watch_worker(self, run: WorkerRun) -> WorkerRun:
         self._runs[run.pid] = run
         for fd in (run.reply, run.out, run.err):
             os.set_blocking(fd, False)
@@ -258,7 +258,7 @@ class Warden:
             self._poll.register(fd, select.POLLIN)
         return run
 
-    def _relay(self, run: Run, fd: int, most: int) -> None:
+    def _relay(self, run: WorkerRun, fd: int, most: int) -> None:
         """Pass on what is there to read, without waiting for more."""
         while most > 0:
             try:
@@ -270,57 +270,57 @@ class Warden:
                 return
             most -= len(data)
             if fd == run.reply:
-                self._answered(run, data)
-            elif run.number and run.how != protocol.TOO_MUCH_OUTPUT:
-                self._printed(run, protocol.OUT if fd == run.out else protocol.ERR, data)
+                self._collect_answer(run, data)
+            elif run.number and run.end_kind != protocol.TOO_MUCH_OUTPUT:
+                self._relay_output(run, protocol.OUT if fd == run.out else protocol.ERR, data)
 
     def _unwatch(self, fd: int) -> None:
         if self._by_fd.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
-    def _printed(self, run: Run, kind: int, data: bytes) -> None:
-        room, run.printed = run.most_output - run.printed, run.printed + len(data)
+    def _relay_output(self, run: WorkerRun, kind: int, data: bytes) -> None:
+        room, run.printed_bytes = run.output_limit - run.printed_bytes, run.printed_bytes + len(data)
         self._send(run.number, kind, data[:room])
         if len(data) > room:
-            run.how = protocol.TOO_MUCH_OUTPUT
+            run.end_kind = protocol.TOO_MUCH_OUTPUT
             self._end(run)
 
-    def _answered(self, run: Run, data: bytes) -> None:
+    def _collect_answer(self, run: WorkerRun, data: bytes) -> None:
         if not run.number:
             return  # nobody asked
         if len(run.answer) + len(data) > _ANSWER_BYTES:
             self._end(run)
             return
         run.answer += data
-        if not run.is_python or len(run.answer) < protocol.LITTLE_LENGTH.size:
+        if not run.is_python or len(run.answer) < protocol.LENGTH_PREFIX.size:
             return
-        (length,) = protocol.LITTLE_LENGTH.unpack_from(run.answer)
-        if len(run.answer) - protocol.LITTLE_LENGTH.size < length:
+        (length,) = protocol.LENGTH_PREFIX.unpack_from(run.answer)
+        if len(run.answer) - protocol.LENGTH_PREFIX.size < length:
             return
         for fd in (run.out, run.err):
-            self._relay(run, fd, run.most_output)
-        self._send(run.number, protocol.VALUE, bytes(run.answer[protocol.LITTLE_LENGTH.size :]))
+            self._relay(run, fd, run.output_limit)
+        self._send(run.number, protocol.VALUE, bytes(run.answer[protocol.LENGTH_PREFIX.size :]))
         run.answer.clear()
-        if run.how == protocol.BY_ITSELF and (run.session or self._is_done_for(run)):
-            self._recorded.tell(run, is_over=True)
-            self._send(run.number, protocol.EXIT, protocol.EXITED.pack(run.how, 0, 0))
+        if run.end_kind == protocol.BY_ITSELF and (run.session or self._end_if_clean(run)):
+            self._recorded_runs.send_changes(run, is_over=True)
+            self._send(run.number, protocol.EXIT, protocol.EXIT_STATUS.pack(run.end_kind, 0, 0))
             run.number = protocol.NO_RUN
 
-    def _is_done_for(self, run: Run) -> bool:
+    def _end_if_clean(self, run: WorkerRun) -> bool:
         """End a run that has answered and left nothing behind, without waiting until its memory is given back."""
-        if processes.has_children(run.pid) or self._strangers():
+        if processes.has_children(run.pid) or self._leftover_children():
             return False
         os.kill(run.pid, processes.SIGKILL)
         return True
 
-    def _discard_between(self, run: Run) -> None:
+    def _discard_idle_output(self, run: WorkerRun) -> None:
         """What a session's threads printed while nobody was listening belongs to no run."""
         for fd in (run.out, run.err, run.reply):
             self._relay(run, fd, _MOST_READ_AT_ONCE)
         run.answer.clear()
 
-    def _stop(self, run: Run, *, at_once: bool) -> None:
-        run.how, run.is_terminating = protocol.KILLED, not at_once
+    def _stop(self, run: WorkerRun, *, at_once: bool) -> None:
+        run.end_kind, run.is_terminating = protocol.KILLED, not at_once
         if not at_once:
             processes.terminate_tree(run.pid)
         elif run in self._lingering:
@@ -329,12 +329,12 @@ class Warden:
         else:
             self._end(run)
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: WorkerRun) -> None:
         if os.getpid() == 1 and not self._is_busy(beside=run):
             os.kill(-1, processes.SIGKILL)  # no fork can outrun it
             self._spares.clear()
         else:
-            processes.end_tree(run.pid)
+            processes.kill_tree(run.pid)
 
     def _reap(self) -> None:
         until = monotonic() + _REAPING_SECONDS
@@ -349,51 +349,51 @@ class Warden:
                 self._forwarder = 0
                 self._fork_forwarder()
             run = self._runs.pop(pid, None)
-            if run is not None and run.is_terminating and self._strangers():
+            if run is not None and run.is_terminating and self._leftover_children():
                 run.status = status
                 self._lingering.append(run)
             elif run is not None:
                 self._finish(run, status)
         try:
-            os.write(self._waking, b"\0")  # for the rest, after whatever else there is to do
+            os.write(self._wakeup_write, b"\0")  # for the rest, after whatever else there is to do
         except BlockingIOError:
             return  # it is full of such words
 
-    def _finish(self, run: Run, status: int) -> None:
+    def _finish(self, run: WorkerRun, status: int) -> None:
         for fd in (run.out, run.err, run.reply):
-            self._relay(run, fd, max(run.most_output, _CHUNK))
+            self._relay(run, fd, max(run.output_limit, _CHUNK))
             self._unwatch(fd)
         run.close()
         if self._sessions.get(run.session) is run:
             del self._sessions[run.session]
         self._spares = {kind: spare for kind, spare in self._spares.items() if spare is not run}
         alone = not self._is_busy()
-        if alone and os.getpid() == 1 and self._strangers():
+        if alone and os.getpid() == 1 and self._leftover_children():
             os.kill(-1, processes.SIGKILL)  # before they are counted, which takes long while they fork
-        left, swept_all = processes.end_leftovers({*self._runs, self._forwarder}, alone=alone)
+        left, swept_all = processes.kill_leftovers({*self._runs, self._forwarder}, alone=alone)
         if swept_all:
             self._spares.clear()
-        self._recorded.end(run)  # when nothing of it is left that could change something
+        self._recorded_runs.end_run(run)  # when nothing of it is left that could change something
         if not run.number:
             return
         if not run.is_python and 0 < len(run.answer) <= _FOLDER_BYTES:
             self._send(run.number, protocol.FOLDER, bytes(run.answer))
         code = os.waitstatus_to_exitcode(status)
-        self._send(run.number, protocol.EXIT, protocol.EXITED.pack(run.how, code, left))
+        self._send(run.number, protocol.EXIT, protocol.EXIT_STATUS.pack(run.end_kind, code, left))
 
     def _send(self, number: int, kind: int, body: bytes) -> None:
         protocol.write_all(self._outgoing, protocol.frame(number, kind, body))
 
 
 def main(first: First | None = None) -> None:
-    warden = Warden(int(sys.argv[1]), int(sys.argv[2]), first)
+    warden = Supervisor(int(sys.argv[1]), int(sys.argv[2]), first)
     try:
         warden.serve()
     except (BrokenPipeError, ConnectionResetError):  # the host went away while we spoke
         return
     finally:
         if os.getpid() != 1:
-            warden.leave()
+            warden.end_all_runs()
 
 
 if __name__ == "__main__":

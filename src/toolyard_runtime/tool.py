@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from toolyard_runtime.results import Record, Result, recorded
+from toolyard_runtime.results import Record, Result, as_records
 
 __all__ = ["OMITTED", "Record", "Result", "Tool", "custom_tool", "lazy_tools", "tool"]
 
@@ -45,7 +45,7 @@ class Tool(Generic[P, R]):
         self._positional = made.__code__.co_varnames[: made.__code__.co_argcount]
         self._options: dict[str, Any] = {}
         returns = str(made.__annotations__.get("return", "Result"))
-        self._is_shaped = returns.partition("[")[0] != "Result"
+        self._returns_structured = returns.partition("[")[0] != "Result"
         self.__name__ = made.__name__
         self.__qualname__ = made.__qualname__
         self.__module__ = made.__module__
@@ -53,16 +53,16 @@ class Tool(Generic[P, R]):
         self.__wrapped__ = made  # where `inspect.signature` and `help` look
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        return self._run(self._given(args, kwargs))
+        return self._run(self._sent_arguments(args, kwargs))
 
     def sync(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the tool and wait for its answer, without an event loop."""
         from toolyard_runtime import calls
 
-        given = self._given(args, kwargs)
+        given = self._sent_arguments(args, kwargs)
         if self.server:
-            return self._shaped(calls.call_mcp_tool_sync(self.server, self.name, given, **self._options))
-        return self._shaped(calls.call_custom_tool_sync(self.name, **given))
+            return self._typed_answer(calls.call_mcp_tool_sync(self.server, self.name, given, **self._options))
+        return self._typed_answer(calls.call_custom_tool_sync(self.name, **given))
 
     def options(self, *, timeout: float | None = None, progress: Progress | None = None) -> Tool[P, R]:
         """The same tool with a deadline in seconds, or a function that is told of progress."""
@@ -77,10 +77,10 @@ class Tool(Generic[P, R]):
         from toolyard_runtime import calls
 
         if self.server:
-            return self._shaped(await calls.call_mcp_tool(self.server, self.name, given, **self._options))
-        return self._shaped(await calls.call_custom_tool(self.name, **given))
+            return self._typed_answer(await calls.call_mcp_tool(self.server, self.name, given, **self._options))
+        return self._typed_answer(await calls.call_custom_tool(self.name, **given))
 
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _sent_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """What to send: the arguments that were given, under the names that the server knows."""
         self._bind(*args, **kwargs).close()  # raises what Python raises; the body does not run
         given = dict(zip(self._positional, args, strict=False))
@@ -88,14 +88,14 @@ class Tool(Generic[P, R]):
         names = self._names
         return {names.get(key, key): value for key, value in given.items() if value is not OMITTED}
 
-    def _shaped(self, answer: Any) -> R:
+    def _typed_answer(self, answer: Any) -> R:
         """What the annotation promises. A server that declared a shape and sent none gives the `Result` instead."""
         if not isinstance(answer, Result):
-            return recorded(answer)
+            return as_records(answer)
         whole = cast("Result[Any]", answer)
-        if not self._is_shaped or whole.structured is None:
+        if not self._returns_structured or whole.structured is None:
             return cast("R", whole)
-        return whole.structured if self.server else recorded(whole.structured)
+        return whole.structured if self.server else as_records(whole.structured)
 
     def __repr__(self) -> str:
         return f"<tool {self.server}.{self.name}>" if self.server else f"<custom tool {self.name}>"
@@ -107,22 +107,22 @@ Decorator = Callable[[Callable[P, Coroutine[Any, Any, R]]], Tool[P, R]]
 def tool(server: str, name: str, names: Mapping[str, str] | None = None) -> Decorator[P, R]:
     """A tool of a server. `names` maps parameters to what the server calls them, where that is no Python name."""
 
-    def made(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
+    def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
         return Tool(function, server, name, names or {})
 
-    return made
+    return decorate
 
 
 def custom_tool(name: str, names: Mapping[str, str] | None = None) -> Decorator[P, R]:
     """A custom tool, which runs in the host's process: `name` is "group.tool"."""
 
-    def made(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
+    def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
         return Tool(function, "", name, names or {})
 
-    return made
+    return decorate
 
 
-class _Package(ModuleType):
+class _ToolPackage(ModuleType):
     """A package whose tools have the names of their modules: the name means the tool, however it was imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -135,23 +135,23 @@ class _Package(ModuleType):
 def lazy_tools(package: str, names: Sequence[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package that imports each tool when it is first asked for."""
     module = sys.modules[package]
-    module.__class__ = _Package
+    module.__class__ = _ToolPackage
     known = frozenset(names)
 
     def find(name: str) -> Any:
         if name not in known:
-            raise AttributeError(_missing(package, name, names))
+            raise AttributeError(_missing_tool_message(package, name, names))
         import importlib
 
         return getattr(importlib.import_module(f"{package}.{name}"), name)
 
-    def listed() -> list[str]:
+    def list_names() -> list[str]:
         return sorted({*names, *module.__dict__})
 
-    return find, listed
+    return find, list_names
 
 
-def _missing(package: str, name: str, names: Sequence[str]) -> str:
+def _missing_tool_message(package: str, name: str, names: Sequence[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, names, 3)

@@ -34,7 +34,7 @@ NOTEBOOK = "toolyard_runtime.notebook"
 FIRST_STEPS = ("site", NOTEBOOK)
 _WARM_UP_AFTER_MS = 3
 _BROKER = "TOOLYARD_BROKER"
-_FOR_TOOLS = tuple(f"toolyard_runtime.{name}" for name in ("importer", "calls", "channel", "tool"))
+_TOOL_MODULES = tuple(f"toolyard_runtime.{name}" for name in ("importer", "calls", "channel", "tool"))
 
 
 def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
@@ -42,14 +42,14 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
     code = 1
     try:
         _detach(requests, reply, out, err)
-        limits.hold(setup["limits"])
+        limits.apply_limits(setup["limits"])
         if os.getppid() != 1:
-            hardening.end_with_parent()
+            hardening.die_with_parent()
         if setup["walls_in_worker"]:
-            _hold_hand(setup)
+            _inherit_broker_socket(setup)
             hardening.drop_capabilities()
-            hardening.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
-        _serve(setup["shell"], _warmed_up(), setup.get("recording"))
+            hardening.apply_restrictions(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
+        _serve(setup["shell"], _warm_up_notebook(), setup.get("recording"))
         code = 0
     except EOFError:  # the warden is gone or has no use for us
         code = 0
@@ -59,31 +59,31 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
         os._exit(code)
 
 
-def wait_in_shell(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
+def run_waiting_shell(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
     """Be a shell that waits for its command. Never returns."""
     code = 1
     try:
         _detach(requests, reply, out, err)
-        limits.hold(setup["limits"])
-        shell.wait(setup["shell"])
+        limits.apply_limits(setup["limits"])
+        shell.become_waiting_shell(setup["shell"])
     except KeyboardInterrupt:
         code = _INTERRUPTED
     finally:
         os._exit(code)
 
 
-def first(requests: int, reply: int, out: int, err: int) -> None:
+def run_first_worker(requests: int, reply: int, out: int, err: int) -> None:
     """Be the worker that was forked before the warden knew anything (`start`). Never returns."""
     code = 1
     try:
         _detach(requests, reply, out, err)
         from toolyard_runtime.notebook import Notebook
 
-        setup: Setup = _message()
-        settle(setup)
-        hardening.set_readable(by_siblings=False)
-        limits.hold(setup["limits"])
-        hardening.raise_walls(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
+        setup: Setup = _read_message()
+        apply_environment(setup)
+        hardening.set_dumpable(enabled=False)
+        limits.apply_limits(setup["limits"])
+        hardening.apply_restrictions(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         os.write(shell.REPLY_FD, b"\0")
         gc.freeze()  # what is there now is none of the code's: nobody has to look through it when the code ends
         _serve(setup["shell"], Notebook())
@@ -96,23 +96,23 @@ def first(requests: int, reply: int, out: int, err: int) -> None:
         os._exit(code)
 
 
-def _hold_hand(setup: Setup) -> None:
+def _inherit_broker_socket(setup: Setup) -> None:
     """The way to the broker, for code that may connect to nothing."""
     path = setup.get("hand")
     if path:
         from toolyard_runtime import inherited_socket
 
-        inherited_socket.hold(path, setup.get("hand_at", 0))
+        inherited_socket.connect_at_descriptor(path, setup.get("hand_at", 0))
 
 
-def settle(setup: Setup) -> None:
+def apply_environment(setup: Setup) -> None:
     """What a process of the sandbox starts from."""
     os.umask(_UMASK)
     os.environ.clear()
     os.environ.update(setup["environment"])
 
 
-def enter_view(setup: Setup) -> None:
+def enter_file_system(setup: Setup) -> None:
     """Go where runs take place, and check that they see what they are to see. Raises OSError."""
     if "mounts" in setup:  # into a file system of its own, where nobody else has seen to that
         from toolyard_runtime import mounts
@@ -122,7 +122,7 @@ def enter_view(setup: Setup) -> None:
     if setup["shown"] or setup["hidden"]:
         from toolyard_runtime import mount_check
 
-        mount_check.check(setup["shown"], setup["hidden"])
+        mount_check.check_mounts(setup["shown"], setup["hidden"])
     if setup["pid_max"]:
         with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
             file.write(str(setup["pid_max"]))
@@ -137,12 +137,12 @@ def fork_forwarder(setup: Setup) -> int:
     listener = proxy_forwarder.listen(setup["forward_port"])  # before the fork: who connects next is heard
     pid = os.fork()
     if pid == 0:
-        _forward(listener, setup["forward"])
+        _run_forwarder(listener, setup["forward"])
     listener.close()
     return pid
 
 
-def _forward(listener: socket.socket, socket_path: str) -> None:
+def _run_forwarder(listener: socket.socket, socket_path: str) -> None:
     """Be the process that leads to the allowed hosts. Never returns."""
     try:
         os.setsid()
@@ -168,7 +168,7 @@ def _detach(requests: int, reply: int, out: int, err: int) -> None:
     os.setsid()
     _default_signals()
     # Through high numbers first, so that none is overwritten before it is used.
-    high = [_moved_up(fd) for fd in (out, err, reply, requests)]
+    high = [_dup_high(fd) for fd in (out, err, reply, requests)]
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
     for target, fd in enumerate(high, start=1):
@@ -176,7 +176,7 @@ def _detach(requests: int, reply: int, out: int, err: int) -> None:
     os.closerange(shell.REQUEST_FD + 1, _HIGHEST_FD)
 
 
-def _moved_up(fd: int) -> int:
+def _dup_high(fd: int) -> int:
     import fcntl
 
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64)
@@ -192,11 +192,11 @@ def preload(module: str) -> tuple[str, ...]:
     except ImportError:
         return ()
     if module == "site":
-        _see_installed_packages()
+        _enable_site_packages()
     if module == NOTEBOOK:
         from toolyard_runtime import notebook
 
-        tools = _FOR_TOOLS if _BROKER in os.environ else ()
+        tools = _TOOL_MODULES if _BROKER in os.environ else ()
         return (*notebook.PRELOADED, *tools, _LAST_STEP)
     if module == _LAST_STEP:
         from toolyard_runtime import notebook
@@ -206,37 +206,37 @@ def preload(module: str) -> tuple[str, ...]:
 
 
 _LAST_STEP = "gc"
-_packages_seen: list[bool] = []
+_site_enabled: list[bool] = []
 
 
-def _see_installed_packages() -> None:
+def _enable_site_packages() -> None:
     """What Python does at its own start, if it is not told to start without, which is quicker."""
-    if not _packages_seen:
+    if not _site_enabled:
         import site
 
         site.main()
-        _packages_seen.append(True)
+        _site_enabled.append(True)
 
 
 def _serve(program: str, notebook: Notebook | None, recording: Recording | None = None) -> None:
-    request: Request = _message()
-    scheduling.usual()
+    request: Request = _read_message()
+    scheduling.set_default_slice()
     if recording is not None and request.get("records"):
         from toolyard_runtime import change_listener
 
         change_listener.install(recording, shell.REQUEST_FD)
-    hardening.set_readable(by_siblings=True)  # until now another run could have told it what to do
+    hardening.set_dumpable(enabled=True)  # until now another run could have told it what to do
     try:
         os.chdir(request["folder"])
     except OSError as error:
         os.write(2, f"The run cannot start in {request['folder']}: {error.strerror}\n".encode())
         os._exit(1)
     if request["what"] == "command":
-        shell.become(program, request["code"])
+        shell.become_shell(program, request["code"])
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # as in every Python: what they tell of is an exception
         _signal.signal(number, _signal.SIG_IGN)
     if request["session"] or "import" in request["code"]:
-        _see_installed_packages()
+        _enable_site_packages()
     if _BROKER in os.environ:
         from toolyard_runtime import importer as packages
 
@@ -246,15 +246,15 @@ def _serve(program: str, notebook: Notebook | None, recording: Recording | None 
     gc.freeze()
     notebook = notebook or Notebook()
     while request["session"]:
-        _answer(_ran(notebook, request["code"]))
-        request = _message()
-    answer = _ran(notebook, request["code"])
+        _send_answer(_run_code(notebook, request["code"]))
+        request = _read_message()
+    answer = _run_code(notebook, request["code"])
     notebook.close()
-    scheduling.unhurried()
-    _answer(answer)
+    scheduling.set_background_slice()
+    _send_answer(answer)
 
 
-def _ran(notebook: Notebook, code: str) -> dict[str, Any]:
+def _run_code(notebook: Notebook, code: str) -> dict[str, Any]:
     """How the code ended, and which skills it was the first to import."""
     answer = notebook.run(code)
     packages = sys.modules.get("toolyard_runtime.importer")
@@ -263,7 +263,7 @@ def _ran(notebook: Notebook, code: str) -> dict[str, Any]:
     return answer
 
 
-def _warmed_up() -> Notebook | None:
+def _warm_up_notebook() -> Notebook | None:
     """Touch the memory that Python code will need, unless there is work to do: the first touch is what costs."""
     if NOTEBOOK not in sys.modules:
         return None
@@ -277,11 +277,11 @@ def _warmed_up() -> Notebook | None:
     return Notebook()
 
 
-def _message() -> Any:
-    (length,) = protocol.LITTLE_LENGTH.unpack(protocol.read_exactly(shell.REQUEST_FD, protocol.LITTLE_LENGTH.size))
-    return protocol.unpacked(protocol.read_exactly(shell.REQUEST_FD, length))
+def _read_message() -> Any:
+    (length,) = protocol.LENGTH_PREFIX.unpack(protocol.read_exactly(shell.REQUEST_FD, protocol.LENGTH_PREFIX.size))
+    return protocol.unpack_values(protocol.read_exactly(shell.REQUEST_FD, length))
 
 
-def _answer(answer: dict[str, Any]) -> None:
-    body = json_encode.encoded(answer).encode("ascii")
-    protocol.write_all(shell.REPLY_FD, protocol.LITTLE_LENGTH.pack(len(body)) + body)
+def _send_answer(answer: dict[str, Any]) -> None:
+    body = json_encode.encode_json(answer).encode("ascii")
+    protocol.write_all(shell.REPLY_FD, protocol.LENGTH_PREFIX.pack(len(body)) + body)

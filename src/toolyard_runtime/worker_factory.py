@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from toolyard_runtime import limits, scheduling, shell, worker
-from toolyard_runtime.pipes import pipes
-from toolyard_runtime.run_state import Run
+from toolyard_runtime.pipes import open_worker_pipes
+from toolyard_runtime.run_state import WorkerRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PYTHON, COMMAND = "python", "command"
 """What a worker is for: anything, or a command that a shell waits for."""
 
 
-def worker_for(kind: str, setup: Setup, *, is_alone: Callable[[], bool]) -> Run | None:
+def start_worker(kind: str, setup: Setup, *, is_alone: Callable[[], bool]) -> WorkerRun | None:
     """A worker of this kind that waits for its request; None where no process can be started.
 
     `is_alone` tells whether nothing of a run is at work. Then a shell is started the quickest way, in which this
@@ -26,35 +26,35 @@ def worker_for(kind: str, setup: Setup, *, is_alone: Callable[[], bool]) -> Run 
     """
     try:
         is_plain = kind == PYTHON and "recording" not in setup  # only a socket can carry a listener back
-        ours, theirs = pipes() if is_plain else shell.ends()
+        ours, theirs = open_worker_pipes() if is_plain else shell.open_pipes_with_socket()
     except OSError:
         return None
     try:
         if kind == PYTHON:
-            pid = _forked_unhurried(theirs, setup)
+            pid = _fork_in_background(theirs, setup)
         elif is_alone():
-            line = limits.in_shell(setup["limits"])
-            pid = shell.wait_ahead(setup["shell"], setup["environment"], theirs, line)
+            line = limits.ulimit_command(setup["limits"])
+            pid = shell.spawn_waiting_shell(setup["shell"], setup["environment"], theirs, line)
         else:
-            pid = _forked(worker.wait_in_shell, theirs, setup)
+            pid = _fork_worker(worker.run_waiting_shell, theirs, setup)
     except OSError:
         for fd in (*ours, *theirs):
             os.close(fd)
         return None
     for fd in theirs:
         os.close(fd)
-    return Run(pid, ours, is_shell=kind == COMMAND)
+    return WorkerRun(pid, ours, is_shell=kind == COMMAND)
 
 
-def _forked_unhurried(theirs: list[int], setup: Setup) -> int:
-    scheduling.unhurried()  # the worker has time; whoever runs now has not
+def _fork_in_background(theirs: list[int], setup: Setup) -> int:
+    scheduling.set_background_slice()  # the worker has time; whoever runs now has not
     try:
-        return _forked(worker.main, theirs, setup)
+        return _fork_worker(worker.main, theirs, setup)
     finally:
-        scheduling.usual()
+        scheduling.set_default_slice()
 
 
-def _forked(begin: Callable[..., None], theirs: list[int], setup: Setup) -> int:
+def _fork_worker(begin: Callable[..., None], theirs: list[int], setup: Setup) -> int:
     pid = os.fork()
     if pid == 0:
         begin(*theirs, setup=setup)

@@ -13,7 +13,7 @@ import pytest
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
@@ -48,7 +48,7 @@ class Team:
 
     def open(self, agent: str | None = "agent_a", **options: object) -> Yard:
         if "config" not in options:
-            place = find_place(None, str(self.base / "team.yaml"), agent)
+            place = resolve_workspace(None, str(self.base / "team.yaml"), agent)
             options = {"workspace": place.workspace, "config": place.config, **options}
         chosen = YardOptions(
             workspace="",
@@ -156,9 +156,11 @@ def test_a_folder_of_the_users_gets_links_for_code_mode_alone(team: Team) -> Non
 
 def test_a_single_folder_gets_nothing(team: Team) -> None:
     (team.base / "ws").mkdir()
-    yard = team.open(None, workspace=str(team.base / "ws"), config=find_place(str(team.base / "ws"), None).config)
+    yard = team.open(
+        None, workspace=str(team.base / "ws"), config=resolve_workspace(str(team.base / "ws"), None).config
+    )
     assert os.listdir(team.base / "ws") == []
-    assert (yard.home.has_layout, yard.home.peers, yard.home.shared) == (False, (), "")
+    assert (yard.home.has_layout, yard.home.peers, yard.home.shared_folder) == (False, (), "")
     assert yard.home.memory == f"{team.base}/ws/agents/agent/memory"
 
 
@@ -368,7 +370,7 @@ async def test_a_workspace_around_the_root_publishes_nothing_of_the_others(team:
     workspace = team.base / folder
     (workspace / "own.txt").write_text("own")
     taken = yard.snapshots.create(reason="test")
-    with SnapshotStore(yard.home.snapshots) as store:
+    with SnapshotStore(yard.home.snapshots_folder) as store:
         held = {os.fsdecode(entry.name) for entry in store.show(taken.snapshot.id)}
     assert "own.txt" in held
     assert not {"root", "agents", "skills", "servers", "tools", "shared", ".shared.trees"} & held
@@ -409,7 +411,7 @@ async def test_skills_of_other_programs_are_seen_and_never_written(team: Team) -
     folders = "[~/.claude/skills, elsewhere, missing/skills]"
     team.configure(TEAM.replace("{workspace: root}", f"{{workspace: root, skill_folders: {folders}}}"))
     yard = team.open()
-    assert yard.home.attached == (str(mine.parent), str(team.base / "elsewhere"))
+    assert yard.home.attached_skills == (str(mine.parent), str(team.base / "elsewhere"))
     assert "about PDF" in await use(yard, "Read", file_path=str(mine / "SKILL.md"))
     shown = await use(yard, "Bash", command=f"cat {mine}/SKILL.md; echo x > {mine}/SKILL.md")
     assert "about PDF" in shown
@@ -426,13 +428,13 @@ def test_a_folder_of_skills_in_the_workspace_leads_nowhere_else(team: Team) -> N
         "toolyard: {workspace: root, skill_folders: [project/.claude/skills]}\n"
         "agents: [{id: agent_a, backend: {cwd: project}}]\n"
     )
-    assert team.open().home.attached == ()
+    assert team.open().home.attached_skills == ()
 
 
 async def test_work_is_shared_and_kept_where_the_configuration_says(team: Team) -> None:
     team.configure(TEAM + "orchestrator: {agent_temporary_workspace: temporary, snapshot_storage: kept}\n")
     yard = team.open()
-    assert (yard.home.shared, yard.home.snapshots) == (f"{team.base}/temporary", f"{team.base}/kept")
+    assert (yard.home.shared_folder, yard.home.snapshots_folder) == (f"{team.base}/temporary", f"{team.base}/kept")
     (team.base / "temporary/x.txt").write_text("published")
     assert "published" in await use(yard, "Read", file_path="shared/x.txt")
     assert "published" in await use(yard, "Bash", command="cat shared/x.txt; echo x > shared/y.txt")
@@ -466,7 +468,7 @@ def test_a_found_file_makes_a_root_inside_its_folder_and_all_that_belongs_into_i
 ) -> None:
     (team.base / "toolyard.yaml").write_text("toolyard: {workspace: root}\nagents: [{id: agent_a}, {id: agent_b}]\n")
     monkeypatch.chdir(team.base)
-    place = find_place(None, None, "agent_a")
+    place = resolve_workspace(None, None, "agent_a")
     assert team.root.is_dir()
     yard = team.open(workspace=place.workspace, config=place.config)
     assert sorted(os.listdir(yard.home.workspace)) == LINKS

@@ -9,8 +9,8 @@ from tests.support.universe import universe
 from toolyard.app.execution_mode import (
     ESSENTIAL_CODE_TOOLS,
     ESSENTIAL_FILE_TOOLS,
-    MOST_TOKENS,
-    injection_of,
+    MAX_ESSENTIAL_TOKENS,
+    tool_injection_for,
 )
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
@@ -53,10 +53,10 @@ def opened(tmp_path):
         config = Config.model_validate({"toolyard": section, **agents})
         with Catalog.open(ensure_state_dir(state_dir(ensure_state_dir(state), str(workspace)))) as catalog:
             for listing in listings:
-                catalog.record(listing, "")
+                catalog.record_listing(listing, "")
         settings = Settings(str(base / "home"), state, str(base), str(base / "documents"))
-        injected = injection_of(config, "a" if one else None)
-        yard = Yard.open(YardOptions(str(workspace), config, settings, injected=injected))
+        injected = tool_injection_for(config, "a" if one else None)
+        yard = Yard.open(YardOptions(str(workspace), config, settings, injection=injected))
         yards.append(yard)
         return yard
 
@@ -81,7 +81,7 @@ def test_files_first_gives_the_essential_tools_within_their_budget(opened):
     tools = files_first(opened).dispatch.tools
 
     assert set(tools) == {*ESSENTIAL_FILE_TOOLS, *ESSENTIAL_CODE_TOOLS, "search_tools"}
-    assert cost(tools) <= MOST_TOKENS
+    assert cost(tools) <= MAX_ESSENTIAL_TOKENS
 
 
 def test_files_first_costs_the_same_with_no_server_and_with_hundreds(opened):
@@ -152,7 +152,7 @@ def test_an_agent_without_a_word_about_files_has_its_servers_tools_alone(opened)
 def test_a_named_workspace_gives_every_agent_files():
     config = Config.model_validate({"toolyard": {"workspace": "team"}, "agents": [{"id": "a"}]})
 
-    assert injection_of(config, "a").has_files
+    assert tool_injection_for(config, "a").has_files
 
 
 def test_context_based_puts_every_tool_of_every_server_in_by_a_name_of_its_own(opened):
@@ -178,12 +178,12 @@ def test_what_is_another_agents_alone_is_not_put_in(tmp_path):
     (tmp_path / "ws").mkdir()
     workspace = os.path.realpath(tmp_path / "ws")
     with Catalog.open(ensure_state_dir(state_dir(ensure_state_dir(state), workspace))) as catalog:
-        catalog.record(listing("mail", "send"), "")
-        catalog.record(listing("bank", "pay"), "")
+        catalog.record_listing(listing("mail", "send"), "")
+        catalog.record_listing(listing("bank", "pay"), "")
     settings = Settings(str(tmp_path), state, str(tmp_path), str(tmp_path))
 
     def names(agent):
-        options = YardOptions(workspace, config, settings, agent=agent, injected=injection_of(config, agent))
+        options = YardOptions(workspace, config, settings, agent=agent, injection=tool_injection_for(config, agent))
         with Yard.open(options) as yard:
             return list(yard.dispatch.tools)
 
@@ -206,8 +206,8 @@ def test_groups_that_change_nothing_are_told(opened):
     both = Config.model_validate({"toolyard": {"execution_mode": "context_based", **section}})
     first = Config.model_validate({"toolyard": {"execution_mode": "filesystem_first", **section}})
 
-    assert "in_context_tools" in injection_of(both, None).notices[0]
-    assert injection_of(first, None).notices == ()
+    assert "in_context_tools" in tool_injection_for(both, None).notices[0]
+    assert tool_injection_for(first, None).notices == ()
 
 
 def test_without_agents_there_are_files(opened):

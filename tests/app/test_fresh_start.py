@@ -12,7 +12,7 @@ import pytest
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.snapshots import SnapshotStore
@@ -34,7 +34,7 @@ class Start:
         (self.base / "team.yaml").write_text(text)
 
     def open(self, workspace: str | None = None, **options: object) -> Yard:
-        place = find_place(workspace, str(self.base / "team.yaml"), "a")
+        place = resolve_workspace(workspace, str(self.base / "team.yaml"), "a")
         base = self.base.parent
         chosen = YardOptions(
             workspace=place.workspace,
@@ -43,7 +43,7 @@ class Start:
             agent="a",
             toolset=Toolset.CODE,
             begins_session=True,
-            tell=self.told.append,
+            notify=self.told.append,
         )
         yard = Yard.open(replace(chosen, **options))
         self.yards.append(yard)
@@ -73,7 +73,7 @@ def test_the_folder_is_emptied_and_everything_comes_back_from_the_snapshot(start
     yard = start.open()
     assert os.listdir(start.work) == []
     (told,) = start.told
-    with SnapshotStore(yard.home.snapshots) as store:
+    with SnapshotStore(yard.home.snapshots_folder) as store:
         (taken,) = store.list()
         assert (taken.agent, taken.reason, taken.root) == ("a", "before a fresh start", str(start.work))
         assert f"toolyard snapshot restore {taken.id}" in told
@@ -86,7 +86,7 @@ def test_the_folder_is_emptied_and_everything_comes_back_from_the_snapshot(start
 def test_an_empty_folder_needs_nothing(start: Start) -> None:
     yard = start.open()
     assert start.told == []
-    assert not os.path.exists(yard.home.snapshots)
+    assert not os.path.exists(yard.home.snapshots_folder)
 
 
 def test_what_only_looks_or_runs_once_empties_nothing(start: Start) -> None:
@@ -139,7 +139,7 @@ def test_nothing_is_emptied_when_no_snapshot_can_be_taken(start: Start, monkeypa
     def fails(*_: object, **__: object) -> None:
         raise SystemFault("The disk is full.")
 
-    monkeypatch.setattr(SnapshotStore, "take", fails)
+    monkeypatch.setattr(SnapshotStore, "create_with_index", fails)
     with pytest.raises(SystemFault, match="disk is full"):
         start.open()
     assert (start.work / "deep/er/file.txt").read_text() == "kept"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.git_exclude import exclude
+from toolyard.app.git_exclude import exclude_links
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 
 TEAM = "toolyard: {workspace: root}\nagents: [{id: ana, backend: {cwd: project}}, {id: bo}]\n"
 
@@ -27,7 +27,7 @@ def git(folder: Path, *words: str) -> str:
 def run(folder: Path, names: tuple[str, ...] = ("memory", "tools")) -> None:
     handle = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
-        exclude(handle, names)
+        exclude_links(handle, names)
     finally:
         os.close(handle)
 
@@ -52,7 +52,7 @@ def test_git_adds_the_users_files_and_not_our_links(repository: Path) -> None:
     (repository / "app.py").write_text("x = 1\n")
     config = repository.parent / "team.yaml"
     config.write_text(TEAM)
-    place = find_place(None, str(config), "ana")
+    place = resolve_workspace(None, str(config), "ana")
     for _ in range(2):
         options = YardOptions(
             workspace=place.workspace,

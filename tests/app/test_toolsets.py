@@ -35,7 +35,7 @@ def test_all_is_every_set_without_a_tool_twice():
 
 
 def test_only_tools_that_run_code_say_how_long_a_call_may_take():
-    timed = {name for name, tool in tools_of(Toolset.ALL).items() if tool.longest is not None}
+    timed = {name for name, tool in tools_of(Toolset.ALL).items() if tool.max_seconds is not None}
 
     assert timed == {"Bash", "execute_bash", "execute_python"}
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from toolyard.app import webhook
-from toolyard.app.activity import Occurrence, Severity, Subject
+from toolyard.app.activity import ActivityEvent, LoggerName, Severity
 from toolyard.app.webhook import Webhook
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
@@ -210,7 +210,7 @@ def test_a_public_name_that_leads_inside_gets_nothing(platform, monkeypatch):
     monkeypatch.setattr(webhook.socket, "getaddrinfo", lambda *_, **__: found)
     monkeypatch.setattr(webhook, "_PAUSE_SECONDS", 0.01)
     hook = Webhook(WebhookSection(url="https://hooks.example.com/"), told.append)
-    hook.hear(Occurrence(Subject.FILES, Severity.INFO, {"event": "file_operation"}))
+    hook.enqueue(ActivityEvent(LoggerName.FILES, Severity.INFO, {"event": "file_operation"}))
     hook.close()
     assert told == [
         "The webhook at hooks.example.com does not get file operations: its name leads to a private network."
@@ -221,7 +221,7 @@ def test_a_proxy_that_cannot_be_used_is_recorded_without_its_address(monkeypatch
     monkeypatch.setenv("HTTPS_PROXY", "gopher://me:hunter2@127.0.0.1:1")
     said = []
     with Webhook(WebhookSection(url="https://hooks.example.com/x"), said.append) as hook:
-        hook.hear(Occurrence(Subject.FILES, Severity.INFO, {}))
+        hook.enqueue(ActivityEvent(LoggerName.FILES, Severity.INFO, {}))
     (text,) = said
     assert text.startswith("The webhook at hooks.example.com does not get file operations: the proxy that")
     assert "127.0.0.1" not in text
@@ -229,12 +229,12 @@ def test_a_proxy_that_cannot_be_used_is_recorded_without_its_address(monkeypatch
 
 
 def test_the_queue_is_bounded_and_what_finds_no_room_is_counted(platform, monkeypatch):
-    monkeypatch.setattr(webhook, "_MOST_WAITING", 5)
+    monkeypatch.setattr(webhook, "_MAX_QUEUED", 5)
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     hook = Webhook(WebhookSection(url=platform.url), lambda _: None)
     for number in range(8):
-        hook.hear(Occurrence(Subject.FILES, Severity.INFO, {"number": number}))
-    assert (len(hook._waiting), hook._dropped) == (5, 3)
+        hook.enqueue(ActivityEvent(LoggerName.FILES, Severity.INFO, {"number": number}))
+    assert (len(hook._queue), hook._dropped) == (5, 3)
 
 
 def test_the_token_is_not_shown():

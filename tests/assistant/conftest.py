@@ -10,7 +10,7 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def open_gate(tmp_path, workspace):
     """Opens the workspace and gives the Gate of a call; `config` as it stands in the file."""
     opened: list[Yard] = []
 
-    def opener(mode: PermissionMode = PermissionMode.PLAN, *, at: Any = None, **config: Any) -> Gate:
+    def opener(mode: PermissionMode = PermissionMode.PLAN, *, at: Any = None, **config: Any) -> CallContext:
         home = str(tmp_path / "home")
         options = YardOptions(
             workspace=str(at or workspace),
@@ -37,7 +37,7 @@ def open_gate(tmp_path, workspace):
         for name in ("home", "temp"):
             (tmp_path / name).mkdir(exist_ok=True)
         opened.append(Yard.open(options))
-        return Gate(opened[-1].dispatch._resources, Call("precommit", {}, "test", session="s", id="c1"))
+        return CallContext(opened[-1].dispatch._services, Call("precommit", {}, "test", session="s", id="c1"))
 
     yield opener
     for yard in opened:

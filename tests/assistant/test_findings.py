@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.assistant.findings import MOST_FINDINGS, Finding, Reviewed, at_least, in_order, read_findings
+from toolyard.assistant.findings import (
+    MOST_FINDINGS,
+    CheckedFindings,
+    Finding,
+    filter_by_severity,
+    read_findings,
+    sort_and_deduplicate,
+)
 from toolyard.assistant.json_extraction import NotJson
 
 LINES = {"src/a.py": 20, "src/deep/b.py": 5, "b.py": 7, "empty.py": 0}
@@ -32,7 +39,7 @@ def test_a_finding_has_its_place_and_its_fix():
 
 @pytest.mark.parametrize("reply", [[said()], {"findings": [said()]}, {"summary": "x", "issues": [said()]}])
 def test_the_list_may_stand_alone_or_in_an_object(reply):
-    assert read_findings(reply, LINES) == Reviewed((Finding("high", "bug", "src/a.py", 3, "Off by one"),))
+    assert read_findings(reply, LINES) == CheckedFindings((Finding("high", "bug", "src/a.py", 3, "Off by one"),))
 
 
 @pytest.mark.parametrize("reply", ["text", 5, None, {}, {"findings": "none"}, {"findings": {}}, {"summary": "fine"}])
@@ -42,7 +49,7 @@ def test_a_reply_without_a_list_is_refused(reply):
 
 
 def test_no_findings_are_an_answer():
-    assert read_findings({"findings": []}, LINES) == Reviewed(())
+    assert read_findings({"findings": []}, LINES) == CheckedFindings(())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +72,7 @@ def test_the_usual_words_are_severities(word, severity):
 
 @pytest.mark.parametrize("word", ["urgent", "", "42", "🔴", "not critical"])
 def test_other_words_are_not(word):
-    assert read(said(severity=word)) == Reviewed((), (f'"Off by one": "{word}" is no severity',))
+    assert read(said(severity=word)) == CheckedFindings((), (f'"Off by one": "{word}" is no severity',))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ def test_a_file_may_be_spelled_in_other_ways(spelled, path):
     "file", ["src/c.py", "", "other/a.py", "other/b.py", "../src/x.py", "/etc/passwd", "src", "."]
 )
 def test_a_file_that_was_not_sent_is_no_place(file):
-    assert read(said(file=file)) == Reviewed((), (f'"Off by one": "{file}" is none of the files',))
+    assert read(said(file=file)) == CheckedFindings((), (f'"Off by one": "{file}" is none of the files',))
 
 
 @pytest.mark.parametrize(
@@ -122,12 +129,14 @@ def test_the_line_may_stand_in_the_name_of_the_file():
 
 @pytest.mark.parametrize(("line", "told"), [(21, "21"), (-1, "-1"), ("999999", "999999")])
 def test_a_finding_about_a_line_that_is_not_there_is_dropped_with_the_reason(line, told):
-    assert read(said(line=line)) == Reviewed((), (f'"Off by one": src/a.py has no line {told}, only 20',))
+    assert read(said(line=line)) == CheckedFindings((), (f'"Off by one": src/a.py has no line {told}, only 20',))
 
 
 def test_of_a_change_it_is_said_that_the_line_was_not_shown():
     found = read_findings({"findings": [said(line=21)]}, LINES, is_change=True)
-    assert found == Reviewed((), ('"Off by one": the change shows no line 21 of src/a.py, the last one is 20',))
+    assert found == CheckedFindings(
+        (), ('"Off by one": the change shows no line 21 of src/a.py, the last one is 20',)
+    )
 
 
 def test_an_empty_file_has_no_line_one():
@@ -224,7 +233,7 @@ EVERY = tuple(Finding(severity, "bug", "a", 1, severity) for severity in ("criti
 
 @pytest.mark.parametrize(("severity_filter", "count"), [("critical", 1), ("high", 2), ("medium", 3), ("all", 4)])
 def test_the_filter_keeps_a_severity_and_what_is_worse(severity_filter, count):
-    assert at_least(EVERY, severity_filter) == EVERY[:count]
+    assert filter_by_severity(EVERY, severity_filter) == EVERY[:count]
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["src/a.py", "high"])
@@ -240,4 +249,4 @@ def test_whatever_a_model_says_only_places_that_exist_are_kept(values):
     for finding in found.findings:
         assert 0 <= finding.line <= LINES[finding.file]
         assert finding.title.encode()
-    assert in_order(found.findings) == found.findings
+    assert sort_and_deduplicate(found.findings) == found.findings

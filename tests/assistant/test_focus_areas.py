@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.assistant.focus_areas import AreaAnswer, Areas, read_areas
+from toolyard.assistant.focus_areas import AreaAnswer, FocusAreaAnswers, read_areas
 from toolyard.assistant.json_extraction import NotJson
 
 WANTED = ("performance", "resource_management")
@@ -33,7 +33,7 @@ BOTH = (AreaAnswer("performance", "fast"), AreaAnswer("resource_management", "li
     ],
 )
 def test_answers_come_as_they_were_asked_for_in_every_usual_shape(reply):
-    assert read_areas(reply, WANTED) == Areas(BOTH, ())
+    assert read_areas(reply, WANTED) == FocusAreaAnswers(BOTH, ())
 
 
 def test_what_has_no_answer_is_missing_and_what_was_not_asked_is_left_out():
@@ -48,7 +48,7 @@ def test_what_has_no_answer_is_missing_and_what_was_not_asked_is_left_out():
             None,
         ],
     }
-    assert read_areas(reply, WANTED) == Areas(
+    assert read_areas(reply, WANTED) == FocusAreaAnswers(
         (AreaAnswer("performance", "fast", "0.8"),), ("resource_management",), "in short"
     )
 

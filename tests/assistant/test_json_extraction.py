@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.assistant.json_extraction import MOST_CHARS, NotJson, fenced, json_in
+from toolyard.assistant.json_extraction import MOST_CHARS, NotJson, extract_json, fenced_blocks
 from toolyard.core.errors import ToolError
 
 LONGEST_SECONDS = 10.0
@@ -22,25 +22,25 @@ DUMPED = {"indent": 2}, {"ensure_ascii": False}, {}
 @settings(max_examples=60)
 @given(CONTAINERS, PROSE, PROSE, st.sampled_from(DUMPED))
 def test_any_object_or_array_in_prose_is_found_again(value, before, after, how):
-    assert json_in(f"{before}\n{json.dumps(value, **how)}\n{after}") == value
+    assert extract_json(f"{before}\n{json.dumps(value, **how)}\n{after}") == value
 
 
 @given(VALUES, PROSE, PROSE, st.sampled_from(["```json", "```", "~~~", "  ```JSON5 x"]), st.sampled_from(DUMPED))
 def test_any_value_in_a_code_block_is_found_again(value, before, after, fence, how):
     end = fence.strip()[:3]
-    assert json_in(f"{before}\n{fence}\n{json.dumps(value, **how)}\n{end}\n{after}") == value
+    assert extract_json(f"{before}\n{fence}\n{json.dumps(value, **how)}\n{end}\n{after}") == value
 
 
 @given(VALUES, st.sampled_from(["<think>", "<thinking>", ""]), PROSE)
 def test_any_value_after_thoughts_is_found_again(value, begin, thoughts):
     end = "</thinking>" if begin == "<thinking>" else "</think>"
-    assert json_in(f"\ufeff \n{begin}I see [1] and {{it}}. {thoughts}\n{end}\n\n{json.dumps(value)}") == value
+    assert extract_json(f"\ufeff \n{begin}I see [1] and {{it}}. {thoughts}\n{end}\n\n{json.dumps(value)}") == value
 
 
 @given(st.text() | st.text('[]{}",:\\ \n`a1<think>/'))
 def test_any_text_has_a_value_or_a_reason(text):
     try:
-        json_in(text)
+        extract_json(text)
     except NotJson as fault:
         assert fault.reason
 
@@ -63,7 +63,7 @@ def test_any_text_has_a_value_or_a_reason(text):
     ],
 )
 def test_what_models_do_to_json_is_understood(text, value):
-    assert json_in(text) == value
+    assert extract_json(text) == value
 
 
 @pytest.mark.parametrize(
@@ -85,26 +85,26 @@ def test_what_models_do_to_json_is_understood(text, value):
 )
 def test_what_is_not_the_whole_of_it_is_refused_with_the_reason(text, reason):
     with pytest.raises(NotJson) as caught:
-        json_in(text)
+        extract_json(text)
     assert reason in caught.value.reason
     assert not caught.value.reason.endswith(".")
 
 
 def test_commas_without_end_are_not_taken_out():
     with pytest.raises(NotJson, match="too many commas"):
-        json_in("x " + "[" * 30 + "1" + ",]" * 30)
+        extract_json("x " + "[" * 30 + "1" + ",]" * 30)
 
 
 def test_commas_in_what_turns_out_to_be_broken_count_as_well():
     started = time.monotonic()
     with pytest.raises(NotJson, match="too many commas"):
-        json_in(("[" + "[1,]," * 18 + " " * 30 + "x ") * 8_000)
+        extract_json(("[" + "[1,]," * 18 + " " * 30 + "x ") * 8_000)
     assert time.monotonic() - started < 5
 
 
 def test_the_error_of_a_reply_is_one_of_the_tool():
     with pytest.raises(ToolError, match=r"not the JSON that was asked for: there is no JSON in it\. Ask again"):
-        json_in("no")
+        extract_json("no")
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_a_megabyte_of_anything_takes_no_longer_than_a_megabyte(unit):
     whole = unit * ((MOST_CHARS - 2) // len(unit))
     for text in (whole, f"x {whole}"):
         try:
-            json_in(text)
+            extract_json(text)
         except NotJson as fault:
             assert len(fault.reason) < 1_000
     assert time.monotonic() - begun < LONGEST_SECONDS
 
 
 def test_code_blocks_are_told_by_their_fences():
-    assert fenced("a\n```py\nx = 1\n\ny\n```\nb\n~~~\n```\n~~~\n```\nopen") == ("x = 1\n\ny", "```", "open")
-    assert fenced("none ``` here") == ()
+    assert fenced_blocks("a\n```py\nx = 1\n\ny\n```\nb\n~~~\n```\n~~~\n```\nopen") == ("x = 1\n\ny", "```", "open")
+    assert fenced_blocks("none ``` here") == ()

@@ -5,41 +5,41 @@ import time
 
 import pytest
 
-from toolyard.assistant.sandboxed_commands import Ran, run
+from toolyard.assistant.sandboxed_commands import ProgramResult, run_program
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import Gate, NotNow
+from toolyard.dispatch.call_context import CallContext, MustRunInThread
 from toolyard.sandbox.spec import Mount
 
 LONGEST_WAIT = 30.0
 
 
 def shell(gate, line, **options):
-    return run(gate, ("/bin/sh", "-c", line), **options)
+    return run_program(gate, ("/bin/sh", "-c", line), **options)
 
 
 def test_what_a_program_prints_and_how_it_ends_is_told(gate):
-    assert shell(gate, "echo out; echo err >&2; exit 3") == Ran(3, b"out\n", b"err\n", is_whole=True)
+    assert shell(gate, "echo out; echo err >&2; exit 3") == ProgramResult(3, b"out\n", b"err\n", is_complete=True)
 
 
 def test_words_reach_the_program_as_they_are(gate):
     words = ("a b", "$HOME", "`id`", "'", '"', "a\nb", "*", "-n", "", "\udcff")
-    ran = run(gate, ("/usr/bin/printf", "%s\\0", *words))
+    ran = run_program(gate, ("/usr/bin/printf", "%s\\0", *words))
     assert ran.out == b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
 
 
 def test_a_program_starts_in_the_folder_that_is_named(gate, workspace):
     (workspace / "a b").mkdir()
     for folder in ("a b", str(workspace / "a b")):
-        assert run(gate, ("/bin/pwd",), folder=folder).out == f"{workspace}/a b\n".encode()
-    assert run(gate, ("/bin/pwd",)).out == f"{workspace}\n".encode()
+        assert run_program(gate, ("/bin/pwd",), folder=folder).out == f"{workspace}/a b\n".encode()
+    assert run_program(gate, ("/bin/pwd",)).out == f"{workspace}\n".encode()
 
 
 def test_a_folder_outside_the_workspace_is_refused(gate, tmp_path):
     for folder in ("..", str(tmp_path), "/etc"):
         with pytest.raises(SecurityError, match="outside the workspace"):
-            run(gate, ("/bin/pwd",), folder=folder)
+            run_program(gate, ("/bin/pwd",), folder=folder)
 
 
 @pytest.mark.parametrize("mode", [PermissionMode.PLAN, PermissionMode.STRICT, PermissionMode.MODERATE])
@@ -78,7 +78,7 @@ def test_what_a_rule_hides_is_hidden_from_programs_too(open_gate, workspace):
 def test_neither_the_users_variables_nor_allowed_hosts_are_for_programs(open_gate, monkeypatch):
     monkeypatch.setenv("GEMINI_API_KEY", "mine")
     gate = open_gate(toolyard={"code_execution": {"env": {"TOKEN": "mine"}, "allowed_hosts": ["example.org"]}})
-    ran = run(gate, ("/usr/bin/env",))
+    ran = run_program(gate, ("/usr/bin/env",))
     assert b"mine" not in ran.out
     assert b"proxy" not in ran.out.lower()
     assert b"LC_ALL=C\n" in ran.out
@@ -110,7 +110,7 @@ def test_a_program_has_no_more_time_than_its_call(gate):
 
 def test_a_sandbox_that_is_lost_is_replaced(gate):
     assert shell(gate, "echo 1").out == b"1\n"
-    gate.sandboxes.reading().sandbox._box.kill()
+    gate.sandboxes.reading().sandbox._process.kill()
     assert shell(gate, "echo 2").out == b"2\n"
 
 
@@ -127,11 +127,11 @@ def test_switching_off_the_callers_commands_leaves_our_own_programs(open_gate):
 
 def test_the_audit_log_is_told_of_it_once(gate):
     for _ in range(2):
-        run(gate, ("true",))
+        run_program(gate, ("true",))
     assert gate.remarks == ["Ran true in a sandbox that only reads."]
 
 
 def test_no_program_runs_where_everybody_else_would_wait_for_it(gate):
-    hasty = Gate(gate.resources, Call("Probe", {}, "test"), patient=False)
-    with pytest.raises(NotNow):
-        run(hasty, ("true",))
+    hasty = CallContext(gate.resources, Call("Probe", {}, "test"), may_block=False)
+    with pytest.raises(MustRunInThread):
+        run_program(hasty, ("true",))

@@ -23,12 +23,12 @@ from benchmarks.benchmark import Bench, Sizes
 from benchmarks.lean_client import BenchFault
 from benchmarks.processes import descendants
 from tests.benchmarks.conftest import nothing_left
-from toolyard.core.tokens import can_count
+from toolyard.core.tokens import has_tokenizer
 
 TINY = Sizes(rounds=1, tree_files=4, calls=8, starts=1, loops=2, turns=3, threads=3, source_tokens=20_000)
 ROUND = Round(1.1, 0.5, 9.0)
 TRIP = Trip(2.0, 30.0, 0.5, 900_000, 7)
-needs_a_tokenizer = pytest.mark.skipif(not can_count(), reason="there is no tokenizer")
+needs_a_tokenizer = pytest.mark.skipif(not has_tokenizer(), reason="there is no tokenizer")
 SILENT = "import sys; sys.stdin.read()"
 QUESTION = {"contents": [{"role": "user", "parts": [{"text": "canary-001-00-aa and canary-001-01-bb"}]}]}
 

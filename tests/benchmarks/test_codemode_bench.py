@@ -14,9 +14,9 @@ from benchmarks.codemode.peers import Peer
 from benchmarks.lean_client import BenchFault
 from benchmarks.processes import descendants
 from tests.benchmarks.conftest import nothing_left
-from toolyard.codemode.sync_report import SyncWish
+from toolyard.codemode.sync_report import SyncRequest
 from toolyard.core.errors import SecurityError
-from toolyard.core.tokens import can_count
+from toolyard.core.tokens import has_tokenizer
 from toolyard.core.upstream import ServerListing, ToolSchema
 from toolyard.sandbox.backends.bubblewrap import find_bubblewrap
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow  # they measure: small, but with real servers and 
 
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2, servers=3, universe=2)
 needs_a_sandbox = pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
-needs_a_tokenizer = pytest.mark.skipif(not can_count(), reason="there is no tokenizer")
+needs_a_tokenizer = pytest.mark.skipif(not has_tokenizer(), reason="there is no tokenizer")
 CONTENT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -90,7 +90,7 @@ def test_a_sync_of_unchanged_servers_is_measured_and_writes_nothing(settings):
 
 
 def test_a_sync_that_asks_servers_again_is_no_figure(settings, monkeypatch):
-    monkeypatch.setattr(tool_files, "SyncWish", lambda: SyncWish(refresh=True))
+    monkeypatch.setattr(tool_files, "SyncRequest", lambda: SyncRequest(refresh=True))
     with pytest.raises(BenchFault, match="A sync of unchanged servers asked 3"):
         measured(settings, "sync")
 

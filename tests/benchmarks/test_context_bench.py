@@ -18,12 +18,12 @@ from benchmarks.context.tokens import Seen
 from benchmarks.lean_client import BenchFault
 from tests.benchmarks.conftest import nothing_left
 from tests.support.universe import universe
-from toolyard.core.tokens import can_count
+from toolyard.core.tokens import has_tokenizer
 from toolyard.team.events import AgentFailed, AgentStarted, Answered, RoundStarted, Used
 
 TINY = Sizes(rounds=1, tree_files=4, calls=2, starts=1, loops=2, servers=3, universe=1, turns=2, agents=2)
 FIGURES = Figures(1.0, 2.0, 0.5, 3.0, 8, 100.0, 9, 40, 0, 0, 2, 2)
-needs_a_tokenizer = pytest.mark.skipif(not can_count(), reason="there is no tokenizer")
+needs_a_tokenizer = pytest.mark.skipif(not has_tokenizer(), reason="there is no tokenizer")
 
 
 def measured(settings, only):

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.benchmark import Sizes
 from benchmarks.files import suite
 from toolyard.core import tokens
-from toolyard.core.tokens import token_counts
+from toolyard.core.tokens import token_counts_by_encoding
 
 pytestmark = pytest.mark.slow  # they measure: small, but with real servers and sandboxes
 
@@ -55,6 +55,6 @@ def test_without_a_tokenizer_nothing_is_counted(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    tokens._loaded.cache_clear()
+    tokens._load_tokenizer.cache_clear()
     monkeypatch.setattr(tokens, "import_module", missing)
-    assert token_counts("text") is None
+    assert token_counts_by_encoding("text") is None

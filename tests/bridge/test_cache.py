@@ -59,6 +59,6 @@ def test_nothing_is_remembered_of_clients_that_have_no_files() -> None:
     with FileCache(2, store=store) as cache:
         for number in range(50):
             cache.put("a", b"x", client=str(number))
-        assert len(store._of) == 2
+        assert len(store._keys_by_client) == 2
         cache.clear()
-        assert store._of == {}
+        assert store._keys_by_client == {}

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.support.file_cache_suite.kit import Clock, Watched, cached
 from toolyard.bridge.cache import CachedFile, CacheStatistics, FileCache, NewFile
-from toolyard.bridge.cache_store import Total
+from toolyard.bridge.cache_store import CacheTotal
 from toolyard.bridge.errors import CacheRefusedError
 from toolyard.bridge.memory_store import MemoryStore
 from toolyard.bridge.sqlite_store import SqliteStore
@@ -118,7 +118,7 @@ class Machine(RuleBasedStateMachine):
             max_entries=MAX_ENTRIES,
             ttl_seconds=TTL_SECONDS,
             clock=self.clock,
-            store=Watched(store, Total(MAX_ENTRIES, MAX_BYTES)),
+            store=Watched(store, CacheTotal(MAX_ENTRIES, MAX_BYTES)),
         )
 
     def teardown(self) -> None:
@@ -153,7 +153,7 @@ class Machine(RuleBasedStateMachine):
     @rule(path=paths, offset=offsets, client=clients)
     def notice(self, path: str, offset: float, client: str) -> None:
         mtime = self.clock.now + offset
-        assert self.cache.noticed(path, mtime, client=client) == self.slow.noticed(client, path, mtime)
+        assert self.cache.drop_if_older(path, mtime, client=client) == self.slow.noticed(client, path, mtime)
 
     @rule(path=paths, client=clients)
     def remove(self, path: str, client: str) -> None:

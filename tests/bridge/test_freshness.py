@@ -154,7 +154,7 @@ def test_a_check_counts_until_it_is_as_old_as_a_file_may_be():
     file = cached(stored=990.0)
 
     assert freshness.needs_check("one", file)
-    freshness.note_check("one", file.path)
+    freshness.record_check("one", file.path)
     assert not freshness.needs_check("one", file)
     assert freshness.needs_check("another", file)
     now[0] += 5

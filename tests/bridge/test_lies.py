@@ -13,7 +13,7 @@ from mcp import Client
 from tests.bridge.agent import Agent, honest, saying
 from tests.bridge.server import build
 from toolyard.bridge import PathValidator, SecurityPolicy
-from toolyard.bridge.listing_answers import Wanted, read_listing
+from toolyard.bridge.listing_answers import ListingRequest, read_listing
 
 AT = "/home/me/project"
 A = {"name": "a.py", "type": "file", "size": 1, "mtime": 1.0}
@@ -276,7 +276,7 @@ def test_a_listing_of_thousands_of_links_in_a_deep_folder_takes_little_time(root
     entries = [{"name": f"l{number}", "type": "symlink", "target": "x"} for number in range(5_000)]
     said = {"path": folder, "complete": True, "count": len(entries), "entries": entries}
     started = time.process_time()
-    assert len(read_listing(json.dumps(said), Wanted(folder), PathValidator(policy))) == 5_000
+    assert len(read_listing(json.dumps(said), ListingRequest(folder), PathValidator(policy))) == 5_000
     assert time.process_time() - started < 8
 
 

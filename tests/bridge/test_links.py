@@ -5,7 +5,7 @@ import time
 import pytest
 
 from toolyard.bridge.errors import PathRefusedError, Violation
-from toolyard.bridge.path_validator import MOST_LINKS, PathValidator
+from toolyard.bridge.path_validator import MAX_LINKS, PathValidator
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.core.errors import ValidationError
 
@@ -155,9 +155,9 @@ def test_one_link_has_one_target():
 
 
 def test_as_many_links_may_lie_on_a_way_as_linux_follows():
-    chain = {f"src/l{n}": f"l{n + 1}" for n in range(MOST_LINKS)}
-    assert POSIX.validate_links(chain)["src/l0"] == f"/p/src/l{MOST_LINKS}"
-    chain[f"src/l{MOST_LINKS}"] = "end"
+    chain = {f"src/l{n}": f"l{n + 1}" for n in range(MAX_LINKS)}
+    assert POSIX.validate_links(chain)["src/l0"] == f"/p/src/l{MAX_LINKS}"
+    chain[f"src/l{MAX_LINKS}"] = "end"
     for order in (chain, dict(reversed(chain.items()))):
         with pytest.raises(PathRefusedError) as raised:
             POSIX.validate_links(order)

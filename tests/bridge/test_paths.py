@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.bridge.errors import PathRefusedError, Violation
-from toolyard.bridge.path_syntax import MOST_NAME_BYTES, MOST_PATH_BYTES
+from toolyard.bridge.path_syntax import MAX_NAME_BYTES, MAX_PATH_BYTES
 from toolyard.bridge.path_validator import PathValidator
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.core.errors import SecurityError, ValidationError
@@ -284,12 +284,12 @@ def test_what_is_no_text_is_no_path(path):
 @pytest.mark.parametrize(
     "path",
     [
-        "src/" + "a" * (MOST_NAME_BYTES + 1),
-        "src/" + "ü" * (MOST_NAME_BYTES // 2 + 1),
-        "src/" + "a/" * (MOST_PATH_BYTES // 2),
-        "src/" + "ü/" * (MOST_PATH_BYTES // 3),
-        "src/" + "a/" * (MOST_PATH_BYTES // 2 - 6),  # short enough, but not with the root before it
-        "\ud800" * MOST_PATH_BYTES,
+        "src/" + "a" * (MAX_NAME_BYTES + 1),
+        "src/" + "ü" * (MAX_NAME_BYTES // 2 + 1),
+        "src/" + "a/" * (MAX_PATH_BYTES // 2),
+        "src/" + "ü/" * (MAX_PATH_BYTES // 3),
+        "src/" + "a/" * (MAX_PATH_BYTES // 2 - 6),  # short enough, but not with the root before it
+        "\ud800" * MAX_PATH_BYTES,
     ],
 )
 def test_what_is_too_long_for_any_system_is_no_path(path):
@@ -299,7 +299,7 @@ def test_what_is_too_long_for_any_system_is_no_path(path):
 
 
 def test_a_name_may_be_as_long_as_systems_take():
-    name = "ü" * (MOST_NAME_BYTES // 2)
+    name = "ü" * (MAX_NAME_BYTES // 2)
     assert POSIX.validate(f"src/{name}") == f"/home/me/project/src/{name}"
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.bridge.agent import hangs, honest
 from tests.bridge.conftest import ROOT
 from toolyard.bridge import DEFAULT_ALLOWED_PATHS, TRACE, SecurityPolicy
-from toolyard.core.events import Outcome
+from toolyard.core.events import CallOutcome
 
 SECURITY, VALIDATION, TOOL = -32001, -32602, -32603
 AT = "/home/me/project"
@@ -64,7 +64,7 @@ async def test_read_file_content(connect):
         noted = await agent.noted()
     assert [each["path"] for each in agent.asked] == [f"{AT}/src/b.txt"]
     assert noted["cache"]["entries"] == 1
-    assert [each["tool"] for each in noted["operations"] if each["outcome"] == Outcome.OK] == [
+    assert [each["tool"] for each in noted["operations"] if each["outcome"] == CallOutcome.OK] == [
         "guide_cache_file",
         "read_file",
     ]
@@ -251,7 +251,7 @@ async def test_permission_denied(connect):
         error = await agent.fails("read_file", path="src/closed.py")
         noted = await agent.noted()
     assert (error.error.code, reason(error)) == (TOOL, "permission_denied")
-    [told] = [each for each in noted["operations"] if each["outcome"] == Outcome.FAILED]
+    [told] = [each for each in noted["operations"] if each["outcome"] == CallOutcome.FAILED]
     assert (told["target"], told["client"]) == ("src/closed.py", "scripted 1.0")
     assert noted["cache"]["entries"] == 0
 
@@ -303,10 +303,10 @@ async def test_operation_audit_log(connect):
         await agent.fails("list_directory", path="/etc")
         noted = await agent.noted()
     told = [(each["level"], each["tool"], each["target"], each["outcome"]) for each in noted["operations"]]
-    done = [each for each in told if each[-1] != Outcome.ASKED]
+    done = [each for each in told if each[-1] != CallOutcome.ASKED]
     assert done == [
-        (TRACE, "list_directory", "src", Outcome.OK),
-        (logging.WARNING, "list_directory", "/etc", Outcome.DENIED),
+        (TRACE, "list_directory", "src", CallOutcome.OK),
+        (logging.WARNING, "list_directory", "/etc", CallOutcome.DENIED),
     ]
 
 

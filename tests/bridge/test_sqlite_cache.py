@@ -105,7 +105,7 @@ def test_two_caches_on_one_file_are_one(path: Path, cache: FileCache) -> None:
         cache.get("a")
         other.put("c", b"x" * 10)
         assert kept(cache) == kept(other) == "ac"
-        assert cache.noticed("a", 1e10) is True
+        assert cache.drop_if_older("a", 1e10) is True
         assert other.get("a") is None
     assert (cache.statistics.hits, cache.statistics.misses, cache.statistics.evictions) == (2, 0, 0)
 
@@ -124,7 +124,7 @@ def test_processes_that_open_it_at_the_same_time_keep_to_the_limit_together(path
 def test_one_that_somebody_else_makes_meanwhile_is_not_taken_for_something_else(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row, asked = SqliteStore._row, list[str]()
+    row, asked = SqliteStore._fetch_row, list[str]()
 
     def row_and_more(store: SqliteStore, query: str, values: tuple[object, ...] = ()) -> object:
         found = row(store, query, values)
@@ -135,7 +135,7 @@ def test_one_that_somebody_else_makes_meanwhile_is_not_taken_for_something_else(
         return found
 
     monkeypatch.setattr(sqlite_store, "_BUSY_SECONDS", 0.05)
-    monkeypatch.setattr(SqliteStore, "_row", row_and_more)
+    monkeypatch.setattr(SqliteStore, "_fetch_row", row_and_more)
     with FileCache.in_sqlite(path) as cache:
         assert cache.put("a", b"x") == cache.get("a")
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolyard.bridge.text_decoding import _modules, bytes_of, from_base64, text_of
+from toolyard.bridge.text_decoding import _text_codecs, decode_content, encode_content, from_base64
 from toolyard.core.errors import ValidationError
 
-KNOWN = sorted(_modules())
+KNOWN = sorted(_text_codecs())
 known = st.sampled_from(KNOWN)
 texts = st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: not text.startswith("\ufeff"))
 UNKNOWN = [
@@ -45,13 +45,13 @@ UNKNOWN = [
 def test_the_wanted_encoding_is_tried_then_the_recorded_one_then_it_is_guessed(
     data: bytes, wanted: str | None, recorded: str, expected: tuple[str, str]
 ) -> None:
-    assert text_of(data, wanted, recorded) == expected
+    assert decode_content(data, wanted, recorded) == expected
 
 
 @pytest.mark.parametrize("name", UNKNOWN, ids=lambda name: ascii(name[:20]))
 def test_what_is_no_encoding_of_files_is_refused(name: str) -> None:
     before = set(encodings._cache)
-    for work in (lambda: text_of(b"x", name, "utf-8"), lambda: bytes_of("x", name)):
+    for work in (lambda: decode_content(b"x", name, "utf-8"), lambda: encode_content("x", name)):
         with pytest.raises(ValidationError, match="is not a known text encoding") as raised:
             work()
         assert [each.field for each in raised.value.fields] == ["encoding"]
@@ -68,7 +68,7 @@ def test_every_encoding_that_is_known_is_one_of_text() -> None:
 
 @given(data=st.binary(max_size=200), wanted=st.none() | known, recorded=known | st.text(max_size=5))
 def test_any_bytes_are_a_text_that_can_be_sent(data: bytes, wanted: str | None, recorded: str) -> None:
-    text, used = text_of(data, wanted, recorded)
+    text, used = decode_content(data, wanted, recorded)
     text.encode("utf-8")
     codecs.lookup(used)
 
@@ -78,21 +78,21 @@ def test_any_bytes_are_a_text_that_can_be_sent(data: bytes, wanted: str | None, 
 @example(text="~{", encoding="hz")
 @example(text="\\~", encoding="shift_jis")
 def test_a_pushed_text_is_read_as_it_was(text: str, encoding: str) -> None:
-    data, used = bytes_of(text, encoding)
+    data, used = encode_content(text, encoding)
     assert used in {encoding, "utf-8"}
-    assert text_of(data, None, used) == text_of(data, used, "ascii") == (text, used)
+    assert decode_content(data, None, used) == decode_content(data, used, "ascii") == (text, used)
 
 
 def test_a_text_is_kept_in_the_encoding_that_it_had_where_that_can_say_it() -> None:
-    assert bytes_of("café", "latin-1") == (b"caf\xe9", "latin-1")
-    assert bytes_of("日本", "Shift_JIS") == (b"\x93\xfa\x96{", "Shift_JIS")
-    assert bytes_of("日本", "latin-1") == ("日本".encode(), "utf-8")
-    assert bytes_of("\x1b$B!", "iso2022_jp") == (b"\x1b$B!", "utf-8")
-    assert bytes_of("a", "utf-16-be") == (b"\0a", "utf-16-be")
+    assert encode_content("café", "latin-1") == (b"caf\xe9", "latin-1")
+    assert encode_content("日本", "Shift_JIS") == (b"\x93\xfa\x96{", "Shift_JIS")
+    assert encode_content("日本", "latin-1") == ("日本".encode(), "utf-8")
+    assert encode_content("\x1b$B!", "iso2022_jp") == (b"\x1b$B!", "utf-8")
+    assert encode_content("a", "utf-16-be") == (b"\0a", "utf-16-be")
 
 
 def test_halves_of_characters_are_joined_or_replaced() -> None:
-    assert bytes_of("\ud83e\udd80 and \ud83e", "utf-8") == ("🦀 and \ufffd".encode(), "utf-8")
+    assert encode_content("\ud83e\udd80 and \ud83e", "utf-8") == ("🦀 and \ufffd".encode(), "utf-8")
 
 
 @given(st.binary())

@@ -28,11 +28,11 @@ from toolyard.bridge import (
     on_the_wire,
 )
 from toolyard.bridge.audit import TRACE, Auditor
-from toolyard.bridge.client import Answer
+from toolyard.bridge.client import SamplingAnswer
 from toolyard.bridge.errors import CacheRefusedError
-from toolyard.bridge.mcp_client import identity_of
+from toolyard.bridge.mcp_client import client_identity
 from toolyard.bridge.pending_reads import PendingReads
-from toolyard.bridge.violations import Violations
+from toolyard.bridge.violations import ViolationCounter
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ConfigError, SystemFault, ToolError
 from toolyard.storage.audit_log import AuditLog
@@ -79,27 +79,30 @@ def context(version="2025-11-25", **headers):
 
 
 def test_clients_are_told_apart_by_session_or_sign_in():
-    one, other = identity_of(context(authorization="Bearer a")), identity_of(context(authorization="Bearer b"))
+    one, other = (
+        client_identity(context(authorization="Bearer a")),
+        client_identity(context(authorization="Bearer b")),
+    )
     assert one != other
     assert "Bearer" not in one
-    assert identity_of(context(**{"mcp-session-id": "s"})) != one
-    assert identity_of(SimpleNamespace(request=None)) == "local"
+    assert client_identity(context(**{"mcp-session-id": "s"})) != one
+    assert client_identity(SimpleNamespace(request=None)) == "local"
 
 
 def test_a_token_goes_before_a_session_and_is_the_same_however_it_is_spelled():
-    known = identity_of(context(authorization="Bearer a"))
+    known = client_identity(context(authorization="Bearer a"))
     for value in ("bearer a", "Bearer  a", " BEARER a "):
-        assert identity_of(context(authorization=value, **{"mcp-session-id": "s"})) == known
+        assert client_identity(context(authorization=value, **{"mcp-session-id": "s"})) == known
 
 
 def test_a_session_that_nobody_has_checked_is_nobodys():
     with pytest.raises(ConfigError):
-        identity_of(context(MODERN, **{"mcp-session-id": "s"}))
+        client_identity(context(MODERN, **{"mcp-session-id": "s"}))
 
 
 def test_where_nothing_tells_clients_apart_nothing_is_served():
     with pytest.raises(ConfigError) as error:
-        identity_of(context(**{"user-agent": "x"}))
+        client_identity(context(**{"user-agent": "x"}))
     assert "identify" in error.value.hint
 
 
@@ -117,7 +120,7 @@ async def test_who_runs_the_server_may_say_whose_files_are_whose(project):
 
 
 def test_past_the_threshold_a_client_is_refused_and_stays_so():
-    violations = Violations(2)
+    violations = ViolationCounter(2)
     violations.check("c")
     assert [violations.add("c"), violations.add("c")] == [1, 2]
     with pytest.raises(ClientRefusedError):
@@ -127,7 +130,7 @@ def test_past_the_threshold_a_client_is_refused_and_stays_so():
 
 def test_a_refusal_ends_after_its_time():
     now = [0.0]
-    violations = Violations(2, seconds=60, clock=lambda: now[0])
+    violations = ViolationCounter(2, seconds=60, clock=lambda: now[0])
     violations.add("one")
     now[0] = 30.0
     violations.add("one")
@@ -136,12 +139,12 @@ def test_a_refusal_ends_after_its_time():
         violations.check("one")
     now[0] = 90.0
     violations.check("one")
-    assert violations.of("one") == 0
+    assert violations.count_for("one") == 0
 
 
 def test_a_refusal_without_a_time_lasts_until_the_restart():
     now = [0.0]
-    violations = Violations(1, seconds=None, clock=lambda: now[0])
+    violations = ViolationCounter(1, seconds=None, clock=lambda: now[0])
     violations.add("one")
     now[0] = 1e9
     with pytest.raises(ClientRefusedError, match="until the server restarts"):
@@ -149,8 +152,8 @@ def test_a_refusal_without_a_time_lasts_until_the_restart():
 
 
 def test_clients_that_come_and_go_do_not_push_out_one_that_is_refused(monkeypatch):
-    monkeypatch.setattr("toolyard.bridge.violations._MOST_CLIENTS", 5)
-    violations = Violations(2)
+    monkeypatch.setattr("toolyard.bridge.violations._MAX_CLIENTS", 5)
+    violations = ViolationCounter(2)
     violations.add("bad")
     violations.add("bad")
     for number in range(50):
@@ -164,7 +167,7 @@ def refused():
 
 
 def test_a_violation_is_told_with_path_kind_stack_and_client(caplog):
-    auditor = Auditor(Violations())
+    auditor = Auditor(ViolationCounter())
     with pytest.raises(PathRefusedError), auditor.operation("read_file", "x\x1b[2J", CLIENT):
         raise refused()
     [record] = caplog.records
@@ -176,7 +179,7 @@ def test_a_violation_is_told_with_path_kind_stack_and_client(caplog):
 
 
 def test_what_goes_well_is_told_at_trace_alone(caplog):
-    auditor = Auditor(Violations())
+    auditor = Auditor(ViolationCounter())
     with auditor.operation("read_file", "a", CLIENT):
         pass
     assert caplog.records == []
@@ -187,7 +190,7 @@ def test_what_goes_well_is_told_at_trace_alone(caplog):
 
 def test_every_ending_is_one_line_of_the_audit_log(tmp_path):
     with AuditLog.open(str(tmp_path / "state")) as log:
-        auditor = Auditor(Violations(), log)
+        auditor = Auditor(ViolationCounter(), log)
         with auditor.operation("read_file", "a", CLIENT):
             pass
         for error in (refused(), ToolError("no"), AnswerPending(), KeyboardInterrupt()):
@@ -208,7 +211,7 @@ def test_a_log_that_cannot_be_written_fails_the_operation():
     def full(_):
         raise ToolError("the disk is full")
 
-    auditor = Auditor(Violations(), SimpleNamespace(append=full))
+    auditor = Auditor(ViolationCounter(), SimpleNamespace(append=full))
     with pytest.raises(ToolError, match="full"), auditor.operation("read_file", "a", CLIENT):
         pass
 
@@ -219,80 +222,80 @@ A, B = NewFile("a", b"12345"), NewFile("b", b"12345")
 def test_what_is_handed_over_is_kept_for_a_read_and_gone_after_it():
     pending = PendingReads(100)
     assert not pending.waits_for("c", "a")
-    with pending.expecting("c", ["a"], 10):
+    with pending.expect_files("c", ["a"], 10):
         assert pending.waits_for("c", "a")
         assert not pending.waits_for("other", "a")
-        pending.keep_all("c", [A])
-        assert pending.take("c", "a", 0) is A
-    assert pending.take("c", "a", 0) is None
+        pending.store_all("c", [A])
+        assert pending.received_file("c", "a", 0) is A
+    assert pending.received_file("c", "a", 0) is None
 
 
 def test_a_read_that_goes_on_with_the_next_request_is_waited_for_until_its_time_is_up():
     now = [0.0]
     pending = PendingReads(100, lambda: now[0])
-    with pytest.raises(AnswerPending), pending.expecting("c", ["a"], 10):
+    with pytest.raises(AnswerPending), pending.expect_files("c", ["a"], 10):
         raise AnswerPending
-    pending.keep_all("c", [A])
-    with pytest.raises(AnswerPending), pending.expecting("c", ["a"], 10):
-        assert pending.take("c", "a", 0) is A
+    pending.store_all("c", [A])
+    with pytest.raises(AnswerPending), pending.expect_files("c", ["a"], 10):
+        assert pending.received_file("c", "a", 0) is A
         raise AnswerPending
     now[0] = 11
     assert not pending.waits_for("c", "a")
-    with pending.expecting("c", ["b"], 10):
-        assert pending.take("c", "a", 0) is None
+    with pending.expect_files("c", ["b"], 10):
+        assert pending.received_file("c", "a", 0) is None
 
 
 def test_what_was_handed_over_for_an_earlier_read_is_not_taken_for_a_later_one():
     now = [1.0]
     pending = PendingReads(100, lambda: now[0])
-    with pytest.raises(AnswerPending), pending.expecting("c", ["a"], 10):
+    with pytest.raises(AnswerPending), pending.expect_files("c", ["a"], 10):
         raise AnswerPending
-    pending.keep_all("c", [A])
-    with pending.expecting("c", ["a"], 10):
-        assert pending.take("c", "a", 1.0) is A
-        assert pending.take("c", "a", 2.0) is None
+    pending.store_all("c", [A])
+    with pending.expect_files("c", ["a"], 10):
+        assert pending.received_file("c", "a", 1.0) is A
+        assert pending.received_file("c", "a", 2.0) is None
 
 
 def test_one_client_leaves_room_for_the_reads_of_others():
     pending = PendingReads(9)
-    with pytest.raises(AnswerPending), pending.expecting("greedy", [str(n) for n in range(1_000)], 10):
+    with pytest.raises(AnswerPending), pending.expect_files("greedy", [str(n) for n in range(1_000)], 10):
         raise AnswerPending
-    with pytest.raises(ToolError), pending.expecting("greedy", ["more"], 10):
+    with pytest.raises(ToolError), pending.expect_files("greedy", ["more"], 10):
         raise AssertionError
-    pending.keep_all("greedy", [NewFile("1", b"123456789")])
-    with pending.expecting("c", ["a"], 10):
-        pending.keep_all("c", [A])
+    pending.store_all("greedy", [NewFile("1", b"123456789")])
+    with pending.expect_files("c", ["a"], 10):
+        pending.store_all("c", [A])
 
 
 def test_what_was_kept_with_something_that_could_not_be_is_taken_back():
     pending = PendingReads(100)
-    with pending.expecting("c", ["a"], 10):
-        pending.keep_all("c", [A])
-        pending.forget_all("c", [A])
-        assert pending.take("c", "a", 0) is None
+    with pending.expect_files("c", ["a"], 10):
+        pending.store_all("c", [A])
+        pending.discard_all("c", [A])
+        assert pending.received_file("c", "a", 0) is None
 
 
 def test_two_reads_of_one_file_do_not_take_it_from_each_other():
     pending = PendingReads(100)
-    with pending.expecting("c", ["a"], 10):
-        with pending.expecting("c", ["a"], 10):
-            pending.keep_all("c", [A])
-        assert pending.take("c", "a", 0) is A
+    with pending.expect_files("c", ["a"], 10):
+        with pending.expect_files("c", ["a"], 10):
+            pending.store_all("c", [A])
+        assert pending.received_file("c", "a", 0) is A
 
 
 def test_what_is_kept_aside_has_a_limit_and_a_batch_is_kept_whole_or_not():
     pending = PendingReads(9)
-    with pending.expecting("c", ["a", "b"], 10):
+    with pending.expect_files("c", ["a", "b"], 10):
         with pytest.raises(CacheRefusedError):
-            pending.keep_all("c", [A, B])
-        assert pending.take("c", "a", 0) is None
-        pending.keep_all("c", [A])
-        pending.keep_all("c", [A])  # in place of itself
+            pending.store_all("c", [A, B])
+        assert pending.received_file("c", "a", 0) is None
+        pending.store_all("c", [A])
+        pending.store_all("c", [A])  # in place of itself
 
 
 def test_there_is_an_end_to_what_is_waited_for():
     pending = PendingReads(9)
-    with pytest.raises(ToolError, match="Too many"), pending.expecting("c", [str(n) for n in range(2_000)], 10):
+    with pytest.raises(ToolError, match="Too many"), pending.expect_files("c", [str(n) for n in range(2_000)], 10):
         raise AssertionError
 
 
@@ -303,7 +306,11 @@ async def test_a_copy_from_before_the_question_is_not_taken_for_its_answer():
     host.cache.put(path, b"old", client="c")
 
     async def ask(questions, seconds):
-        return [Answer(json.dumps({"path": path, "status": "cached"}), host.cache.peek(path, client="c").stored + 1)]
+        return [
+            SamplingAnswer(
+                json.dumps({"path": path, "status": "cached"}), host.cache.peek(path, client="c").stored + 1
+            )
+        ]
 
     client = SimpleNamespace(
         **vars(CLIENT), can_sample=True, can_use_tools=False, offers_roots=False, has_answered=lambda _: True, ask=ask

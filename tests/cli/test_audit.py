@@ -13,19 +13,19 @@ from click.testing import CliRunner, Result
 
 from toolyard.cli import audit as module
 from toolyard.cli.audit import audit
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.core.text import printable
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_reader import read
 from toolyard.storage.state_folder import state_dir
 
-EVENT = Event("c", "stdio", "agent_a", "s", "Read", "read", "/ws/a.txt", "allow", "inside", Outcome.OK, 0, 1.5)
+EVENT = Event("c", "stdio", "agent_a", "s", "Read", "read", "/ws/a.txt", "allow", "inside", CallOutcome.OK, 0, 1.5)
 DENIED = replace(
     EVENT,
     tool="Edit",
     target="/etc/\x1b]0;evil\x07\x9b2J\u202e[red]x[/red]\x7f",
     reason="outside",
-    outcome=Outcome.DENIED,
+    outcome=CallOutcome.DENIED,
 )
 
 

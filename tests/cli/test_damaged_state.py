@@ -21,13 +21,13 @@ from click.testing import CliRunner
 from tests.cli.conftest import ran_with
 from tests.cli.test_threads import kept
 from toolyard.assistant.threads.sqlite_store import SqliteThreads
-from toolyard.assistant.threads.store import Terms
+from toolyard.assistant.threads.store import ThreadLimits
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
 from toolyard.files.roots import Root
 from toolyard.memory import Memory
 from toolyard.memory.tasks import Tasks
-from toolyard.testing.mock_model import Call, Say, serving
+from toolyard.testing.mock_model import Call, Say, serve_model
 
 CONFIG = {
     "toolyard": {
@@ -142,7 +142,7 @@ class Filled:
         ran_with(("share", "merge", "b", "x.txt", *AGENT), code=0)
         (run,) = self.base.rglob("run.sqlite3")
         self.run = run.parent.name
-        with SqliteThreads(str(run.parents[2]), Terms(86_400.0, 100)) as threads:
+        with SqliteThreads(str(run.parents[2]), ThreadLimits(86_400.0, 100)) as threads:
             kept(threads, ("a question", "an answer"))
         os.chdir("/")
         shutil.copytree(self.base, self.saved, symlinks=True)
@@ -171,7 +171,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
     place.base.mkdir()
     script = [Call("Write", {"file_path": "plan.md", "content": "# Plan\n"}), Say("Done.\nVOTE: a")]
     before = os.getcwd()
-    with pytest.MonkeyPatch.context() as patch, serving(script) as server:
+    with pytest.MonkeyPatch.context() as patch, serve_model(script) as server:
         for name in FOLDERS:
             (place.base / name).mkdir()
             patch.setenv(name, str(place.base / name))

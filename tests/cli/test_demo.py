@@ -9,7 +9,7 @@ from rich.console import Console
 
 from toolyard.cli.demo import demo
 from toolyard.demo.display import PlainScreen, RichScreen, screen_for
-from toolyard.demo.session import STEPS, Played
+from toolyard.demo.session import STEPS, StepResult
 
 
 @pytest.fixture
@@ -33,15 +33,15 @@ def test_the_folder_is_kept_on_request(temp):
 
 
 def test_a_step_that_ends_otherwise_fails_the_demo(temp, monkeypatch):
-    wrong = Played(STEPS[0], "no", -32000, 1.0, ())
+    wrong = StepResult(STEPS[0], "no", -32000, 1.0, ())
 
     def play(workspace, state):
-        from toolyard.demo.session import play as really
+        from toolyard.demo.session import run_session as really
 
         yield wrong
         yield from really(workspace, state)
 
-    monkeypatch.setattr("toolyard.cli.demo.play", play)
+    monkeypatch.setattr("toolyard.cli.demo.run_session", play)
     result = CliRunner().invoke(demo)
     assert (result.exit_code, "1 steps did not end as they should." in result.stdout) == (1, True)
 
@@ -50,7 +50,7 @@ def test_a_terminal_gets_panels_and_what_an_agent_wrote_is_no_markup(monkeypatch
     monkeypatch.setattr("time.sleep", lambda _: None)
     console = Console(force_terminal=True, width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     with console.file:
-        screen_for(console).step(1, Played(STEPS[3], "text", 0, 1.0, ("@@ -1 +1 @@", "-[red]old", "+new")))
+        screen_for(console).show_step(1, StepResult(STEPS[3], "text", 0, 1.0, ("@@ -1 +1 @@", "-[red]old", "+new")))
     shown = console.export_text()
     assert "╭" in shown
     assert "-[red]old" in shown

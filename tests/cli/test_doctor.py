@@ -11,7 +11,7 @@ from toolyard.cli.doctor.command import doctor
 from toolyard.config.backends import KEY_VARIABLES
 from toolyard.config.clients.clients import CLIENTS
 from toolyard.files.landlocked_process import Confinement
-from toolyard.sandbox.probe import TierReport, Wall
+from toolyard.sandbox.probe import RestrictionReport, TierReport
 from toolyard.sandbox.spec import Tier
 from toolyard.storage.state_folder import state_dir
 
@@ -125,8 +125,8 @@ def test_missing_ripgrep_fails_and_says_how_to_get_it(examined, monkeypatch):
 
 
 def test_an_older_kernel_is_a_warning(examined, monkeypatch):
-    monkeypatch.setattr("toolyard.linux.openat2.available", lambda: False)
-    monkeypatch.setattr("toolyard.files.landlocked_process.available", lambda: Confinement.HANDLES)
+    monkeypatch.setattr("toolyard.linux.openat2.is_available", lambda: False)
+    monkeypatch.setattr("toolyard.files.landlocked_process.best_confinement", lambda: Confinement.HANDLES)
     code, checks = examined()
     assert (code, checks["path lookups"]["status"], checks["search confinement"]["status"]) == (0, "warn", "warn")
 
@@ -191,9 +191,9 @@ def test_without_bubblewrap_the_next_sandbox_is_named_and_how_to_get_it_back(exa
 
 def test_a_machine_without_any_wall_fails_and_says_how_to_get_one(examined, monkeypatch):
     def missing(tier, means):
-        return TierReport(tier, stands=False, reason="this test says so", hint="Get one.")
+        return TierReport(tier, is_available=False, reason="this test says so", hint="Get one.")
 
-    monkeypatch.setattr("toolyard.sandbox.probe.stands", missing)
+    monkeypatch.setattr("toolyard.sandbox.probe.probe_tier", missing)
     code, checks = examined()
     assert (code, checks["sandbox"]["status"]) == (1, "fail")
     assert "No sandbox as strong as `code_execution.minimum` (namespaces)" in checks["sandbox"]["found"]
@@ -217,9 +217,9 @@ def test_running_without_a_sandbox_is_a_warning(examined, tmp_path):
 
 def test_where_commands_are_switched_off_no_sandbox_is_missed(examined, tmp_path, monkeypatch):
     def missing(tier, means):
-        return TierReport(tier, stands=False, reason="this test says so", hint="Get one.")
+        return TierReport(tier, is_available=False, reason="this test says so", hint="Get one.")
 
-    monkeypatch.setattr("toolyard.sandbox.probe.stands", missing)
+    monkeypatch.setattr("toolyard.sandbox.probe.probe_tier", missing)
     config = tmp_path / "off.yaml"
     config.write_text("toolyard:\n  code_execution: {enabled: false}\n")
     code, checks = examined("--config", str(config))
@@ -229,9 +229,9 @@ def test_where_commands_are_switched_off_no_sandbox_is_missed(examined, tmp_path
 
 def test_of_the_sandboxes_that_start_the_weak_ones_are_named(examined, monkeypatch):
     def there(tier, means):
-        return TierReport(tier, stands=True)
+        return TierReport(tier, is_available=True)
 
-    monkeypatch.setattr("toolyard.sandbox.probe.stands", there)
+    monkeypatch.setattr("toolyard.sandbox.probe.probe_tier", there)
     _, checks = examined()
     found = {tier: checks[f"sandbox: {tier}"]["found"] for tier in Tier if tier is not Tier.NONE}
     weak = {tier for tier in found if found[tier].startswith("starts here, but is weak")}
@@ -240,7 +240,7 @@ def test_of_the_sandboxes_that_start_the_weak_ones_are_named(examined, monkeypat
 
 def test_the_program_of_each_sandbox_is_named(examined, monkeypatch):
     monkeypatch.setattr("toolyard.sandbox.probe.find_bubblewrap", lambda: "/usr/bin/bwrap")
-    monkeypatch.setattr("toolyard.sandbox.probe.stands", lambda tier, means: TierReport(tier, stands=True))
+    monkeypatch.setattr("toolyard.sandbox.probe.probe_tier", lambda tier, means: TierReport(tier, is_available=True))
     _, checks = examined()
     assert checks["sandbox: bubblewrap"]["found"] == "starts here (/usr/bin/bwrap)"
 
@@ -250,9 +250,9 @@ def test_the_image_and_the_network_that_were_configured_are_what_is_tried(examin
 
     def note(tier, means):
         tried.append((means.image, means.network))
-        return TierReport(tier, stands=True)
+        return TierReport(tier, is_available=True)
 
-    monkeypatch.setattr("toolyard.sandbox.probe.stands", note)
+    monkeypatch.setattr("toolyard.sandbox.probe.probe_tier", note)
     config = tmp_path / "docker.yaml"
     config.write_text("toolyard:\n  code_execution:\n    docker: {image: mine, network: lan}\n")
     examined("--config", str(config))
@@ -270,8 +270,8 @@ def test_the_image_and_the_network_that_were_configured_are_what_is_tried(examin
     ],
 )
 def test_a_missing_wall_is_a_warning_unless_another_takes_its_place(examined, monkeypatch, standing, spare):
-    walls = tuple(Wall(name, name == standing, "as this test says") for name in WALLS)
-    monkeypatch.setattr("toolyard.sandbox.probe.walls", lambda means: walls)
+    walls = tuple(RestrictionReport(name, name == standing, "as this test says") for name in WALLS)
+    monkeypatch.setattr("toolyard.sandbox.probe.probe_restrictions", lambda means: walls)
     code, checks = examined()
     limits = dict.fromkeys(("cgroup processes", "pid_max", "rlimit processes"), spare)
     expected = {wall: "ok" if wall == standing else limits.get(wall, "warn") for wall in WALLS}
@@ -281,7 +281,9 @@ def test_a_missing_wall_is_a_warning_unless_another_takes_its_place(examined, mo
 
 
 def test_where_changes_cannot_be_recorded_one_line_says_what_then_happens(examined, monkeypatch):
-    monkeypatch.setattr("toolyard.linux.change_filter.why_not", lambda: "Linux 4.4 is too old, 5.8 is needed")
+    monkeypatch.setattr(
+        "toolyard.linux.change_filter.unsupported_reason", lambda: "Linux 4.4 is too old, 5.8 is needed"
+    )
     code, checks = examined()
     check = checks["record of changes"]
     assert (code, check["status"]) == (0, "info")

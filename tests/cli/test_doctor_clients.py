@@ -8,9 +8,9 @@ import time
 import pytest
 
 from toolyard.cli.doctor import clients as doctor_clients
-from toolyard.cli.doctor.clients import asking
+from toolyard.cli.doctor.clients import ask_versions
 from toolyard.config.clients.clients import CLIENTS
-from toolyard.config.clients.installer import Target, install
+from toolyard.config.clients.installer import InstallTarget, install
 from toolyard.config.settings import Settings
 from toolyard.drivers.registry import DRIVERS
 
@@ -31,13 +31,13 @@ class Desk:
         return str(path)
 
     def checks(self):
-        with asking(self.settings) as clients:
+        with ask_versions(self.settings) as clients:
             found = [*clients.checks(str(self.project))]
         return {check.what.removeprefix("client: "): (check.status.value, check.found, check.fix) for check in found}
 
     def install(self, client, scope="user", *, name="toolyard", serves="mcp"):
         program = self.program("toolyard", "")
-        target = Target(CLIENTS[client], scope, self.settings, str(self.project), name)
+        target = InstallTarget(CLIENTS[client], scope, self.settings, str(self.project), name)
         return install(target, (program, serves)).path
 
 
@@ -132,9 +132,9 @@ def test_a_busy_machine_is_given_more_time_within_bounds(desk, monkeypatch):
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 0.0, 0.0))
     assert "a run would attach" in desk.checks()["gemini"][1]
-    assert doctor_clients._patience() == 4
+    assert doctor_clients._answer_timeout() == 4
     monkeypatch.setattr(os, "getloadavg", lambda: (6.0, 0.0, 0.0))
-    assert doctor_clients._patience() == 3
+    assert doctor_clients._answer_timeout() == 3
 
 
 def is_running(pid):
@@ -161,7 +161,7 @@ def test_the_assistant_and_the_tools_are_told_apart(desk, client):
     assert f"in its own settings: toolyard-assistant ({path}), toolyard ({path})" in desk.checks()[client][1]
     os.unlink(desk.bin / "toolyard")
     fix = f"`toolyard install {client} --assistant --scope user --name toolyard-assistant`"
-    assert doctor_clients._Attached.of(CLIENTS[client], desk.settings, str(desk.project)).fix == fix
+    assert doctor_clients._ClientEntries.of(CLIENTS[client], desk.settings, str(desk.project)).fix == fix
 
 
 def test_a_file_that_cannot_be_read_is_told(desk):
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_read_is_told(desk):
 
 
 def test_no_loopback_is_told(desk, monkeypatch):
-    monkeypatch.setattr(doctor_clients, "_loopback", lambda: "Network is down")
+    monkeypatch.setattr(doctor_clients, "_loopback_error", lambda: "Network is down")
     desk.program("gemini", "echo 9.61.0")
     assert "our server cannot listen on the loopback (Network is down)" in desk.checks()["gemini"][1]
 
@@ -189,6 +189,6 @@ def test_no_group_is_signalled_by_a_number_that_is_no_longer_its_own(desk, monke
         kill(group, number)
 
     monkeypatch.setattr(os, "killpg", watched)
-    assert doctor_clients._version(desk.program("quick", "echo 1.2.3")).version == "1.2.3"
-    assert doctor_clients._version(desk.program("forking", "sleep 60 & echo 1.2.4")).version == "1.2.4"
+    assert doctor_clients._ask_version(desk.program("quick", "echo 1.2.3")).version == "1.2.3"
+    assert doctor_clients._ask_version(desk.program("forking", "sleep 60 & echo 1.2.4")).version == "1.2.4"
     assert late == []

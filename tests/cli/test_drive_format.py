@@ -6,7 +6,14 @@ import time
 
 import pytest
 
-from toolyard.cli.drive.format import CameOf, about, came_of, clean, span, spent
+from toolyard.cli.drive.format import (
+    CallSummary,
+    call_subject,
+    describe_result,
+    format_duration,
+    format_usage,
+    terminal_safe,
+)
 from toolyard.drivers import Finished, Status, Tokens, ToolCall
 
 
@@ -30,33 +37,37 @@ def call(name: str, **arguments: object) -> ToolCall:
     ],
 )
 def test_a_call_says_what_it_is_about(made, said):
-    assert about(made, "/ws") == said
+    assert call_subject(made, "/ws") == said
 
 
 @pytest.mark.parametrize(
     ("made", "text", "came"),
     [
-        (call("Edit", old_string="a\nb", new_string="a\nc\nd"), "Edited x: 1 replacement.", CameOf(True, "+2 -1")),
-        (call("Edit", old_string="a", new_string="b"), "Edited x: 3 replacements.", CameOf(True, "+3 -3")),
+        (
+            call("Edit", old_string="a\nb", new_string="a\nc\nd"),
+            "Edited x: 1 replacement.",
+            CallSummary(True, "+2 -1"),
+        ),
+        (call("Edit", old_string="a", new_string="b"), "Edited x: 3 replacements.", CallSummary(True, "+3 -3")),
         (
             call("MultiEdit", edits=[{"old_string": "a", "new_string": ""}, {"old_string": "b", "new_string": "c"}]),
             "Edited x: 2 replacements.",
-            CameOf(True, "+1 -2"),
+            CallSummary(True, "+1 -2"),
         ),
-        (call("edit_file", edits=[{"oldText": "a", "newText": "b\nc"}]), "...", CameOf(True, "+2 -1")),
-        (call("MultiEdit", edits=["nonsense"]), "?", CameOf(True, "+0 -0")),
-        (call("Write"), "Created a (1 line, 2 bytes).", CameOf(True, "new, 1 line")),
-        (call("Write"), "Replaced a (1,200 lines, 9 bytes).", CameOf(True, "1,200 lines")),
-        (call("Read"), "     1\tone\n     2\ttwo", CameOf(True, "2 lines")),
-        (call("Read"), "     1\tone", CameOf(True, "1 line")),
-        (call("Grep"), "No matches.", CameOf(True, "No matches.")),
-        (call("Bash"), "a\n12 passed\n", CameOf(True, "12 passed")),
-        (call("Bash"), "Exit code 3", CameOf(True, "Exit code 3")),  # printed by a command that went well
-        (call("Bash"), "", CameOf(True)),
+        (call("edit_file", edits=[{"oldText": "a", "newText": "b\nc"}]), "...", CallSummary(True, "+2 -1")),
+        (call("MultiEdit", edits=["nonsense"]), "?", CallSummary(True, "+0 -0")),
+        (call("Write"), "Created a (1 line, 2 bytes).", CallSummary(True, "new, 1 line")),
+        (call("Write"), "Replaced a (1,200 lines, 9 bytes).", CallSummary(True, "1,200 lines")),
+        (call("Read"), "     1\tone\n     2\ttwo", CallSummary(True, "2 lines")),
+        (call("Read"), "     1\tone", CallSummary(True, "1 line")),
+        (call("Grep"), "No matches.", CallSummary(True, "No matches.")),
+        (call("Bash"), "a\n12 passed\n", CallSummary(True, "12 passed")),
+        (call("Bash"), "Exit code 3", CallSummary(True, "Exit code 3")),  # printed by a command that went well
+        (call("Bash"), "", CallSummary(True)),
     ],
 )
 def test_what_came_of_a_call_is_seen_at_a_glance(made, text, came):
-    assert came_of(made, text, ok=True, exit_code=0) == came
+    assert describe_result(made, text, ok=True, exit_code=0) == came
 
 
 @pytest.mark.parametrize(
@@ -69,32 +80,32 @@ def test_what_came_of_a_call_is_seen_at_a_glance(made, text, came):
     ],
 )
 def test_a_command_that_failed_says_its_exit_code_and_last_line(text, note):
-    assert came_of(call("Bash"), text, ok=False, exit_code=3) == CameOf(ok=False, note=note)
+    assert describe_result(call("Bash"), text, ok=False, exit_code=3) == CallSummary(ok=False, note=note)
 
 
 def test_a_failure_is_told_whole():
-    came = came_of(call("Read"), "It is outside.\nUse another.", ok=False)
-    assert came == CameOf(ok=False, why="It is outside.\nUse another.")
+    came = describe_result(call("Read"), "It is outside.\nUse another.", ok=False)
+    assert came == CallSummary(ok=False, reason="It is outside.\nUse another.")
 
 
 def test_no_text_speaks_to_the_terminal():
     text = "a\x1b[2J\r\nb\x9b31m\u202e\x07\ud800\u2028 d\u00a0e👩\u200d🚀\x7f"
-    assert clean(text) == "a\\x1b[2J\nb\\x9b31m\\u202e\\x07\\ud800\\u2028 d e👩🚀\\x7f"
-    assert clean("\ta\rb") == "    a\\rb"
+    assert terminal_safe(text) == "a\\x1b[2J\nb\\x9b31m\\u202e\\x07\\ud800\\u2028 d e👩🚀\\x7f"
+    assert terminal_safe("\ta\rb") == "    a\\rb"
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0.0, ""), (0.0421, "42 ms"), (1.26, "1.3 s"), (14.2, "14 s"), (125, "2 min 5 s")]
 )
 def test_a_time_is_short(seconds, said):
-    assert span(seconds) == said
+    assert format_duration(seconds) == said
 
 
 def test_what_a_run_cost_is_told_as_far_as_it_is_known():
-    assert spent(Finished(Status.FAILED, seconds=2)) == ["2.0 s"]
+    assert format_usage(Finished(Status.FAILED, seconds=2)) == ["2.0 s"]
     ended = Finished(Status.SUCCEEDED, tokens=Tokens(12_345, 350, 10_000), cost=0.0042, seconds=2)
-    assert spent(ended) == ["2.0 s", "12,345 tokens in (10,000 cached), 350 out", "$0.0042"]
-    assert spent(Finished(Status.SUCCEEDED, cost=1.5, seconds=2))[-1] == "$1.50"
+    assert format_usage(ended) == ["2.0 s", "12,345 tokens in (10,000 cached), 350 out", "$0.0042"]
+    assert format_usage(Finished(Status.SUCCEEDED, cost=1.5, seconds=2))[-1] == "$1.50"
 
 
 def test_a_large_edit_is_counted_at_once():
@@ -102,10 +113,10 @@ def test_a_large_edit_is_counted_at_once():
     old = "\n".join(f"same {number}" if number < 100 else f"price = {number} * total" for number in numbers)
     new = "\n".join(f"same {number}" if number < 100 else f"total = price + {number}" for number in numbers)
     began = time.monotonic()
-    came = came_of(call("Edit", old_string=old, new_string=new), "1 replacement.", ok=True)
+    came = describe_result(call("Edit", old_string=old, new_string=new), "1 replacement.", ok=True)
     middle = call("Edit", old_string=old[:15_000], new_string=new[:15_000])
-    came_of(middle, "1 replacement.", ok=True)
-    assert came == CameOf(True, "+1400 -1400")
+    describe_result(middle, "1 replacement.", ok=True)
+    assert came == CallSummary(True, "+1400 -1400")
     assert time.monotonic() - began < 5
 
 
@@ -113,4 +124,4 @@ def test_what_peers_did_meanwhile_is_no_part_of_what_a_command_came_to() -> None
     call = ToolCall("1", "Bash", {"command": "make"})
     text = "built\n[ada changed 1 file: shared/ada/plan.md]"
 
-    assert came_of(call, text, ok=True, exit_code=0).note == "built"
+    assert describe_result(call, text, ok=True, exit_code=0).note == "built"

@@ -7,13 +7,13 @@ import io
 import pytest
 from rich.console import Console
 
-from toolyard.cli.drive.changes import Changes
-from toolyard.cli.drive.live_display import LiveShowing, blocks_of
-from toolyard.cli.drive.presenter import About
+from toolyard.cli.drive.changes import RunChanges
+from toolyard.cli.drive.live_display import LiveDriveDisplay, split_blocks
+from toolyard.cli.drive.presenter import DriveInfo
 from toolyard.config.settings import Settings
 from toolyard.drivers import Fault, Finished, ResultStatus, SessionStarted, Status, TextDelta, ToolCall, ToolResult
 
-ABOUT = About("Gemini CLI", "/home/me/shop", Settings.from_environment({"HOME": "/home/me"}))
+ABOUT = DriveInfo("Gemini CLI", "/home/me/shop", Settings.from_environment({"HOME": "/home/me"}))
 
 
 class Terminal:
@@ -22,7 +22,7 @@ class Terminal:
     def __init__(self, width: int = 80) -> None:
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, height=24, force_terminal=True, no_color=True, markup=False)
-        self.showing = LiveShowing(ABOUT, console)
+        self.showing = LiveDriveDisplay(ABOUT, console)
         self.showing.close()
         self.file.seek(0)
         self.file.truncate()
@@ -100,7 +100,7 @@ def test_no_text_of_a_model_speaks_to_the_terminal(text):
         ToolCall("2", "Bash", {"command": text}),
         Finished(Status.FAILED, reason=text, hint=text),
     )
-    terminal.showing.changed(Changes((f"M {text}",), f"To undo it: {text}"))
+    terminal.showing.show_changes(RunChanges((f"M {text}",), f"To undo it: {text}"))
     shown = Terminal._plain(terminal.file.getvalue())
     for code in ("\x1b[1;36;40m", "\x1b[36;40m", "\x1b[40m"):
         shown = shown.replace(code, "")
@@ -112,11 +112,11 @@ def test_a_link_shows_where_it_leads():
 
 
 def test_text_is_split_where_a_paragraph_ends_and_nowhere_else():
-    assert blocks_of("a\nb\n\nc") == (["a\nb\n\n"], "c", "")
-    assert blocks_of("- a\n\n  more of a\n\nb") == (["- a\n\n  more of a\n\n"], "b", "")
-    assert blocks_of("```py\na\n\nb\n") == ([], "```py\na\n\nb\n", "```py")
-    assert blocks_of("~~~~\n```\n~~~~\n\nc") == (["~~~~\n```\n~~~~\n\n"], "c", "")
-    assert blocks_of("a\n\n") == ([], "a\n\n", "")
+    assert split_blocks("a\nb\n\nc") == (["a\nb\n\n"], "c", "")
+    assert split_blocks("- a\n\n  more of a\n\nb") == (["- a\n\n  more of a\n\n"], "b", "")
+    assert split_blocks("```py\na\n\nb\n") == ([], "```py\na\n\nb\n", "```py")
+    assert split_blocks("~~~~\n```\n~~~~\n\nc") == (["~~~~\n```\n~~~~\n\n"], "c", "")
+    assert split_blocks("a\n\n") == ([], "a\n\n", "")
 
 
 def test_a_paragraph_without_end_is_printed_in_parts():
@@ -129,8 +129,8 @@ def test_a_paragraph_without_end_is_printed_in_parts():
 def test_what_changed_is_told_with_how_to_undo_it():
     terminal = Terminal(width=40)
     undo = "To undo it: toolyard snapshot restore 0d3c457c96a4 src/a.py"
-    terminal.showing.changed(Changes(("M src/a.py  +1 -2",), undo))
+    terminal.showing.show_changes(RunChanges(("M src/a.py  +1 -2",), undo))
     assert terminal.lines() == ["  M src/a.py  +1 -2", f"  {undo}", ""]
     terminal = Terminal()
-    terminal.showing.changed(Changes())
+    terminal.showing.show_changes(RunChanges())
     assert terminal.lines() == ["  No file was changed.", ""]

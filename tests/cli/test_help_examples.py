@@ -26,14 +26,14 @@ import pytest
 
 from tests.cli import scripted_gemini
 from toolyard.assistant.threads.sqlite_store import SqliteThreads
-from toolyard.assistant.threads.store import Terms
+from toolyard.assistant.threads.store import ThreadLimits
 from toolyard.assistant.threads.thread import Message, Turn
 from toolyard.cli.main import toolyard
 from toolyard.codemode.custom.web import screenshot
 from toolyard.files.roots import Root
 from toolyard.skills import Skill, save
 from toolyard.storage.state_folder import ensure_state_dir, state_dir
-from toolyard.testing.mock_model import Hang, Request, Say, Step, serving
+from toolyard.testing.mock_model import Hang, Request, Say, Step, serve_model
 
 SECONDS = 120
 INTERRUPTED = 130
@@ -300,7 +300,7 @@ class World:
 
     def _threads(self) -> None:
         folder = ensure_state_dir(state_dir(str(self.home / ".local/state/toolyard"), str(self.project)))
-        with SqliteThreads(folder, Terms(86_400.0, 100)) as store, store.turn(None, lambda: False) as opened:
+        with SqliteThreads(folder, ThreadLimits(86_400.0, 100)) as store, store.turn(None, lambda: False) as opened:
             question = Message("user", "Which index do the reports need? A deadlock?", tool="chat", at=time.time())
             opened.keep(Turn(question, Message("assistant", "One on created_at.", "chat", "google:x", tokens=1)))
         self.ids["thread"] = opened.thread.id
@@ -313,7 +313,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     def answer(request: Request) -> Step:
         return Hang() if waits and WAIT in str(request.body) else Say("Done.\nVOTE: writer")
 
-    with serving(answer) as model:
+    with serve_model(answer) as model:
         made = World(tmp_path_factory.mktemp("help").resolve(), model.gemini)
         made.project.mkdir(parents=True)
         made.build()

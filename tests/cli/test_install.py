@@ -88,16 +88,16 @@ def test_a_name_on_the_path_that_leads_here_is_preferred(shell, monkeypatch):
     folder.mkdir()
     (folder / "toolyard").symlink_to(PROGRAM)
     monkeypatch.setenv("PATH", str(folder))
-    assert module.program() == [f"{folder}/toolyard"]
+    assert module.own_command() == [f"{folder}/toolyard"]
     (folder / "toolyard").unlink()
     (folder / "toolyard").write_text("#!/bin/sh\n")
     (folder / "toolyard").chmod(0o755)
-    assert module.program() == [PROGRAM]  # that is another program
+    assert module.own_command() == [PROGRAM]  # that is another program
 
 
 def test_without_a_program_of_its_own_the_interpreter_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert module.program() == [str(tmp_path / "python"), "-m", "toolyard"]
+    assert module.own_command() == [str(tmp_path / "python"), "-m", "toolyard"]
 
 
 def test_doing_it_again_says_so_and_changes_nothing(shell):

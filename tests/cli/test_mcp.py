@@ -80,7 +80,7 @@ def test_http_takes_the_token_from_the_environment_and_does_not_print_it(served)
     result, notes = served("--http", "127.0.0.1:0", "--allow-host", "box", env={"TOOLYARD_TOKEN": "hush-hush"})
 
     ((_, token, address),) = notes
-    assert (token, address) == ("hush-hush", http.Address("127.0.0.1", 0, ("box",)))
+    assert (token, address) == ("hush-hush", http.ListenAddress("127.0.0.1", 0, ("box",)))
     assert "hush-hush" not in result.output
     assert "/mcp" in result.output
 
@@ -114,7 +114,7 @@ def test_an_address_that_is_none_is_wrong_use(served, address):
     ("text", "parsed"), [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("box:65535", ("box", 65535))]
 )
 def test_addresses_of_both_families_are_read(text, parsed):
-    assert serve._address(None, None, text) == parsed
+    assert serve._parse_address(None, None, text) == parsed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
 
 from .conftest import Attached
 
@@ -20,7 +20,7 @@ def completed(text: str, *words: str) -> str:
     @agent_option("")
     @state_option("")
     def command(**_: object) -> None:
-        click.echo(runnable(text), nl=False)
+        click.echo(complete_commands(text), nl=False)
 
     ran = CliRunner().invoke(command, words)
     assert ran.exit_code == 0, ran.output

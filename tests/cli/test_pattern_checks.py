@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.cli.common.pattern_checks import KnownTools, idle_patterns
+from toolyard.cli.common.pattern_checks import KnownToolNames, unmatched_patterns
 from toolyard.config.loader import load_config
 from toolyard.config.models import Config
 from toolyard.config.server_registry import resolve_servers
@@ -23,7 +23,7 @@ def idle(section: dict[str, Any], unheard: tuple[str, ...] = (), **rest: Any) ->
     entries = [{"name": name, "command": "x", **section.pop(name, {})} for name in names]
     config = Config.model_validate({"toolyard": {"available_mcp_servers": entries, **section}, **rest})
     resolved = resolve_servers(config, Settings("", "", "", ""))
-    found = idle_patterns(config, resolved, KnownTools.of(resolved, KNOWN, GROUPS))
+    found = unmatched_patterns(config, resolved, KnownToolNames.of(resolved, KNOWN, GROUPS))
     return [(each.where, each.pattern, each.hint) for each in found]
 
 
@@ -96,7 +96,9 @@ def test_a_pattern_that_matches_nothing_is_told_as_it_was_written(tmp_path):
     )
     config = load_config(str(file), env={"KEY": "super-secret"})
 
-    found = idle_patterns(config, resolve_servers(config, Settings("", "", "", "")), KnownTools({}, {}, frozenset()))
+    found = unmatched_patterns(
+        config, resolve_servers(config, Settings("", "", "", "")), KnownToolNames({}, {}, frozenset())
+    )
 
     assert [each.pattern for each in found] == ["${KEY}.y", "x.${KEY}", "mcp__${KEY}__*"]
     assert "super-secret" not in repr(found)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from toolyard.cli.common.resolve_workspace import Place, find_place
+from toolyard.cli.common.resolve_workspace import ResolvedWorkspace, resolve_workspace
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
@@ -26,13 +26,13 @@ def write(folder, text, name="toolyard.yaml"):
 
 
 def test_without_a_file_the_defaults_serve_the_current_folder(project):
-    assert find_place(None, None) == Place(Config(), str(project))
+    assert resolve_workspace(None, None) == ResolvedWorkspace(Config(), str(project))
 
 
 def test_the_workspace_that_is_named_goes_first(project):
     write(project, "toolyard: {workspace: elsewhere}\nagents: [{id: a, backend: {cwd: sub}}]\n")
 
-    assert find_place("sub", str(project / "toolyard.yaml")).workspace == str(project / "sub")
+    assert resolve_workspace("sub", str(project / "toolyard.yaml")).workspace == str(project / "sub")
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_the_workspace_that_is_named_goes_first(project):
 def test_then_the_agents_folder_then_the_files_beside_the_file(project, text, agent, workspace):
     write(project, text)
 
-    assert find_place(None, None, agent).workspace == os.path.join(str(project), workspace).rstrip("/")
+    assert resolve_workspace(None, None, agent).workspace == os.path.join(str(project), workspace).rstrip("/")
 
 
 def test_relative_folders_of_a_named_file_start_beside_it(project, tmp_path, monkeypatch):
     config = write(project, "toolyard: {workspace: sub}\n", "mine.yaml")
     monkeypatch.chdir(tmp_path)
 
-    assert find_place(None, config).workspace == str(project / "sub")
+    assert resolve_workspace(None, config).workspace == str(project / "sub")
 
 
 def test_a_found_file_may_tighten(project):
@@ -71,7 +71,7 @@ def test_a_found_file_may_tighten(project):
         "toolyard: {workspace: sub}\n",
     )
 
-    place = find_place(None, None)
+    place = resolve_workspace(None, None)
 
     assert (place.config.permissions.mode, place.workspace) == (PermissionMode.PLAN, str(project / "sub"))
 
@@ -80,7 +80,7 @@ def test_a_found_file_may_tighten(project):
 def test_modes_that_refuse_or_ask_are_taken_from_a_found_file(project, mode):
     write(project, f"permissions: {{mode: {mode}}}\n")
 
-    assert find_place(None, None).config.permissions.mode == mode
+    assert resolve_workspace(None, None).config.permissions.mode == mode
 
 
 WIDENING = {
@@ -110,10 +110,10 @@ def test_a_found_file_cannot_have_what_agents_do_forgotten(project, text):
     path = write(project, f"snapshots: {{{text}}}\n")
 
     with pytest.raises(ConfigError, match="fewer snapshots to undo with"):
-        find_place(None, None)
-    find_place(None, path)
+        resolve_workspace(None, None)
+    resolve_workspace(None, path)
     write(project, "snapshots: {keep: 1000, days: 90}\n")
-    find_place(None, None)
+    resolve_workspace(None, None)
 
 
 @pytest.mark.parametrize(("reason", "text"), WIDENING.items(), ids=WIDENING)
@@ -121,12 +121,12 @@ def test_a_found_file_that_widens_is_refused_and_a_named_one_is_trusted(project,
     path = write(project, text + "\n")
 
     with pytest.raises(ConfigError) as caught:
-        find_place(None, None)
+        resolve_workspace(None, None)
 
     assert reason in caught.value.message
     assert caught.value.where == path
     assert f"--config {path}" in caught.value.hint
-    assert find_place(None, path).config.source == path
+    assert resolve_workspace(None, path).config.source == path
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_a_found_file_that_widens_is_refused_and_a_named_one_is_trusted(project,
 def test_a_found_file_neither_raises_limits_nor_has_threads_forgotten(project, reason, text):
     path = write(project, text)
     with pytest.raises(ConfigError, match=reason):
-        find_place(None, None)
-    find_place(None, path)
+        resolve_workspace(None, None)
+    resolve_workspace(None, path)
 
 
 def test_a_found_file_may_lower_limits(project):
     write(project, "limits: {file_bytes: 1000, call_seconds: 5}\nassistant: {limits: {seconds: 5}}")
-    assert find_place(None, None).config.limits.file_bytes == 1000
+    assert resolve_workspace(None, None).config.limits.file_bytes == 1000
 
 
 KEY = "super-secret-key-0123456789"
@@ -172,7 +172,7 @@ def test_a_file_that_was_merely_found_takes_no_variables(project, monkeypatch, t
     monkeypatch.setenv("KEY", KEY)
     path = write(project, text)
     with pytest.raises(ConfigError, match="is not trusted") as caught:
-        find_place(None, None)
+        resolve_workspace(None, None)
     assert caught.value.where == f"{path}:1"
     assert f"--config {path}" in caught.value.hint
     assert KEY not in str(caught.value) + caught.value.hint
@@ -186,7 +186,7 @@ def test_what_only_runs_use_stays_as_written_in_a_found_file(project, monkeypatc
         'base_url: "http://${KEY}", api_key: "${KEY}"}}]\n'
         'tracing: {endpoint: "http://${KEY}", headers: {x: "${KEY}"}}',
     )
-    config = find_place(None, None).config
+    config = resolve_workspace(None, None).config
     backend = config.agents[0].backend
     assert (config.agents[0].system_message, backend.model) == ("Say ${WORD}", "${M:-x}")
     assert backend.api_key is not None
@@ -197,7 +197,7 @@ def test_what_only_runs_use_stays_as_written_in_a_found_file(project, monkeypatc
 def test_a_found_file_may_spell_the_signs_of_a_variable(project, monkeypatch):
     monkeypatch.setenv("KEY", KEY)
     write(project, 'permissions: {protected_paths: ["$${KEY}"]}')
-    assert find_place(None, None).config.permissions.protected_paths == ("${KEY}",)
+    assert resolve_workspace(None, None).config.permissions.protected_paths == ("${KEY}",)
 
 
 @pytest.mark.parametrize(
@@ -213,13 +213,13 @@ def test_servers_declared_anywhere_in_a_found_file_are_refused(project, text):
     write(project, text + "\n")
 
     with pytest.raises(ConfigError, match="MCP servers"):
-        find_place(None, None)
+        resolve_workspace(None, None)
 
 
 def test_a_server_file_that_is_merely_found_is_not_read(project):
     (project / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "evil"}}}')
 
-    assert find_place(None, None).config.servers == ()
+    assert resolve_workspace(None, None).config.servers == ()
 
 
 def test_folders_of_a_found_file_beneath_it_are_taken(project):
@@ -229,7 +229,7 @@ def test_folders_of_a_found_file_beneath_it_are_taken(project):
         "orchestrator: {snapshot_storage: ../project/kept, agent_temporary_workspace: shared}\n",
     )
 
-    assert find_place(None, None).config.toolyard.skill_folders == (".claude/skills",)
+    assert resolve_workspace(None, None).config.toolyard.skill_folders == (".claude/skills",)
 
 
 @pytest.mark.parametrize("key", ["allow_read_from", "allow_write_to"])
@@ -239,7 +239,7 @@ def test_rights_to_the_memory_of_an_agent_that_is_not_there_are_an_error(project
     )
 
     with pytest.raises(ConfigError, match=f'`{key}` of agent "agent_a" names "agent_c"') as caught:
-        find_place(None, path, "agent_a")
+        resolve_workspace(None, path, "agent_a")
 
     assert caught.value.where == f"{path}:5"
     assert caught.value.hint.startswith("Did you mean")
@@ -249,7 +249,7 @@ def test_a_preset_that_allows_is_an_allow_rule(project):
     write(project, "permissions: {presets: [readonly-commands]}\n")
 
     with pytest.raises(ConfigError, match="allow rules"):
-        find_place(None, None)
+        resolve_workspace(None, None)
 
 
 @pytest.mark.parametrize("where", ["/", "../..", "link", "sub/../.."])
@@ -259,13 +259,13 @@ def test_a_found_file_cannot_choose_a_workspace_outside_its_folder(project, key,
     write(project, key.format(where) + "\n")
 
     with pytest.raises(ConfigError, match="a workspace outside its own folder"):
-        find_place(None, None)
+        resolve_workspace(None, None)
 
 
 def test_a_workspace_the_user_names_may_lie_anywhere(project, tmp_path):
     write(project, "toolyard: {workspace: sub}\n")
 
-    assert find_place(str(project), None).workspace == str(project)
+    assert resolve_workspace(str(project), None).workspace == str(project)
 
 
 @pytest.mark.parametrize("where", ["..", "/", "../../.claude"])
@@ -275,14 +275,14 @@ def test_a_found_file_cannot_keep_skills_outside_its_folder_whoever_chose_the_wo
 
     for named in (str(project), None):
         with pytest.raises(ConfigError, match="skills outside its own folder"):
-            find_place(named, None, "a")
+            resolve_workspace(named, None, "a")
 
 
 def test_the_file_of_the_named_workspace_is_the_one_that_is_found(project, tmp_path):
     write(project / "sub", "permissions: {mode: plan}\n")
     write(project, "permissions: {mode: default}\n")
 
-    assert find_place(str(project / "sub"), None).config.permissions.mode == PermissionMode.PLAN
+    assert resolve_workspace(str(project / "sub"), None).config.permissions.mode == PermissionMode.PLAN
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_value_that_is_found_wrong_later_names_its_line_too(project, tmp_path,
     path = write(project, text)
     settings = Settings(*(str(tmp_path / name) for name in ("home", "state", "temp", "docs")))
     with pytest.raises(ConfigError) as caught:
-        policy_for(find_place(None, path).config, settings, str(project))
+        policy_for(resolve_workspace(None, path).config, settings, str(project))
     assert caught.value.where == f"{path}:{line}"
     assert caught.value.message.startswith(f"{path}:{line}: ")
     assert caught.value.hint
@@ -315,18 +315,18 @@ def test_of_several_agents_none_is_guessed_where_one_acts(project, text):
 
     for workspace in (None, str(project)):
         with pytest.raises(ConfigError, match=r"several agents \(a, b\)") as caught:
-            find_place(workspace, path, acts=True)
+            resolve_workspace(workspace, path, acts_as_agent=True)
     assert caught.value.hint == "Say which one is meant: --agent a"
-    assert find_place(None, path, "a", acts=True).workspace == str(project / "sub")
+    assert resolve_workspace(None, path, "a", acts_as_agent=True).workspace == str(project / "sub")
 
 
 def test_whoever_only_looks_needs_a_folder_that_is_certain(project):
     path = write(project, TEAM)
 
     with pytest.raises(ConfigError, match="folders of their own"):
-        find_place(None, path)
-    assert find_place(str(project), path).workspace == str(project)
+        resolve_workspace(None, path)
+    assert resolve_workspace(str(project), path).workspace == str(project)
     shared = write(project, "toolyard: {workspace: other}\n" + TEAM)
-    assert find_place(None, shared).workspace == str(project / "other")
+    assert resolve_workspace(None, shared).workspace == str(project / "other")
     alike = write(project, "agents: [{id: a}, {id: b}]\n")
-    assert find_place(None, alike).workspace == str(project)
+    assert resolve_workspace(None, alike).workspace == str(project)

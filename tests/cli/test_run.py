@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from toolyard.cli.main import toolyard
 from toolyard.cli.run.list import show_runs
 from toolyard.team.run_list import KnownRun
-from toolyard.testing.mock_model import FOREVER, Call, Fail, Hang, ModelServer, Say, Scripted, by_model, serving
+from toolyard.testing.mock_model import FOREVER, Call, Fail, Hang, ModelServer, Say, ScriptLike, by_model, serve_model
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
 ONE = "agent: {id: a, backend: {type: gemini, model: a, permission_mode: strict}}\n"
@@ -38,8 +38,8 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         monkeypatch.delenv(name)
     with ExitStack() as servers:
 
-        def made(**scripts: Scripted) -> ModelServer:
-            server = servers.enter_context(serving(by_model(scripts)))
+        def made(**scripts: ScriptLike) -> ModelServer:
+            server = servers.enter_context(serve_model(by_model(scripts)))
             monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.gemini)
             monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic)
             monkeypatch.setenv("GEMINI_API_KEY", "the-gemini-key")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolyard.cli.main import toolyard
-from toolyard.testing.mock_model import Call, Say, serving
+from toolyard.testing.mock_model import Call, Say, serve_model
 
 FOLDER = "a folder of the user's"
 CONFIGS = {
@@ -26,7 +26,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("GEMINI_API_KEY", "a-key")
     script = [Call("Write", {"file_path": "plan.md", "content": "# Plan\n"}), Say("Done.")]
-    with serving(script) as server:
+    with serve_model(script) as server:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.gemini)
         yield lambda *words: CliRunner().invoke(toolyard, words, catch_exceptions=False).output
 

@@ -20,15 +20,15 @@ from rich.console import Console
 
 from tests.cli.small_terminal import SmallTerminal
 from tests.team import scripted_events as scripted
-from toolyard.cli.run.layout import best_columns, screen
+from toolyard.cli.run.layout import best_columns, render_screen
 from toolyard.cli.run.live_display import LiveDisplay
-from toolyard.cli.run.panels import Pen
-from toolyard.cli.run.state import Team
-from toolyard.models.messages import Spent
+from toolyard.cli.run.panels import DrawContext
+from toolyard.cli.run.state import TeamProgress
+from toolyard.models.messages import ModelUsage
 from toolyard.team.events import (
     AgentFailed,
     AgentStarted,
-    Ended,
+    EndReason,
     FilesChanged,
     Notice,
     RoundStarted,
@@ -68,7 +68,7 @@ class Shown:
 
     def hear(self, *events, now=None):
         for event in events:
-            self.display.hear(event)
+            self.display.handle_event(event)
         self.now = START + now if now is not None else self.now
         return self.drawn()
 
@@ -85,15 +85,15 @@ class Shown:
 
 
 def team(*events):
-    followed = Team()
+    followed = TeamProgress()
     for event in events:
-        followed.hear(event)
+        followed.handle_event(event)
     return followed
 
 
 def drawn(followed, width, height, now=START + 9):
     console = Console(file=io.StringIO(), width=width, height=height)
-    return [line.plain for line in screen(followed, width, height, Pen(console, now))]
+    return [line.plain for line in render_screen(followed, width, height, DrawContext(console, now))]
 
 
 def a_team_of(count, *more):
@@ -122,8 +122,8 @@ def test_what_a_model_thinks_is_dimmed_and_what_it_says_is_not():
     shown = Shown()
     shown.hear(scripted.started("ada"))
     shown.terminal.feed(shown.taken())
-    shown.display.hear(ThinkingDelta(agent="ada", text="hm, perhaps"))
-    shown.display.hear(TextDelta(agent="ada", text="it is so"))
+    shown.display.handle_event(ThinkingDelta(agent="ada", text="hm, perhaps"))
+    shown.display.handle_event(TextDelta(agent="ada", text="it is so"))
     shown.display.draw()
     written = shown.taken()
     assert re.search(r"\x1b\[[\d;]*2;3m *hm, perhaps", written)
@@ -191,7 +191,7 @@ def test_a_limit_that_is_near_is_coloured():
     shown = Shown(120)
     shown.hear(scripted.started("ada"))
     shown.terminal.feed(shown.taken())
-    shown.display.hear(Used(agent="ada", spent=Spent(198_000, 0, 0, 0.1)))
+    shown.display.handle_event(Used(agent="ada", spent=ModelUsage(198_000, 0, 0, 0.1)))
     shown.display.draw()
     assert "\x1b[1;31m198k\x1b[0m\x1b[2m/200k tokens" in shown.taken()
 
@@ -199,7 +199,7 @@ def test_a_limit_that_is_near_is_coloured():
 def test_a_line_that_has_not_changed_is_not_sent_again():
     shown = Shown()
     shown.hear(scripted.started("ada"), TextDelta(agent="ada", text="one line"), now=1)
-    shown.display.hear(TextDelta(agent="ada", text=" and more"))
+    shown.display.handle_event(TextDelta(agent="ada", text=" and more"))
     shown.display.draw()
     sent = shown.taken()
     assert "one line and more" in sent
@@ -247,14 +247,14 @@ def test_while_somebody_is_asked_the_screen_is_theirs():
 def test_a_user_who_stops_it_is_told_that_it_stops():
     shown = Shown()
     shown.hear(scripted.started("ada"))
-    shown.display.stopping()
+    shown.display.show_stopping()
     assert "stopping; Ctrl-C again ends it at once" in shown.drawn()
 
 
 def test_the_end_is_a_summary_where_the_terminal_was():
     shown = Shown(100, 40)
     for event in scripted.whole_run():
-        shown.display.hear(event)
+        shown.display.handle_event(event)
     terminal = shown.terminal
     terminal.feed(shown.taken())
     assert not terminal.is_other
@@ -278,9 +278,9 @@ def test_the_end_is_a_summary_where_the_terminal_was():
 
 def test_an_interrupted_run_says_how_to_go_on():
     shown = Shown()
-    shown.display.hear(scripted.started("ada"))
-    shown.display.hear(
-        scripted.finished(ended=Ended.INTERRUPTED, why="You stopped it.", winner="", text="", votes={})
+    shown.display.handle_event(scripted.started("ada"))
+    shown.display.handle_event(
+        scripted.finished(ended=EndReason.INTERRUPTED, why="You stopped it.", winner="", text="", votes={})
     )
     shown.terminal.feed(shown.taken())
     assert "! Interrupted  You stopped it." in shown.terminal.text
@@ -303,9 +303,11 @@ def test_a_hundred_thousand_pieces_and_a_huge_line_take_little_time_and_memory()
     shown.hear(scripted.started(*[f"agent_{number}" for number in range(12)]))
     began = time.monotonic()
     for number in range(100_000):
-        shown.display.hear(TextDelta(agent=f"agent_{number % 12}", text="word and ", at=START))
-    shown.display.hear(TextDelta(agent="agent_0", text="x" * 5_000_000, at=START))
-    shown.display.hear(ToolCalled(agent="agent_1", call="1", tool="t" * 10**6, arguments={"command": "y" * 10**6}))
+        shown.display.handle_event(TextDelta(agent=f"agent_{number % 12}", text="word and ", at=START))
+    shown.display.handle_event(TextDelta(agent="agent_0", text="x" * 5_000_000, at=START))
+    shown.display.handle_event(
+        ToolCalled(agent="agent_1", call="1", tool="t" * 10**6, arguments={"command": "y" * 10**6})
+    )
     shown.drawn()
     assert time.monotonic() - began < 15
     kept = [item for agent in shown.display.team.agents.values() for item in agent.items]
@@ -314,11 +316,11 @@ def test_a_hundred_thousand_pieces_and_a_huge_line_take_little_time_and_memory()
 
 def test_a_drawing_that_fails_ends_the_drawing_and_not_the_run():
     shown = Shown()
-    shown.display.hear(scripted.started("ada"))
+    shown.display.handle_event(scripted.started("ada"))
     del shown.display._keep_drawing
     shown.display.draw = lambda: 1 / 0
     shown.display._keep_drawing()
-    shown.display.hear(scripted.finished())
+    shown.display.handle_event(scripted.finished())
     shown.terminal.feed(shown.taken())
     assert "The display failed, and the run went on: ZeroDivisionError" in shown.terminal.text
 

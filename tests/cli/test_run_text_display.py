@@ -14,9 +14,9 @@ import pytest
 
 from tests.team import scripted_events as scripted
 from toolyard.cli.run.displays import display_for
-from toolyard.cli.run.streams import Outlets
+from toolyard.cli.run.streams import OutputStreams
 from toolyard.cli.run.text_display import SimpleDisplay
-from toolyard.team.events import Answered, Ended, TextDelta, TextTakenBack, Waiting, as_json
+from toolyard.team.events import Answered, EndReason, TextDelta, TextTakenBack, Waiting, as_json
 
 ROOT = Path(__file__).resolve().parents[2]
 ADA = {"agent": "ada", "round": 1}
@@ -26,7 +26,7 @@ NO_ANSWER = {"winner": "", "text": "", "votes": {}}
 def shown(kind, capsys, events, **options):
     display = display_for(kind, **options)
     for event in events:
-        display.hear(event)
+        display.handle_event(event)
     display.close()
     return capsys.readouterr()
 
@@ -101,13 +101,15 @@ def test_an_answer_that_was_not_said_before_is_printed(capsys):
 
 def test_an_agent_that_answered_and_had_no_vote_is_not_told_to_have_no_answer(capsys):
     answered = [Answered(agent=name, round=1, text=name) for name in ("ada", "bob")]
-    told = shown("simple", capsys, [scripted.started(), *answered, scripted.finished(ended=Ended.ROUNDS, votes={})])
+    told = shown(
+        "simple", capsys, [scripted.started(), *answered, scripted.finished(ended=EndReason.ROUNDS, votes={})]
+    )
     assert "  ★ ada  best so far\n  · bob  answered\n" in told.err
 
 
 def test_silent_prints_the_answer_or_why_there_is_none(capsys):
     assert shown("silent", capsys, scripted.whole_run()) == (scripted.finished().text + "\n", "")
-    stopped = scripted.finished(ended=Ended.INTERRUPTED, why="You stopped it.", **NO_ANSWER)
+    stopped = scripted.finished(ended=EndReason.INTERRUPTED, why="You stopped it.", **NO_ANSWER)
     assert shown("silent", capsys, [stopped]) == ("", "You stopped it.\ntoolyard run --resume r7\n")
 
 
@@ -121,7 +123,7 @@ def test_json_is_every_event_in_a_line_of_its_own(capsys):
 
 
 def test_how_to_resume_is_for_the_caller_to_say(capsys):
-    stopped = scripted.finished(ended=Ended.TIME, **NO_ANSWER)
+    stopped = scripted.finished(ended=EndReason.TIME, **NO_ANSWER)
     told = shown("simple", capsys, [stopped], resume=lambda ended: f"go on {ended.run}", has_report=False).err
     assert "  Resume  go on r7\n" in told
     assert "Report" not in told
@@ -146,19 +148,19 @@ def test_an_output_that_knows_ascii_only_gets_that(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(raw, encoding="ascii"))
     display = display_for("simple")
     for event in scripted.whole_run():
-        display.hear(event)
+        display.handle_event(event)
     assert b"ada  ok Read   shop.py" in raw.getvalue()
 
 
 def test_a_hundred_thousand_pieces_and_a_huge_line_take_little_time_and_memory(capsys):
-    display = SimpleDisplay(Outlets())
-    display.hear(scripted.started("ada"))
+    display = SimpleDisplay(OutputStreams())
+    display.handle_event(scripted.started("ada"))
     began = time.monotonic()
     for _ in range(100_000):
-        display.hear(TextDelta(text="word and ", **ADA))
+        display.handle_event(TextDelta(text="word and ", **ADA))
         assert display._turns["ada"].length < 70_000
-    display.hear(TextDelta(text="x" * 3_000_000, **ADA))
-    display.hear(Answered(text="", **ADA))
+    display.handle_event(TextDelta(text="x" * 3_000_000, **ADA))
+    display.handle_event(Answered(text="", **ADA))
     assert time.monotonic() - began < 15
     assert capsys.readouterr().err.count("word and") == 100_000
 

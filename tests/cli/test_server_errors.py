@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from toolyard.cli.common.server_errors import last_lines, without_name
+from toolyard.cli.common.server_errors import last_stderr_lines, without_server_name
 
 from .conftest import Attached
 
@@ -17,16 +17,16 @@ def test_the_name_is_not_repeated() -> None:
     error = (
         "Server 'bad' ended (exit code 3). The next call starts it again. `toolyard doctor` shows what it printed."
     )
-    assert without_name("bad", error) == (
+    assert without_server_name("bad", error) == (
         "ended (exit code 3). Give it what it asks for, such as a key in the entry's `env`."
     )
-    assert without_name("other", error).startswith("Server 'bad'")
+    assert without_server_name("other", error).startswith("Server 'bad'")
 
 
 def test_the_last_lines_are_kept_and_those_before_are_counted() -> None:
-    assert last_lines("a\n\nb\n") == ("a", "b")
-    assert last_lines("only\n", "it last said: only.") == ()
-    assert last_lines("".join(f"{n}\n" for n in range(9))) == ("… 3 lines before", *"345678")
+    assert last_stderr_lines("a\n\nb\n") == ("a", "b")
+    assert last_stderr_lines("only\n", "it last said: only.") == ()
+    assert last_stderr_lines("".join(f"{n}\n" for n in range(9))) == ("… 3 lines before", *"345678")
 
 
 def test_sync_and_doctor_show_what_a_failing_server_printed(attached: Attached) -> None:

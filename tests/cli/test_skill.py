@@ -15,7 +15,7 @@ from toolyard.cli.main import toolyard
 from toolyard.core.errors import ToolyardError
 from toolyard.files.roots import Root
 from toolyard.skills import Skill, save
-from toolyard.skills.usage_stats import Uses
+from toolyard.skills.usage_stats import UsageStats
 from toolyard.storage.audit_reader import read
 from toolyard.storage.state_folder import ensure_state_dir, state_dir
 
@@ -78,8 +78,8 @@ def test_how_often_each_was_used_and_by_whomever_is_told(line: Line) -> None:
         line.save(name=name)
     state = Root(ensure_state_dir(state_dir(str(line.base / "state"), str(line.workspace))))
     for agent in ("a", "b", "b"):
-        Uses(state).add("a/add_up", agent)
-    Uses(state).add("a/seldom", "a")
+        UsageStats(state).add("a/add_up", agent)
+    UsageStats(state).add("a/seldom", "a")
     state.close()
 
     said = line.run("list").splitlines()

@@ -29,7 +29,7 @@ def test_a_snapshot_is_taken_once_and_listed_with_what_it_changed(place):
 
 
 def test_a_snapshot_that_takes_a_while_is_told_once_where_there_is_no_terminal(place, monkeypatch):
-    monkeypatch.setattr(output, "_PATIENCE", -1)
+    monkeypatch.setattr(output, "_QUIET_SECONDS", -1)
     assert place.run("create", only="stderr") == "Taking a snapshot ...\n"
     (place.root / "b.txt").write_text("b")
     assert place.json("create")["changed"]
@@ -43,7 +43,7 @@ def test_the_list_tells_the_local_time_of_what_is_older_than_an_hour(place, monk
     newest = place.json("create")
     taken = datetime.fromisoformat(newest["time"]).astimezone().strftime("%Y-%m-%d %H:%M")
     assert not any(taken in line for line in place.run("list").splitlines())
-    monkeypatch.setattr(output, "_AGE_SAYS_ENOUGH", 0)
+    monkeypatch.setattr(output, "_RECENT_SECONDS", 0)
     assert taken in place.run("list").splitlines()[0]
 
 

@@ -157,9 +157,9 @@ def weak_machine(monkeypatch):
 
     def stands(tier, means):
         tried.append(tier)
-        return TierReport(tier, stands=tier is Tier.LANDLOCK, reason=NO_NAMESPACES, hint="Allow namespaces.")
+        return TierReport(tier, is_available=tier is Tier.LANDLOCK, reason=NO_NAMESPACES, hint="Allow namespaces.")
 
-    monkeypatch.setattr(probe, "stands", stands)
+    monkeypatch.setattr(probe, "probe_tier", stands)
     monkeypatch.setattr("toolyard.app.sandbox_preflight._can_make_namespaces", lambda: False)
     return tried
 
@@ -213,8 +213,8 @@ def test_a_server_and_a_cli_need_the_usual_sandbox_without_a_configuration_too(p
 def test_a_server_that_may_use_nothing_but_bubblewrap_sees_that_it_starts(place, monkeypatch):
     monkeypatch.setattr(
         probe,
-        "stands",
-        lambda tier, means: TierReport(tier, stands=tier is not Tier.BUBBLEWRAP, reason="It is broken."),
+        "probe_tier",
+        lambda tier, means: TierReport(tier, is_available=tier is not Tier.BUBBLEWRAP, reason="It is broken."),
     )
     said = with_sandbox(place, "mcp", code_execution={"minimum": "bubblewrap"})
     assert "bubblewrap: It is broken" in said

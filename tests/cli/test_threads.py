@@ -17,14 +17,14 @@ import pytest
 from tests.cli.conftest import ran_with
 from tests.support.redis_server import RedisServer
 from tests.support.thread_store_suite.kit import eventually, has_expired, nobody_waits
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.assistant.threads.redis_store import RedisThreads
 from toolyard.assistant.threads.sqlite_store import SqliteThreads
-from toolyard.assistant.threads.store import Terms, ThreadStore
+from toolyard.assistant.threads.store import ThreadLimits, ThreadStore
 from toolyard.assistant.threads.thread import FileSeen, Message, Turn
 from toolyard.storage.state_folder import ensure_state_dir, state_dir
 
-TERMS = Terms(86_400.0, 100)
+TERMS = ThreadLimits(86_400.0, 100)
 HOSTILE = "clear\x1b[2J\x07 the \x7f\u202escreen\n\tindented"
 
 
@@ -40,7 +40,7 @@ class Place:
     def folder(self) -> str:
         return state_dir(str(self.state), str(self.root))
 
-    def store(self, terms: Terms = TERMS) -> SqliteThreads:
+    def store(self, terms: ThreadLimits = TERMS) -> SqliteThreads:
         return SqliteThreads(ensure_state_dir(self.folder), terms)
 
     def run(self, *words: str, code: int = 0, only: str = "output", typed: str | None = None) -> str:
@@ -138,7 +138,7 @@ def test_an_id_that_is_too_short_wrong_or_expired_says_so(place: Place, two: tup
     assert "There is no thread" in said
     assert f"toolyard threads list --workspace {place.root}" in said
     assert "There is no thread" in place.run("show", "../../etc", code=2)
-    with place.store(Terms(0.01, 9)) as brief:
+    with place.store(ThreadLimits(0.01, 9)) as brief:
         gone = kept(brief, ("Soon gone", "Yes"))
         eventually(lambda: has_expired(brief, gone))
     assert "has expired" in place.run("show", gone, code=2)
@@ -301,7 +301,7 @@ def redis_server() -> Iterator[RedisServer]:
 def test_threads_in_redis_are_those_of_the_configuration(place: Place, redis_server: RedisServer) -> None:
     config = place.root / "assistant.yaml"
     config.write_text(json.dumps({"assistant": {"storage": redis_server.url, "namespace": "team"}}))
-    with RedisThreads(RedisLink(redis_server.url), "team", TERMS) as store:
+    with RedisThreads(RedisClient(redis_server.url), "team", TERMS) as store:
         thread = kept(store, ("In Redis", "Yes"))
     place.where += ["--config", str(config)]
     assert [each["id"] for each in place.json("list")] == [thread]

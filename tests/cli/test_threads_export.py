@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from toolyard.assistant.threads.thread import FileSeen, Message, Thread, Turn
-from toolyard.cli.threads.export import markdown
+from toolyard.cli.threads.export import thread_markdown
 from toolyard.core.text import printable
 
 LIVE = (
@@ -32,7 +32,7 @@ def page(title: str, *files: str, tool: str = "chat", model: str = "m") -> list[
     """The export of a thread that begins so, as it is rendered."""
     asked = Message("user", title, tool, files=tuple(FileSeen(file, "d") for file in files))
     thread = Thread("0" * 32, 1.0, 2.0, (Turn(asked, Message("assistant", "yes", tool, model)),))
-    return MarkdownIt("commonmark", {"html": True}).enable("strikethrough").parse(markdown(thread))
+    return MarkdownIt("commonmark", {"html": True}).enable("strikethrough").parse(thread_markdown(thread))
 
 
 def inline(tokens: list[Token], begin: str) -> list[list[Token]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import ran_with
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.core.errors import ConfigError
 from toolyard.core.permission_modes import PermissionMode
 
@@ -39,7 +39,7 @@ def trusted(project: Path, text: str) -> Path:
 
 def refusal() -> ConfigError:
     with pytest.raises(ConfigError, match="is not trusted") as caught:
-        find_place(None, None)
+        resolve_workspace(None, None)
     return caught.value
 
 
@@ -52,7 +52,7 @@ def test_the_refusal_names_the_command_and_the_command_lifts_it(project: Path) -
 
     assert "permission mode moderate, further roots" not in said
     assert "widens what agents may do: permission mode moderate" in said
-    assert find_place(None, None).config.permissions.mode is PermissionMode.MODERATE
+    assert resolve_workspace(None, None).config.permissions.mode is PermissionMode.MODERATE
 
 
 def test_any_change_of_the_content_ends_the_trust(project: Path) -> None:
@@ -60,7 +60,7 @@ def test_any_change_of_the_content_ends_the_trust(project: Path) -> None:
     file.write_text(WIDE + "# a comment\n")
     assert "changed since you trusted it" in refusal().message
     file.write_text(WIDE)
-    find_place(None, None)
+    resolve_workspace(None, None)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_any_change_of_the_content_ends_the_trust(project: Path) -> None:
 def test_a_change_of_a_file_that_it_includes_ends_the_trust(project: Path, name: str, text: str) -> None:
     (project / name).write_text("{}\n")
     trusted(project, text)
-    find_place(None, None)
+    resolve_workspace(None, None)
     (project / name).write_text("{} \n")
     refusal()
 
@@ -84,7 +84,7 @@ def test_a_change_of_a_large_file_that_it_includes_ends_the_trust(project: Path)
     large = "#" * (17 << 20)
     (project / "shop.py").write_text(f"{large}\ndef price() -> float: return 1.0\n")
     trusted(project, "toolyard: {available_custom_tools: ['shop.py:price']}\n")
-    assert find_place(None, None).config.toolyard.available_custom_tools
+    assert resolve_workspace(None, None).config.toolyard.available_custom_tools
     (project / "shop.py").write_text(f"{large}\ndef price() -> float: return 2.0\n")
     refusal()
 
@@ -92,7 +92,7 @@ def test_a_change_of_a_large_file_that_it_includes_ends_the_trust(project: Path)
 def test_a_change_of_the_env_file_of_a_server_in_a_server_file_ends_the_trust(project: Path) -> None:
     write_server_file(project)
     trusted(project, "toolyard: {server_files: [.vscode/mcp.json]}\n")
-    find_place(None, None)
+    resolve_workspace(None, None)
     (project / "server.env").write_text("LD_PRELOAD=./evil.so\n")
     refusal()
 
@@ -124,13 +124,13 @@ def test_an_env_file_that_a_variable_names_counts_for_the_trust(
     for name in ("plain", "other"):
         (project / f"{name}.env").write_text("MODE=plain\n")
     trusted(project, text)
-    find_place(None, None)
+    resolve_workspace(None, None)
     (project / "other.env").write_text("MODE=other\n")
-    find_place(None, None)
+    resolve_workspace(None, None)
     (project / "plain.env").write_text("LD_PRELOAD=./evil.so\n")
     refusal()
     (project / "plain.env").write_text("MODE=plain\n")
-    find_place(None, None)
+    resolve_workspace(None, None)
     monkeypatch.setenv("WHICH", "other")
     refusal()
 
@@ -150,7 +150,7 @@ def test_a_command_cannot_change_an_env_file_that_a_variable_names(
 
 def test_a_file_that_appears_later_ends_the_trust(project: Path) -> None:
     trusted(project, "toolyard: {server_files: [.mcp.json]}\n")
-    find_place(None, None)
+    resolve_workspace(None, None)
     (project / ".mcp.json").write_text("{}")
     refusal()
 
@@ -163,10 +163,10 @@ def test_a_trusted_file_takes_variables(project: Path, monkeypatch: pytest.Monke
 
     assert "takes variables of your environment: WHERE" in ran_with(["trust", "--yes"], code=0)
 
-    assert find_place(None, None).config.permissions.deny == ("Read(secret/**)",)
+    assert resolve_workspace(None, None).config.permissions.deny == ("Read(secret/**)",)
     monkeypatch.delenv("WHERE")
     with pytest.raises(ConfigError, match="WHERE"):
-        find_place(None, None)
+        resolve_workspace(None, None)
 
 
 def test_trust_is_of_one_path(project: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_linked_configuration_can_be_trusted_by_the_name_it_is_found_by(projec
     (project / "shared.yaml").write_text(WIDE)
     (project / "toolyard.yaml").symlink_to("shared.yaml")
     ran_with(["trust", "--yes"], code=0)
-    assert find_place(None, None).config.permissions.mode is PermissionMode.MODERATE
+    assert resolve_workspace(None, None).config.permissions.mode is PermissionMode.MODERATE
     assert "trusted  " in ran_with(["trust", "--list"], code=0)
     (project / "shared.yaml").write_text(WIDE + "# changed\n")
     refusal()
@@ -201,7 +201,7 @@ def test_a_configuration_below_a_linked_folder_is_trusted_by_either_name(project
     trusted(project, WIDE)
     link = project.parent / "link"
     link.symlink_to(project)
-    assert find_place(str(link), None).config.permissions.mode is PermissionMode.MODERATE
+    assert resolve_workspace(str(link), None).config.permissions.mode is PermissionMode.MODERATE
 
 
 def test_what_is_trusted_is_listed_and_can_be_revoked(project: Path) -> None:

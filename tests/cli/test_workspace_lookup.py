@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.cli.main import toolyard
 from toolyard.core.errors import ConfigError
 
@@ -218,7 +218,7 @@ def _outside(project: Project, *, is_linked: bool) -> Path:
     agent = f"{{id: one, backend: {{cwd: {project.folder}/a}}}}"
     config.write_text(f"toolyard: {{workspace: {project.folder}/ws}}\nagents: [{agent}, {{id: two}}]\n")
     if is_linked:
-        place = find_place(None, str(config), "one")
+        place = resolve_workspace(None, str(config), "one")
         state = str(project.state)
         Yard.open(
             YardOptions(place.workspace, place.config, agent="one", toolset=Toolset.CODE, state_home=state)

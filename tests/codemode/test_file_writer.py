@@ -28,10 +28,10 @@ def write(tmp_path: Path):
         try:
             with (
                 Catalog.open(str(tmp_path)) as catalog,
-                ToolIndex.edit(index_path, semantic=True) as index,
+                ToolIndex.open_writable(index_path, semantic=True) as index,
                 GeneratedFolder(root, "servers", f"{root.path}-state") as folder,
             ):
-                catalog.record(ServerListing("notes", (READ,), "1", "2025-11-25", instructions), "same")
+                catalog.record_listing(ServerListing("notes", (READ,), "1", "2025-11-25", instructions), "same")
                 return write_servers(catalog, index, folder, {"notes": "notes"}, ServerListing("filesystem", ()))
         finally:
             root.close()

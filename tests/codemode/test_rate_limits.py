@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from toolyard.codemode.rate_limits import Allowances
+from toolyard.codemode.rate_limits import RateLimits
 from toolyard.config.loader import load_config
 from toolyard.config.models import Config, ToolLimit
 from toolyard.core.errors import ConfigError, SecurityError
@@ -25,74 +25,74 @@ def clock():
 
 
 def test_a_rate_says_when_to_try_again_and_then_lets_pass(clock):
-    allowances = Allowances({"github.*": ToolLimit(per_minute=2)}, clock)
-    allowances.take("a", "github", "x")
+    allowances = RateLimits({"github.*": ToolLimit(per_minute=2)}, clock)
+    allowances.count_call("a", "github", "x")
     clock.now += 20
-    allowances.take("b", "github", "y")
+    allowances.count_call("b", "github", "y")
     with pytest.raises(SecurityError) as caught:
-        allowances.take("a", "github", "x")
+        allowances.count_call("a", "github", "x")
     assert caught.value.retryable
     assert str(caught.value) == "github.x may be called 2 times a minute, and was. Try again in 40 seconds."
     clock.now += 39.9
     with pytest.raises(SecurityError, match="Try again in 1 second"):
-        allowances.take("a", "github", "x")
+        allowances.count_call("a", "github", "x")
     clock.now += 0.2
-    allowances.take("a", "github", "x")
+    allowances.count_call("a", "github", "x")
     with pytest.raises(SecurityError):
-        allowances.take("a", "github", "x")
+        allowances.count_call("a", "github", "x")
 
 
 def test_calls_and_costs_end_for_good(clock):
-    allowances = Allowances({"a.x": ToolLimit(most_calls=2), "b.*": ToolLimit(most_cost=0.3, cost=0.1)}, clock)
+    allowances = RateLimits({"a.x": ToolLimit(most_calls=2), "b.*": ToolLimit(most_cost=0.3, cost=0.1)}, clock)
     for _ in range(2):
-        allowances.take("me", "a", "x")
+        allowances.count_call("me", "a", "x")
     for _ in range(3):
-        allowances.take("me", "b", "y")
+        allowances.count_call("me", "b", "y")
     clock.now += 10_000
     with pytest.raises(SecurityError, match=r"may be called 2 times, and was\. Ask the user to raise `tool_limits`"):
-        allowances.take("me", "a", "x")
+        allowances.count_call("me", "a", "x")
     with pytest.raises(SecurityError, match=r"costs 0\.1 a call; 0\.3 of 0\.3 are spent"):
-        allowances.take("me", "b", "y")
+        allowances.count_call("me", "b", "y")
 
 
 def test_what_is_refused_by_one_limit_counts_for_none(clock):
-    allowances = Allowances({"a.*": ToolLimit(most_calls=3), "a.x": ToolLimit(most_calls=1)}, clock)
-    allowances.take("me", "a", "x")
+    allowances = RateLimits({"a.*": ToolLimit(most_calls=3), "a.x": ToolLimit(most_calls=1)}, clock)
+    allowances.count_call("me", "a", "x")
     for _ in range(5):
         with pytest.raises(SecurityError):
-            allowances.take("me", "a", "x")
-    allowances.take("me", "a", "y")
-    allowances.take("me", "a", "y")
+            allowances.count_call("me", "a", "x")
+    allowances.count_call("me", "a", "y")
+    allowances.count_call("me", "a", "y")
     with pytest.raises(SecurityError):
-        allowances.take("me", "a", "y")
+        allowances.count_call("me", "a", "y")
 
 
 def test_agents_share_a_limit_unless_each_has_its_own(clock):
     limits = {"a.*": ToolLimit(most_calls=1), "b.*": ToolLimit(most_calls=1, each_agent=True)}
-    allowances = Allowances(limits, clock)
-    allowances.take("one", "a", "x")
+    allowances = RateLimits(limits, clock)
+    allowances.count_call("one", "a", "x")
     with pytest.raises(SecurityError):
-        allowances.take("two", "a", "x")
-    allowances.take("one", "b", "x")
-    allowances.take("two", "b", "x")
+        allowances.count_call("two", "a", "x")
+    allowances.count_call("one", "b", "x")
+    allowances.count_call("two", "b", "x")
 
 
 def test_tools_without_a_limit_are_free_and_ask_nobody(clock):
-    allowances = Allowances({"a.*": ToolLimit(most_calls=1), "*.delete_*": ToolLimit(ask=True)}, clock)
+    allowances = RateLimits({"a.*": ToolLimit(most_calls=1), "*.delete_*": ToolLimit(ask=True)}, clock)
     for _ in range(10):
-        allowances.take("me", "b", "x")
-    assert (allowances.asks("b", "x"), allowances.asks("b", "delete_x")) == (False, True)
-    assert not Allowances.of(Config()).asks("a", "x")
+        allowances.count_call("me", "b", "x")
+    assert (allowances.requires_approval("b", "x"), allowances.requires_approval("b", "delete_x")) == (False, True)
+    assert not RateLimits.from_config(Config()).requires_approval("a", "x")
 
 
 def test_threads_cannot_take_more_than_there_is():
-    allowances = Allowances({"*": ToolLimit(most_calls=100)})
+    allowances = RateLimits({"*": ToolLimit(most_calls=100)})
     taken: list[int] = []
 
     def work() -> None:
         for _ in range(50):
             try:
-                allowances.take("me", "a", "x")
+                allowances.count_call("me", "a", "x")
             except SecurityError:
                 return
             taken.append(1)

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.codemode.result_schema_inference import infer
-from toolyard.core.upstream import ToolAnswer
+from toolyard.codemode.result_schema_inference import infer_result_schema
+from toolyard.core.upstream import UpstreamResult
 
 
-def text(value: str) -> ToolAnswer:
-    return ToolAnswer(({"type": "text", "text": value},))
+def text(value: str) -> UpstreamResult:
+    return UpstreamResult(({"type": "text", "text": value},))
 
 
 def test_structured_content_is_described_by_its_keys() -> None:
-    answer = ToolAnswer((), {"id": 1, "tags": ["a"], "owner": {"name": "x", "age": None}})
-    assert infer(answer) == {
+    answer = UpstreamResult((), {"id": 1, "tags": ["a"], "owner": {"name": "x", "age": None}})
+    assert infer_result_schema(answer) == {
         "type": "object",
         "properties": {
             "id": {"type": "integer"},
@@ -36,7 +36,7 @@ def test_structured_content_is_described_by_its_keys() -> None:
 
 
 def test_json_in_the_only_text_counts_too() -> None:
-    assert infer(text(' [{"a": 1}, {"a": 2, "b": "x"}]')) == {
+    assert infer_result_schema(text(' [{"a": 1}, {"a": 2, "b": "x"}]')) == {
         "type": "array",
         "items": {
             "type": "object",
@@ -54,25 +54,27 @@ def test_json_in_the_only_text_counts_too() -> None:
         text("3"),
         text("[" * 100_000),
         text("{}"),
-        ToolAnswer(({"type": "image", "data": "", "mimeType": "image/png"},)),
-        ToolAnswer((), "just text"),
-        ToolAnswer((), {"a": 1}, is_error=True),
-        ToolAnswer((), {"rows": [{"a": n} for n in range(5_000)]}),
+        UpstreamResult(({"type": "image", "data": "", "mimeType": "image/png"},)),
+        UpstreamResult((), "just text"),
+        UpstreamResult((), {"a": 1}, is_error=True),
+        UpstreamResult((), {"rows": [{"a": n} for n in range(5_000)]}),
     ],
 )
-def test_where_there_is_no_shape_none_is_learnt(answer: ToolAnswer) -> None:
-    assert infer(answer) is None
+def test_where_there_is_no_shape_none_is_learnt(answer: UpstreamResult) -> None:
+    assert infer_result_schema(answer) is None
 
 
 def test_keys_that_are_data_become_a_mapping() -> None:
-    assert infer(ToolAnswer((), {"2026-01-01": 1, "2026-01-02": 2.5})) == {
+    assert infer_result_schema(UpstreamResult((), {"2026-01-01": 1, "2026-01-02": 2.5})) == {
         "type": "object",
         "additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "number"}]},
     }
 
 
 def test_no_value_gets_into_it() -> None:
-    assert "hunter2" not in json.dumps(infer(ToolAnswer((), {"password": "hunter2", "more": ["hunter2"]})))
+    assert "hunter2" not in json.dumps(
+        infer_result_schema(UpstreamResult((), {"password": "hunter2", "more": ["hunter2"]}))
+    )
 
 
 JSON = st.recursive(
@@ -85,7 +87,7 @@ JSON = st.recursive(
 @settings(deadline=None)
 @given(st.lists(JSON, min_size=1, max_size=5) | st.dictionaries(st.text(max_size=8), JSON, min_size=1, max_size=5))
 def test_the_result_it_was_learnt_from_is_one_of_those_it_describes(value: Any) -> None:
-    schema = infer(ToolAnswer((), value))
+    schema = infer_result_schema(UpstreamResult((), value))
     assert schema is not None
     jsonschema.validate(value, schema)
 
@@ -96,12 +98,14 @@ def test_a_shape_is_never_longer_than_a_reader_takes_in(depth: int, width: int) 
         names = (f"{name}{n}_{'x' * 60}"[:60] for n in range(width))
         return {each: nested(left - 1, each[:10]) for each in names} if left else 1
 
-    shape = infer(ToolAnswer((), nested(depth, "k")))
+    shape = infer_result_schema(UpstreamResult((), nested(depth, "k")))
     assert shape is not None
     assert len(shape["properties"]) == width
     assert len(json.dumps(shape)) <= 8_000
 
 
 def test_names_that_are_too_long_to_show_are_not_learnt() -> None:
-    assert infer(ToolAnswer((), {"\U00020000" * 60 + str(n): 1 for n in range(30)})) is not None  # a mapping
-    assert infer(ToolAnswer((), {"\U00020000" * 50 + str(n): 1 for n in range(30)})) is None
+    assert (
+        infer_result_schema(UpstreamResult((), {"\U00020000" * 60 + str(n): 1 for n in range(30)})) is not None
+    )  # a mapping
+    assert infer_result_schema(UpstreamResult((), {"\U00020000" * 50 + str(n): 1 for n in range(30)})) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.codemode.safe_write import replaced
+from toolyard.codemode.safe_write import replace_file
 from toolyard.files.roots import Root
 
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path):
 
 def test_a_file_takes_the_place_of_another(folder: int, tmp_path: Path) -> None:
     for content in (b"first", b"second"):
-        replaced(folder, "file", content)
+        replace_file(folder, "file", content)
         assert (tmp_path / "a/b/file").read_bytes() == content
     assert os.listdir(tmp_path / "a/b") == ["file"]
 
@@ -30,7 +30,7 @@ def test_a_file_takes_the_place_of_another(folder: int, tmp_path: Path) -> None:
 def test_what_cannot_take_its_place_leaves_nothing_behind(folder: int, tmp_path: Path) -> None:
     (tmp_path / "a/b/taken").mkdir()
     with pytest.raises(IsADirectoryError):
-        replaced(folder, "taken", b"x")
+        replace_file(folder, "taken", b"x")
     assert os.listdir(tmp_path / "a/b") == ["taken"]
 
 

@@ -20,10 +20,10 @@ def loaded(tmp_path):
 def test_rates_are_written_as_calls_in_a_time(loaded):
     assistant = loaded("assistant: {rate_limits: {chat: 20/hour, debug: null}}\n")
 
-    assert assistant.rate_of("chat") == Rate(20, 3_600.0)
-    assert assistant.rate_of("debug") is None
-    assert assistant.rate_of("precommit") == DEFAULT_RATES["precommit"] == Rate(3, 60.0)
-    assert str(assistant.rate_of("chat")) == "20/hour"
+    assert assistant.rate_for("chat") == Rate(20, 3_600.0)
+    assert assistant.rate_for("debug") is None
+    assert assistant.rate_for("precommit") == DEFAULT_RATES["precommit"] == Rate(3, 60.0)
+    assert str(assistant.rate_for("chat")) == "20/hour"
 
 
 @pytest.mark.parametrize(

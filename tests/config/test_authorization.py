@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolyard.config import authorization
-from toolyard.config.authorization import Authorization, Patterns
+from toolyard.config.authorization import Authorization, ToolPatterns
 from toolyard.config.loader import load_config
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import Settings
@@ -116,17 +116,20 @@ def test_custom_tools_go_by_the_agents_lists_alone(load):
 
 
 def test_patterns_tell_which_of_them_match():
-    assert list(Patterns(("github.*", "slack.*", "*.read")).matching("github", "read")) == ["github.*", "*.read"]
+    assert list(ToolPatterns(("github.*", "slack.*", "*.read")).matching_patterns("github", "read")) == [
+        "github.*",
+        "*.read",
+    ]
 
 
 def test_only_so_many_names_of_some_length_are_remembered():
-    authorization._covers.cache_clear()
-    patterns = Patterns(("*delete*",))
-    assert patterns.cover("s", "x" * 1_000 + "delete")
-    assert authorization._covers.cache_info().currsize == 0
+    authorization._pattern_covers.cache_clear()
+    patterns = ToolPatterns(("*delete*",))
+    assert patterns.covers("s", "x" * 1_000 + "delete")
+    assert authorization._pattern_covers.cache_info().currsize == 0
     for number in range(5_000):
-        assert not patterns.cover("s", str(number))
-    assert authorization._covers.cache_info().currsize == 4_096
+        assert not patterns.covers("s", str(number))
+    assert authorization._pattern_covers.cache_info().currsize == 4_096
 
 
 def test_of_several_agents_none_that_is_not_named_may_call_anything(load):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.config.loader import load_config
 from toolyard.config.models import CodeExecution, Docker, RunLimitsSection
 from toolyard.core.errors import ConfigError
@@ -101,14 +101,14 @@ def test_a_file_that_was_merely_found_may_not_widen_the_sandbox(tmp_path, monkey
     path.write_text(f"toolyard:\n  code_execution: {section}\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=reason):
-        find_place(None, None)
-    assert find_place(None, str(path)).config.source == str(path)
+        resolve_workspace(None, None)
+    assert resolve_workspace(None, str(path)).config.source == str(path)
 
 
 def test_a_file_that_was_merely_found_may_switch_commands_off(tmp_path, monkeypatch):
     (tmp_path / "toolyard.yaml").write_text("toolyard: {code_execution: {enabled: false}}\n")
     monkeypatch.chdir(tmp_path)
-    assert not find_place(None, None).config.toolyard.code_execution.enabled
+    assert not resolve_workspace(None, None).config.toolyard.code_execution.enabled
 
 
 def refusal(tmp_path, text):
@@ -140,7 +140,7 @@ def test_a_variable_that_no_process_can_have_is_refused_on_its_line(tmp_path, va
 def test_a_file_that_was_merely_found_may_lower_the_limits(tmp_path, monkeypatch, limits):
     (tmp_path / "toolyard.yaml").write_text(f"toolyard: {{code_execution: {{limits: {{{limits}}}}}}}\n")
     monkeypatch.chdir(tmp_path)
-    assert find_place(None, None).config.toolyard.code_execution.limits != RunLimitsSection()
+    assert resolve_workspace(None, None).config.toolyard.code_execution.limits != RunLimitsSection()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.config.client_variables import input_variable, translator
-from toolyard.config.expansion import expanded, expanded_text, read_env_file, unset_variables
+from toolyard.config.client_variables import input_variable, variable_translator
+from toolyard.config.expansion import expand_entry, expand_text, read_env_file, unset_variables
 from toolyard.config.loader import load_config
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.core.errors import ConfigError
@@ -25,7 +25,7 @@ def test_every_text_of_an_entry_is_expanded():
     )
     env = {"BIN": "run", "A": "1", "HOST": "example.org", "T": "s3cret", "HOME": "/h"}
 
-    local, other = expanded(entry, env), expanded(remote, env)
+    local, other = expand_entry(entry, env), expand_entry(remote, env)
 
     assert (local.command_line, local.env) == (("run", "x", "1", "${A}", "$A"), {"K": "d"})
     assert (other.url, other.headers) == ("https://example.org/mcp", {"Authorization": "Bearer s3cret"})
@@ -36,7 +36,7 @@ def test_every_text_of_an_entry_is_expanded():
 def test_a_missing_variable_is_named_with_its_server_and_no_value_is_shown():
     entry = ServerEntry(name="gh", command="run", args=("${SECRET}", "${GITHUB_TOKEN}"))
     with pytest.raises(ConfigError) as caught:
-        expanded(entry, {"SECRET": "hunter2"})
+        expand_entry(entry, {"SECRET": "hunter2"})
     assert str(caught.value) == (
         'server "gh": the variable GITHUB_TOKEN is not set. Set it, or give a default: ${GITHUB_TOKEN:-value}.'
     )
@@ -51,9 +51,9 @@ def test_every_variable_that_is_not_set_is_told_before_a_start_and_no_other():
 
 
 def test_what_an_editor_would_ask_for_is_told_as_the_variable_to_set():
-    text = translator("editor", {"gh-token": None}, "/p", "/h")("Bearer ${input:gh-token}")
+    text = variable_translator("editor", {"gh-token": None}, "/p", "/h")("Bearer ${input:gh-token}")
     with pytest.raises(ConfigError) as caught:
-        expanded(ServerEntry(name="gh", url="https://x", headers={"A": text}), {})
+        expand_entry(ServerEntry(name="gh", url="https://x", headers={"A": text}), {})
     assert "would ask for the input 'gh_token'" in str(caught.value)
     assert "Set the variable TOOLYARD_INPUT_GH_TOKEN" in str(caught.value)
     assert input_variable("gh-token") == "TOOLYARD_INPUT_GH_TOKEN"
@@ -73,10 +73,10 @@ def test_a_missing_variable_of_a_server_does_not_keep_the_file_from_loading(tmp_
 def test_paths_start_at_the_folder_of_the_file():
     def at(cwd: str | None) -> str | None:
         entry = ServerEntry(name="a", command="x", cwd=cwd).model_copy(update={"base": "/p"})
-        return expanded(entry, {"HOME": "/h", "SUB": "s"}).cwd
+        return expand_entry(entry, {"HOME": "/h", "SUB": "s"}).cwd
 
     assert [at(None), at("sub"), at("/abs"), at("~/x"), at("${SUB}/..")] == ["/p", "/p/sub", "/abs", "/h/x", "/p"]
-    assert expanded(ServerEntry(name="a", command="x"), {}).cwd is None
+    assert expand_entry(ServerEntry(name="a", command="x"), {}).cwd is None
 
 
 def test_a_file_of_variables_is_read_beneath_the_entrys_own(tmp_path):
@@ -84,7 +84,7 @@ def test_a_file_of_variables_is_read_beneath_the_entrys_own(tmp_path):
         "# comment\n\nexport A=1\nB = 'two # words' # said\nC=\"x\\ny\"\nD=plain # gone\nE=a#b\nF=\nG=${A}\n"
     )
     entry = ServerEntry(name="a", command="x", env={"A": "own"}, env_file=".env")
-    found = expanded(entry.model_copy(update={"base": str(tmp_path)}), {})
+    found = expand_entry(entry.model_copy(update={"base": str(tmp_path)}), {})
     assert (found.env, found.env_file) == (
         {"A": "own", "B": "two # words", "C": "x\ny", "D": "plain", "E": "a#b", "F": "", "G": "${A}"},
         None,
@@ -104,25 +104,25 @@ def test_a_value_can_come_from_a_file(tmp_path):
     (tmp_path / "key").write_text("s3cret\n")
     entry = ServerEntry(name="a", url="https://x", headers={"A": "Bearer ${file:key}"})
     entry = entry.model_copy(update={"base": str(tmp_path)})
-    assert expanded(entry, {}).headers == {"A": "Bearer s3cret"}
+    assert expand_entry(entry, {}).headers == {"A": "Bearer s3cret"}
     with pytest.raises(ConfigError, match="cannot be read"):
-        expanded(entry.model_copy(update={"headers": {"A": "${file:gone}"}}), {})
+        expand_entry(entry.model_copy(update={"headers": {"A": "${file:gone}"}}), {})
 
 
 def test_files_are_no_variables_of_the_configuration_itself():
     with pytest.raises(ConfigError, match=r"no \$\{VAR\}"):
-        expanded_text("${file:/etc/passwd}", {}, where="x")
+        expand_text("${file:/etc/passwd}", {}, where="x")
 
 
 @given(st.text())
 def test_a_dialect_without_variables_keeps_every_text(text):
-    assert expanded_text(translator("none", {}, "/p", "/h")(text), {}, where="x") == text
+    assert expand_text(variable_translator("none", {}, "/p", "/h")(text), {}, where="x") == text
 
 
 @given(st.text(alphabet="${}:-ab/ ", max_size=20))
 def test_no_text_of_another_program_is_an_error_for_its_spelling_alone(text):
-    translated = translator("editor", {}, "/p", "/h")(text)
-    assert isinstance(expanded_text(translated, {"a": "1", "b": "2", "ab": "3", **_names()}, where="x"), str)
+    translated = variable_translator("editor", {}, "/p", "/h")(text)
+    assert isinstance(expand_text(translated, {"a": "1", "b": "2", "ab": "3", **_names()}, where="x"), str)
 
 
 def _names() -> dict[str, str]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.config.expansion import expanded
-from toolyard.config.secret_extraction import Withheld, Withholding, looks_secret
+from toolyard.config.expansion import expand_entry
+from toolyard.config.secret_extraction import ExtractedSecret, SecretExtractor, looks_secret
 from toolyard.config.server_entry import OAuth, ServerEntry
 
 TOKEN = "ghp_abcdefghijkl1234567890"
@@ -76,8 +76,8 @@ def test_a_variable_takes_the_place_of_every_secret_of_an_entry():
         ),
         env={"GITHUB_TOKEN": TOKEN, "LOG": "debug", "PGPASS": "${PGPASS:-hunter22}"},
     ).model_copy(update={"origin": "/home/ada/.mcp.json"})
-    withholding = Withholding()
-    copied = withholding.copied(entry)
+    withholding = SecretExtractor()
+    copied = withholding.entry_without_secrets(entry)
     assert copied.command == ("docker", "run", "-e", "GITHUB_TOKEN=${GITHUB_TOKEN}")
     assert copied.args == (
         *("--api-key", "${MY_SERVER_API_KEY}", "--token=${MY_SERVER_TOKEN}"),
@@ -91,10 +91,10 @@ def test_a_variable_takes_the_place_of_every_secret_of_an_entry():
         "MY_SERVER_API_KEY": "abcd1234",
         "PGPASS": "hunter22",
     }
-    assert {each.variable for each in withholding.withheld} == set(values)
-    assert expanded(copied, values) == expanded(entry, {})  # whoever sets them has the same server
-    assert Withheld("PGPASS", "my-server", "env.PGPASS", "/home/ada/.mcp.json") in withholding.withheld
-    assert TOKEN not in repr(withholding.withheld)
+    assert {each.variable for each in withholding.extracted} == set(values)
+    assert expand_entry(copied, values) == expand_entry(entry, {})  # whoever sets them has the same server
+    assert ExtractedSecret("PGPASS", "my-server", "env.PGPASS", "/home/ada/.mcp.json") in withholding.extracted
+    assert TOKEN not in repr(withholding.extracted)
 
 
 def test_addresses_and_headers_of_remote_servers_lose_their_secrets():
@@ -104,7 +104,7 @@ def test_addresses_and_headers_of_remote_servers_lose_their_secrets():
         headers={"Authorization": "Bearer abcd1234", "Cookie": "a=b; c=d", "X-Team": "blue"},
         oauth=OAuth(client_id="me", client_secret="hush"),
     )
-    copied = Withholding().copied(entry)
+    copied = SecretExtractor().entry_without_secrets(entry)
     assert copied.url == (
         "https://ada:${TICKETS_PASSWORD}@tickets.example/s/${TICKETS_URL_TOKEN}/mcp"
         "?api_key=${TICKETS_API_KEY}&page=2#x"
@@ -134,24 +134,28 @@ def test_addresses_and_headers_of_remote_servers_lose_their_secrets():
     ],
 )
 def test_words_of_a_command_line_lose_their_secrets(word, written):
-    assert Withholding().copied(ServerEntry(name="db", command="x", args=(word,))).args == (written,)
+    assert SecretExtractor().entry_without_secrets(ServerEntry(name="db", command="x", args=(word,))).args == (
+        written,
+    )
 
 
 def test_one_variable_stands_for_one_value():
-    withholding = Withholding()
+    withholding = SecretExtractor()
     values = ("first-one", "first-one", "other-one")
     entries = [ServerEntry(name=f"s{n}", command="x", env={"API_KEY": value}) for n, value in enumerate(values)]
-    copied = [withholding.copied(entry).env["API_KEY"] for entry in entries]
+    copied = [withholding.entry_without_secrets(entry).env["API_KEY"] for entry in entries]
     assert copied == ["${API_KEY}", "${API_KEY}", "${S2_API_KEY}"]
 
 
 def test_an_entry_without_secrets_stays_as_it_is():
     entry = ServerEntry(name="a", url="https://a.example/mcp", headers={"Authorization": "Bearer ${TOKEN}"})
-    withholding = Withholding()
-    assert withholding.copied(entry) == entry
-    assert withholding.withheld == []
+    withholding = SecretExtractor()
+    assert withholding.entry_without_secrets(entry) == entry
+    assert withholding.extracted == []
 
 
 def test_a_command_that_is_a_whole_line_loses_its_secrets_too():
     entry = ServerEntry(name="db", command=f"docker run -e GITHUB_TOKEN={TOKEN} image")
-    assert Withholding().copied(entry).command == "docker run -e GITHUB_TOKEN=${GITHUB_TOKEN} image"
+    assert (
+        SecretExtractor().entry_without_secrets(entry).command == "docker run -e GITHUB_TOKEN=${GITHUB_TOKEN} image"
+    )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.config.loader import load_config
 from toolyard.config.snapshots import Snapshots
 from toolyard.core.errors import ConfigError
@@ -46,11 +46,11 @@ def test_a_file_that_is_merely_found_cannot_take_away_what_undoes(tmp_path, weak
     path = tmp_path / "toolyard.yaml"
     path.write_text(f"snapshots: {{{weaker}}}")
     with pytest.raises(ConfigError, match="fewer snapshots"):
-        find_place(str(tmp_path), None)
-    assert find_place(str(tmp_path), str(path)).config.source == str(path)
+        resolve_workspace(str(tmp_path), None)
+    assert resolve_workspace(str(tmp_path), str(path)).config.source == str(path)
 
 
 @pytest.mark.parametrize("fine", ["keep: 500", "days: 90", "required: true"])
 def test_a_file_that_is_merely_found_may_keep_more(tmp_path, fine):
     (tmp_path / "toolyard.yaml").write_text(f"snapshots: {{{fine}}}")
-    assert find_place(str(tmp_path), None).config.snapshots != Snapshots()
+    assert resolve_workspace(str(tmp_path), None).config.snapshots != Snapshots()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.config.error_location import blaming
+from toolyard.config.error_location import with_error_location
 from toolyard.config.loader import load_config
 from toolyard.core.errors import ConfigError
 
@@ -57,7 +57,7 @@ def test_a_wrong_value_is_told_as_it_was_written(write, text, said):
 
 def test_what_is_found_wrong_later_is_told_as_it_was_written(write):
     config = load_config(write('permissions: {deny: ["Bogus((${KEY}"]}'))
-    with pytest.raises(ConfigError) as caught, blaming(config, "permissions", "deny", 0):
+    with pytest.raises(ConfigError) as caught, with_error_location(config, "permissions", "deny", 0):
         raise ConfigError(f"{config.permissions.deny[0]} is wrong", hint=f"Not {KEY}.")
     assert "Bogus((${KEY}" in caught.value.message
     assert KEY not in caught.value.message + caught.value.hint

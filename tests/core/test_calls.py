@@ -1,7 +1,7 @@
 """Calls, results and the names they carry."""
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.calls import Call, Image, Result, Text, ask_nobody, no_progress
+from toolyard.core.calls import Call, Image, Result, Text, deny_without_asking, ignore_progress
 from toolyard.core.ids import new_id, workspace_id
 
 
@@ -12,10 +12,10 @@ def test_a_result_reads_as_its_texts_without_its_images():
 
 
 async def test_where_nobody_can_be_asked_the_answer_is_no():
-    answer = await ask_nobody(Action(Kind.WRITE, "Write", "/ws/a"), Decision(Effect.ASK, "why"))
+    answer = await deny_without_asking(Action(Kind.WRITE, "Write", "/ws/a"), Decision(Effect.ASK, "why"))
 
     assert answer is False
-    assert await no_progress(1, None, "still") is None
+    assert await ignore_progress(1, None, "still") is None
 
 
 def test_every_call_has_an_id_of_its_own():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from toolyard.core.eager_call import Reply, Straight, as_task
+from toolyard.core.eager_call import EagerCall, InlineFuture, switch_to_task
 
 
 class Watched:
@@ -11,7 +11,7 @@ class Watched:
     def __init__(self, body):
         self.seen: list[object] = []
         self.ends: list[BaseException | None] = []
-        self.call = Straight(self._run(body), asyncio.get_running_loop(), self.ends.append)
+        self.call = EagerCall(self._run(body), asyncio.get_running_loop(), self.ends.append)
 
     async def _run(self, body):
         try:
@@ -28,7 +28,7 @@ async def waiting_for(future):
 
 
 def reply():
-    return Reply(loop=asyncio.get_running_loop())
+    return InlineFuture(loop=asyncio.get_running_loop())
 
 
 async def turns_of_the_loop(count: int = 3):
@@ -90,7 +90,7 @@ async def test_one_that_went_on_as_a_task_can_await_replies_and_use_what_needs_a
     answer = reply()
 
     async def body():
-        await as_task()
+        await switch_to_task()
         async with asyncio.timeout(30):
             return await answer
 
@@ -105,7 +105,7 @@ async def test_one_that_went_on_as_a_task_can_await_replies_and_use_what_needs_a
 
 
 async def test_a_task_that_is_cancelled_before_it_begins_still_cleans_up():
-    watched = Watched(as_task())
+    watched = Watched(switch_to_task())
     watched.call.start()
     watched.call.cancel()
     await turns_of_the_loop()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.core import json_size
-from toolyard.core.json_size import number_in, parts_of
+from toolyard.core.json_size import count_json_parts, peek_message_id
 
 TEXTS = st.text(alphabet=string.ascii_letters + '{[,]}"\\\n:é')
 VALUES = st.recursive(
@@ -27,20 +27,20 @@ def counted(value) -> int:
 @pytest.mark.parametrize("step", [1, 2, 7, 1 << 20])
 @given(value=VALUES)
 def test_only_what_stands_outside_of_strings_is_a_part(step, value):
-    before, json_size._STEP = json_size._STEP, step
+    before, json_size._CHUNK_BYTES = json_size._CHUNK_BYTES, step
     try:
-        assert parts_of(json.dumps(value).encode()) == counted(value)
+        assert count_json_parts(json.dumps(value).encode()) == counted(value)
     finally:
-        json_size._STEP = before
+        json_size._CHUNK_BYTES = before
 
 
 def test_counting_stops_where_there_are_too_many():
-    assert 10 < parts_of(b"[" + b"[]," * 5_000_000, most=10) < 2_000_000
+    assert 10 < count_json_parts(b"[" + b"[]," * 5_000_000, limit=10) < 2_000_000
 
 
 def test_nothing_but_quotes_is_too_much_too():
-    assert parts_of(b'"' * 1_000, most=10) > 10
-    assert parts_of(b'["' + b"x" * 1_000 + b'"]', most=10) == 1
+    assert count_json_parts(b'"' * 1_000, limit=10) > 10
+    assert count_json_parts(b'["' + b"x" * 1_000 + b'"]', limit=10) == 1
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_nothing_but_quotes_is_too_much_too():
     ],
 )
 def test_the_number_is_found_where_it_stands_first_or_last(body, number):
-    assert number_in(body) == number
+    assert peek_message_id(body) == number

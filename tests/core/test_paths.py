@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import FieldError, ValidationError
 from toolyard.core.limits import Limits
-from toolyard.core.paths import beneath, clean, is_beneath
+from toolyard.core.paths import is_beneath, normalize_path, relative_to
 
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=12)
 PARTS = st.one_of(NAMES, st.sampled_from(["..", ".", "", "ws", "ws-evil"]))
@@ -40,7 +40,7 @@ CLEAN = st.lists(NAMES.filter(lambda name: name not in {".", ".."}), max_size=5)
     ],
 )
 def test_a_path_becomes_absolute_and_normal(sent, cleaned):
-    assert clean(sent, "/ws") == cleaned
+    assert normalize_path(sent, "/ws") == cleaned
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_path_becomes_absolute_and_normal(sent, cleaned):
 )
 def test_what_cannot_name_a_file_is_refused_under_its_field(sent, error):
     with pytest.raises(ValidationError) as caught:
-        clean(sent, "/ws", field="file_path")
+        normalize_path(sent, "/ws", field="file_path")
 
     assert caught.value.fields == (FieldError("file_path", error),)
     assert caught.value.hint
@@ -70,9 +70,12 @@ def test_what_cannot_name_a_file_is_refused_under_its_field(sent, error):
 def test_the_longest_name_and_path_that_fit_are_taken():
     limits = Limits(path_bytes=20, name_bytes=5)
 
-    assert clean("/abcde/abcde/abcde/ab", "/", limits=Limits(path_bytes=21, name_bytes=5)) == "/abcde/abcde/abcde/ab"
+    assert (
+        normalize_path("/abcde/abcde/abcde/ab", "/", limits=Limits(path_bytes=21, name_bytes=5))
+        == "/abcde/abcde/abcde/ab"
+    )
     with pytest.raises(ValidationError):
-        clean("/abcde/abcde/abcde/ab", "/", limits=limits)
+        normalize_path("/abcde/abcde/abcde/ab", "/", limits=limits)
 
 
 @pytest.mark.parametrize(
@@ -91,26 +94,26 @@ def test_the_longest_name_and_path_that_fit_are_taken():
     ],
 )
 def test_a_path_belongs_to_a_root_by_whole_components(path, root, relative):
-    assert (beneath(path, root), is_beneath(path, root)) == (relative, relative is not None)
+    assert (relative_to(path, root), is_beneath(path, root)) == (relative, relative is not None)
 
 
 @given(path=PATHS, base=CLEAN)
 def test_a_clean_path_is_absolute_and_normal_and_stays_as_it_is(path, base):
     try:
-        cleaned = clean(path, base)
+        cleaned = normalize_path(path, base)
     except ValidationError:
         return
 
     assert cleaned.startswith("/")
     assert not cleaned.startswith("//")
     assert not {"..", ".", ""} & set(cleaned.split("/")[1:]) or cleaned == "/"
-    assert clean(cleaned, "/elsewhere") == cleaned
+    assert normalize_path(cleaned, "/elsewhere") == cleaned
 
 
 @given(path=PATHS, base=CLEAN)
 def test_cleaning_is_what_posix_says_of_the_joined_path(path, base):
     try:
-        cleaned = clean(path, base)
+        cleaned = normalize_path(path, base)
     except ValidationError:
         return
 
@@ -122,7 +125,7 @@ def test_beneath_agrees_with_the_common_prefix_of_the_names(path, root):
     names, of_root = path.strip("/").split("/"), root.strip("/").split("/")
     inside = root == "/" or names[: len(of_root)] == of_root
 
-    found = beneath(path, root)
+    found = relative_to(path, root)
 
     assert (found is not None) == inside
     if found is not None:
@@ -134,5 +137,5 @@ def test_beneath_agrees_with_the_common_prefix_of_the_names(path, root):
 def test_a_sibling_that_begins_like_the_root_is_outside(root, tail):
     sibling = root + tail.replace("/", "")
 
-    assert beneath(sibling, root) is None
-    assert beneath(f"{sibling}/x", root) is None
+    assert relative_to(sibling, root) is None
+    assert relative_to(f"{sibling}/x", root) is None

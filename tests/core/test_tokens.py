@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.universe import universe
 from toolyard.core import tokens
-from toolyard.core.tokens import PIECE_CHARS, count_in_pieces, count_tokens, estimate_tokens, in_pieces
+from toolyard.core.tokens import PIECE_CHARS, count_tokens, count_tokens_in_pieces, estimate_tokens, split_at_lines
 
 TEXTS = Path(__file__).parents[1] / "data" / "tokens"
 RECORDED = json.loads((TEXTS / "counts.json").read_text())["tokens"]
@@ -72,26 +72,26 @@ def test_a_long_text_is_counted_in_pieces_with_hardly_an_error(name, end):
     text = (TEXTS / name).read_text().replace("\n", end) * (3 * PIECE_CHARS // RECORDED[name])
 
     assert len(text) > 2 * PIECE_CHARS
-    assert count_in_pieces(text) == pytest.approx(count_tokens(text), rel=MOST_WRONG)
+    assert count_tokens_in_pieces(text) == pytest.approx(count_tokens(text), rel=MOST_WRONG)
 
 
 def test_there_is_a_turn_for_others_after_each_piece():
     turns = []
 
-    count_in_pieces("a line\n" * PIECE_CHARS, between=lambda: turns.append(1))
+    count_tokens_in_pieces("a line\n" * PIECE_CHARS, on_piece=lambda: turns.append(1))
 
     assert len(turns) == pytest.approx(len("a line\n"), abs=1)
 
 
 def test_without_the_tokenizer_pieces_are_estimated(monkeypatch):
-    monkeypatch.setattr(tokens, "can_count", lambda: False)
+    monkeypatch.setattr(tokens, "has_tokenizer", lambda: False)
 
-    assert count_in_pieces("漢字かな交じり文\n" * 10) == estimate_tokens("漢字かな交じり文\n" * 10)
+    assert count_tokens_in_pieces("漢字かな交じり文\n" * 10) == estimate_tokens("漢字かな交じり文\n" * 10)
 
 
 @given(st.text(alphabet="ab\n", max_size=200), st.integers(1, 20))
 def test_pieces_are_the_text_and_end_with_lines_where_they_can(text, most):
-    pieces = list(in_pieces(text, most))
+    pieces = list(split_at_lines(text, most))
 
     assert "".join(pieces) == text
     assert all(0 < len(piece) <= most for piece in pieces)

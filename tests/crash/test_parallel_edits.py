@@ -55,7 +55,7 @@ def test_parallel_edits_from_several_servers_are_all_kept(workspace, tmp_path):
     def edits_of(share: int) -> list[dict[str, object]]:
         client = clients[share]
         asked = [
-            client.post("tools/call", {"name": "Edit", "arguments": edit(number)})
+            client.send_request("tools/call", {"name": "Edit", "arguments": edit(number)})
             for number in range(share, EDITS, PROCESSES)
         ]
         answers = {answer["id"]: answer for answer in (client.receive() for _ in asked)}

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from toolyard.demo.project import make_project
-from toolyard.demo.session import STEPS, play
+from toolyard.demo.session import STEPS, run_session
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     workspace = make_project(str(folder))
-    return tuple(play(workspace, str(folder / "state")))
+    return tuple(run_session(workspace, str(folder / "state")))
 
 
 def test_every_step_ends_as_it_should(played):

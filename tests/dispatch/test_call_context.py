@@ -9,7 +9,7 @@ from tests.support.descriptors import count_open
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import NeedsAnswer
+from toolyard.dispatch.call_context import ApprovalRequired
 
 ASKING = PermissionMode.DEFAULT
 
@@ -29,7 +29,7 @@ def test_what_is_allowed_comes_as_an_open_target(bench):
     with gate.target("a.txt", Kind.READ) as target:
         assert target.real == f"{bench.workspace}/a.txt"
 
-    assert [(judged, decision.effect) for judged, decision in gate.judged] == [
+    assert [(judged, decision.effect) for judged, decision in gate.decisions] == [
         (action(Kind.READ, f"{bench.workspace}/a.txt"), Effect.ALLOW)
     ]
 
@@ -62,12 +62,12 @@ def test_a_link_is_judged_by_both_its_ends_and_closed_when_refused(bench):
 
     assert count_open() == before
     path, real = f"{bench.workspace}/link/pre-commit", f"{hooks}/pre-commit"
-    assert [judged for judged, _ in gate.judged] == [action(Kind.WRITE, path), action(Kind.WRITE, path, real)]
-    assert gate.verdict() == gate.judged[1]
+    assert [judged for judged, _ in gate.decisions] == [action(Kind.WRITE, path), action(Kind.WRITE, path, real)]
+    assert gate.verdict() == gate.decisions[1]
 
 
 def test_a_question_carries_what_would_be_done(bench):
-    with pytest.raises(NeedsAnswer) as caught:
+    with pytest.raises(ApprovalRequired) as caught:
         bench.gate(ASKING).target("a.txt", Kind.WRITE)
 
     assert caught.value.action == action(Kind.WRITE, f"{bench.workspace}/a.txt")
@@ -79,7 +79,7 @@ def test_an_approved_action_passes_and_another_still_asks(bench):
     gate = bench.gate(ASKING, approved=frozenset({approved}))
 
     gate.target("a.txt", Kind.WRITE).handle.close()
-    with pytest.raises(NeedsAnswer):
+    with pytest.raises(ApprovalRequired):
         gate.target("b.txt", Kind.WRITE)
 
 
@@ -87,7 +87,7 @@ def test_who_may_write_may_look_but_not_the_other_way_round(bench, outside):
     write, read = action(Kind.WRITE, outside), action(Kind.READ, outside)
 
     bench.gate(ASKING, approved=frozenset({write})).target(outside, Kind.READ).handle.close()
-    with pytest.raises(NeedsAnswer):
+    with pytest.raises(ApprovalRequired):
         bench.gate(ASKING, approved=frozenset({read})).target(outside, Kind.WRITE)
 
 
@@ -102,7 +102,7 @@ def test_an_approval_does_not_cover_where_a_link_was_turned_to_since(bench, outs
     with open(os.path.join(bench.workspace, "b.txt"), "w", encoding="utf-8"):
         pass
 
-    with pytest.raises(NeedsAnswer):
+    with pytest.raises(ApprovalRequired):
         bench.gate(ASKING, approved=approved).target("link", Kind.WRITE)
 
 

@@ -10,11 +10,11 @@ from tests.support.dispatch_probe import Hold, call, done, touching
 from tests.support.fake_clock import Clock
 from toolyard.core.actions import Kind
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.core.limits import Limits
 from toolyard.dispatch import call_queue
 from toolyard.dispatch import dispatcher as module
-from toolyard.dispatch.dispatcher import Dispatch
+from toolyard.dispatch.dispatcher import CallDispatcher
 
 READ, WRITE = Kind.READ, Kind.WRITE
 
@@ -45,7 +45,7 @@ async def test_a_call_gives_the_tools_result_and_one_event(bench, opened):
         target=f"{bench.workspace}/a.txt",
         decision="allow",
         reason="strict mode allows it.",
-        outcome=Outcome.OK,
+        outcome=CallOutcome.OK,
         code=0,
         milliseconds=0.0,
     )
@@ -59,7 +59,7 @@ async def test_a_denied_call_is_recorded_with_what_was_refused(bench, opened):
 
     (event,) = bench.log.events
     assert (event.outcome, event.code, event.target, event.decision) == (
-        Outcome.DENIED,
+        CallOutcome.DENIED,
         -32001,
         "/etc/passwd",
         "deny",
@@ -74,7 +74,7 @@ async def test_wrong_arguments_are_recorded_and_nothing_runs(bench, opened):
         await dispatch(call(arguments={"pahts": []}))
 
     (event,) = bench.log.events
-    assert (event.outcome, event.code, event.target, bench.ran) == (Outcome.INVALID, -32602, "", [])
+    assert (event.outcome, event.code, event.target, bench.ran) == (CallOutcome.INVALID, -32602, "", [])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_an_unknown_tool_is_recorded_and_the_likely_one_named(bench, opene
 
     (event,) = bench.log.events
     assert hint in caught.value.hint
-    assert (event.outcome, event.tool) == (Outcome.INVALID, name[:500])
+    assert (event.outcome, event.tool) == (CallOutcome.INVALID, name[:500])
     assert len(str(caught.value)) < 300
 
 
@@ -103,7 +103,7 @@ async def test_a_failed_call_is_recorded_with_its_code(bench, opened):
         await dispatch(call())
 
     (event,) = bench.log.events
-    assert (event.outcome, event.code, event.reason) == (Outcome.FAILED, -32603, "no match")
+    assert (event.outcome, event.code, event.reason) == (CallOutcome.FAILED, -32603, "no match")
 
 
 async def test_a_bug_in_a_tool_becomes_a_system_fault_and_the_next_call_runs(bench, opened):
@@ -120,7 +120,7 @@ async def test_a_bug_in_a_tool_becomes_a_system_fault_and_the_next_call_runs(ben
     assert "ZeroDivisionError" in caught.value.message
     assert "secret detail" not in str(caught.value)
     assert [(e.outcome, e.code, e.reason) for e in bench.log.events[:1]] == [
-        (Outcome.FAILED, -32000, "ZeroDivisionError: secret detail")
+        (CallOutcome.FAILED, -32000, "ZeroDivisionError: secret detail")
     ]
     assert bench.log.outcomes == ["failed", "ok"]
 
@@ -299,7 +299,7 @@ async def test_closing_writes_what_is_still_owed(bench):
 
 async def test_hidden_tools_run_for_their_surface_alone(bench):
     shown = bench.dispatch(nothing)
-    dispatch = Dispatch({}, shown.tools, bench.resources(), bench.log)
+    dispatch = CallDispatcher({}, shown.tools, bench.resources(), bench.log)
 
     assert await dispatch(call(hidden=True)) == done("done")
     with pytest.raises(ValidationError, match="there is no tool called"):

@@ -9,7 +9,7 @@ from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.dispatcher import Dispatch
+from toolyard.dispatch.dispatcher import CallDispatcher
 
 MUCH = 300_000
 LATIN = "caf\xe9 cr\xe8me br\xfbl\xe9e \xe0 la no\xebl d'\xe9t\xe9 \xe9ph\xe9m\xe8re o\xf9 \xe7a \xf4te \n".encode(
@@ -23,7 +23,7 @@ def served(bench):
     made = []
 
     def make(mode=PermissionMode.STRICT):
-        made.append(Dispatch(tools_of(Toolset.CLAUDE), {}, bench.resources(mode), bench.log))
+        made.append(CallDispatcher(tools_of(Toolset.CLAUDE), {}, bench.resources(mode), bench.log))
         return made[-1]
 
     yield make

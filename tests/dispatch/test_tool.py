@@ -27,12 +27,12 @@ TOOL = Tool("Sample", "A sample.", Sample, output_schema(), lambda arguments, ga
 
 def fields(raw):
     with pytest.raises(ValidationError) as caught:
-        TOOL.check(raw)
+        TOOL.parse_arguments(raw)
     return caught.value.fields
 
 
 def test_right_arguments_become_the_tools_own_type():
-    checked = TOOL.check({"file_path": "a", "-i": True, "items": [{"title": "t"}]})
+    checked = TOOL.parse_arguments({"file_path": "a", "-i": True, "items": [{"title": "t"}]})
 
     assert checked == Sample.model_construct(file_path="a", limit=5, dash=True, items=[Item(title="t")])
 
@@ -56,7 +56,7 @@ def test_each_wrong_argument_is_named(raw, wrong):
 
 def test_every_fault_is_listed_and_the_hint_says_what_the_tool_takes():
     with pytest.raises(ValidationError) as caught:
-        TOOL.check({"file_pat": "a", "limit": 0})
+        TOOL.parse_arguments({"file_pat": "a", "limit": 0})
 
     assert [field.field for field in caught.value.fields] == ["file_path", "limit", "file_pat"]
     assert caught.value.hint == "Sample takes file_path (required), limit, -i, items."
@@ -64,14 +64,14 @@ def test_every_fault_is_listed_and_the_hint_says_what_the_tool_takes():
 
 def test_a_misspelled_argument_gets_the_likely_one():
     with pytest.raises(ValidationError) as caught:
-        TOOL.check({"file_path": "a", "limits": 3})
+        TOOL.parse_arguments({"file_path": "a", "limits": 3})
 
     assert caught.value.hint.endswith("Did you mean limit?")
 
 
 def test_a_long_list_of_faults_is_cut_in_the_message_and_whole_in_the_data():
     with pytest.raises(ValidationError) as caught:
-        TOOL.check({"file_path": "a", **{f"odd{number}": 1 for number in range(20)}})
+        TOOL.parse_arguments({"file_path": "a", **{f"odd{number}": 1 for number in range(20)}})
 
     assert len(caught.value.fields) == 20
     assert caught.value.message.count("is not an argument") == 5
@@ -79,7 +79,7 @@ def test_a_long_list_of_faults_is_cut_in_the_message_and_whole_in_the_data():
 
 def test_values_never_appear_in_the_error():
     with pytest.raises(ValidationError) as caught:
-        TOOL.check({"file_path": ["hunter2"]})
+        TOOL.parse_arguments({"file_path": ["hunter2"]})
 
     assert "hunter2" not in str(caught.value)
 
@@ -109,7 +109,7 @@ def test_an_output_schema_is_made_of_names_and_types():
 
 
 def test_defaults_are_told_where_the_tool_wants_it_so_and_only_those_that_say_something():
-    told = replace(TOOL, tells_defaults=True).input_schema["properties"]
+    told = replace(TOOL, shows_defaults=True).input_schema["properties"]
 
     assert {name: argument["default"] for name, argument in told.items() if "default" in argument} == {
         "limit": 5,

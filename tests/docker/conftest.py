@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from tests.support.sandbox_suite.kit import Kit, Subject
-from toolyard.sandbox.backends.docker import docker
+from toolyard.sandbox.backends.docker import docker_sandbox
 
 from .engine import running, why_not
 from .image import build_image
@@ -46,11 +46,9 @@ def image(engine):
 @pytest.fixture
 def subject(engine, image):
     """Sandboxes on that engine, for the shared suite."""
-    recipe = (
-        f"from toolyard.sandbox.backends.docker import docker; sandbox = docker('docker', {image!r}, 'none', {{}})"
-    )
+    recipe = f"from toolyard.sandbox.backends.docker import docker_sandbox; sandbox = docker_sandbox('docker', {image!r}, 'none', {{}})"
     return Subject(
-        lambda: docker("docker", image, client_environment=engine.environment),
+        lambda: docker_sandbox("docker", image, client_environment=engine.environment),
         recipe.replace("{}", repr(engine.environment)),
     )
 

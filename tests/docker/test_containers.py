@@ -11,8 +11,8 @@ from tests.support.sandbox_suite.kit import within
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB, RunLimits
 from toolyard.sandbox import guest_layout
-from toolyard.sandbox.backends.docker import docker
-from toolyard.sandbox.spec import Ending, Mount, Request, Spec, What
+from toolyard.sandbox.backends.docker import docker_sandbox
+from toolyard.sandbox.spec import Mount, RunEnding, RunKind, RunRequest, SandboxSpec
 
 GONE_SECONDS = 1.0
 REMOVED_SECONDS = 10.0
@@ -131,9 +131,9 @@ def test_the_allowed_hosts_can_be_reached_and_no_others(engine, image, tmp_path)
         serving.start()
         allowed = server.server_port
         kept = bytearray()
-        with docker("docker", image, client_environment=engine.environment) as sandbox:
-            sandbox.start(Spec(str(tmp_path), allowed_hosts=(f"localhost:{allowed}",)))
-            request = Request(What.PYTHON, code.format(allowed=allowed, other=allowed + 1), RUN_SECONDS)
+        with docker_sandbox("docker", image, client_environment=engine.environment) as sandbox:
+            sandbox.start(SandboxSpec(str(tmp_path), allowed_hosts=(f"localhost:{allowed}",)))
+            request = RunRequest(RunKind.PYTHON, code.format(allowed=allowed, other=allowed + 1), RUN_SECONDS)
             sandbox.run(request, lambda _, data: kept.extend(data), threading.Event())
         server.shutdown()
         serving.join()
@@ -167,7 +167,7 @@ def test_a_container_that_somebody_removed_is_replaced(engine, kit):
     engine.docker("rm", "--force", *engine.names())
 
     again = box.command("echo again")
-    if again.outcome.ending is Ending.LOST:  # the removal was not noticed before the run was sent
+    if again.outcome.ending is RunEnding.LOST:  # the removal was not noticed before the run was sent
         again = box.command("echo again")
 
     assert (again.text, again.outcome.sandbox_is_new) == ("again\n", True)
@@ -175,7 +175,9 @@ def test_a_container_that_somebody_removed_is_replaced(engine, kit):
 
 def test_an_image_that_is_not_there_is_told_with_the_way_to_build_it(engine, tmp_path):
     with pytest.raises(SystemFault) as raised:
-        docker("docker", "toolyard-sandbox", client_environment=engine.environment).start(Spec(str(tmp_path)))
+        docker_sandbox("docker", "toolyard-sandbox", client_environment=engine.environment).start(
+            SandboxSpec(str(tmp_path))
+        )
 
     assert raised.value.message == "The sandbox's image toolyard-sandbox is not there."
     assert raised.value.hint.startswith("Build it: docker build --tag toolyard-sandbox --file ")
@@ -185,11 +187,13 @@ def test_an_image_without_python_is_told(engine, tmp_path):
     engine.docker("import", "-", "without-python:tests", given=b"\0" * 10240)
 
     with pytest.raises(SystemFault, match="The image without-python:tests has no python3"):
-        docker("docker", "without-python:tests", client_environment=engine.environment).start(Spec(str(tmp_path)))
+        docker_sandbox("docker", "without-python:tests", client_environment=engine.environment).start(
+            SandboxSpec(str(tmp_path))
+        )
 
 
 def test_an_engine_that_does_not_run_is_told(engine, tmp_path):
     elsewhere = {**engine.environment, "DOCKER_HOST": f"unix://{tmp_path}/nothing"}
 
     with pytest.raises(SystemFault, match="The docker engine cannot be reached"):
-        docker("docker", "any", client_environment=elsewhere).start(Spec(str(tmp_path)))
+        docker_sandbox("docker", "any", client_environment=elsewhere).start(SandboxSpec(str(tmp_path)))

@@ -10,16 +10,16 @@ import sys
 import pytest
 
 from toolyard.core.errors import SystemFault
-from toolyard.sandbox.backends.docker import docker
-from toolyard.sandbox.backends.docker_engine import Engine, Offer, build_command, probe
-from toolyard.sandbox.spec import Spec
+from toolyard.sandbox.backends.docker import docker_sandbox
+from toolyard.sandbox.backends.docker_engine import Engine, EngineCapabilities, build_command, probe_engine
+from toolyard.sandbox.spec import SandboxSpec
 
 WHOLE = "0 0 4294967295"
 
 
 @pytest.fixture
 def client(tmp_path):
-    """Makes a program named `docker` that prints what it is told and ends as it is told."""
+    """Makes a program named `docker_sandbox` that prints what it is told and ends as it is told."""
 
     def make(out="", err="", code=0, name="docker"):
         program = tmp_path / name
@@ -27,23 +27,23 @@ def client(tmp_path):
             f"#!/bin/sh\nprintf %s {shlex.quote(out)}\nprintf %s {shlex.quote(err)} >&2\nexit {code}\n"
         )
         program.chmod(stat.S_IRWXU)
-        return Engine.of(str(program), {"PATH": os.defpath})
+        return Engine.with_environment(str(program), {"PATH": os.defpath})
 
     return make
 
 
 @pytest.mark.parametrize("level", ["-1", "0", "7"])
 def test_landlock_is_used_where_the_engine_lets_it(client, level):
-    offer = probe(client(f"{level}\n{WHOLE}\n{WHOLE}\n"), "image")
+    offer = probe_engine(client(f"{level}\n{WHOLE}\n{WHOLE}\n"), "image")
 
-    assert offer == Offer(landlock=level == "7", user=f"{os.geteuid()}:{os.getegid()}")
+    assert offer == EngineCapabilities(landlock=level == "7", user=f"{os.geteuid()}:{os.getegid()}")
 
 
 def test_a_container_of_an_engine_without_root_runs_as_the_user_who_is_the_caller_outside(client):
     users = f"0 {os.geteuid()} 1 1 100000 65536"
     groups = f"0 200000 5 5 {os.getegid()} 1"
 
-    assert probe(client(f"7\n{users}\n{groups}\n"), "image").user == "0:5"
+    assert probe_engine(client(f"7\n{users}\n{groups}\n"), "image").user == "0:5"
 
 
 @pytest.mark.parametrize(("user", "inside"), [(1000, 0), (1001, 100), (1004, 103)])
@@ -51,14 +51,14 @@ def test_users_are_counted_from_where_their_range_begins(client, monkeypatch, us
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(os, "getegid", lambda: 2002)
 
-    assert probe(client("7\n0 1000 1 100 1001 4\n50 2000 10\n"), "image").user == f"{inside}:52"
+    assert probe_engine(client("7\n0 1000 1 100 1001 4\n50 2000 10\n"), "image").user == f"{inside}:52"
 
 
 def test_a_range_ends_before_the_next_user(client, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1005)
 
     with pytest.raises(SystemFault, match="know no user or group 1005"):
-        probe(client(f"7\n0 1000 1 100 1001 4\n{WHOLE}\n"), "image")
+        probe_engine(client(f"7\n0 1000 1 100 1001 4\n{WHOLE}\n"), "image")
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no unshare")
@@ -71,13 +71,13 @@ def test_a_container_is_asked_for_its_users_and_its_groups(tmp_path):
     )
     program.chmod(stat.S_IRWXU)
 
-    assert probe(Engine.of(str(program), {"PATH": os.defpath}), "image").user == "5:7"
+    assert probe_engine(Engine.with_environment(str(program), {"PATH": os.defpath}), "image").user == "5:7"
 
 
 def test_the_advice_of_the_client_is_left_out_where_there_is_no_engine(client):
     said = "docker: Cannot connect to the Docker daemon at unix:///x.\n\nRun 'docker run --help' for more information"
     with pytest.raises(SystemFault) as raised:
-        probe(client(err=said, code=125), "i:1")
+        probe_engine(client(err=said, code=125), "i:1")
 
     assert raised.value.message.endswith("Cannot connect to the Docker daemon at unix:///x.")
 
@@ -85,7 +85,7 @@ def test_the_advice_of_the_client_is_left_out_where_there_is_no_engine(client):
 @pytest.mark.parametrize("answer", ["7\n0 70000 10\n0 70000 10\n", "7\n", "", "what?\n1\n2\n", "7\n1 2\n1 2\n"])
 def test_an_engine_whose_containers_cannot_be_ours_is_refused(client, answer):
     with pytest.raises(SystemFault, match="cannot be used on this engine"):
-        probe(client(answer), "image")
+        probe_engine(client(answer), "image")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_engine_whose_containers_cannot_be_ours_is_refused(client, answer):
 )
 def test_a_failure_says_what_to_do_next(client, name, said, message, hint):
     with pytest.raises(SystemFault) as raised:
-        probe(client(err=said, code=125, name=name), "i:1")
+        probe_engine(client(err=said, code=125, name=name), "i:1")
 
     assert message in raised.value.message
     assert hint in raised.value.hint
@@ -118,20 +118,24 @@ def test_a_failure_says_what_to_do_next(client, name, said, message, hint):
 
 def test_a_failure_is_not_remembered(client):
     with pytest.raises(SystemFault):
-        probe(client(code=125), "image")
+        probe_engine(client(code=125), "image")
 
-    assert probe(client(f"7\n{WHOLE}\n{WHOLE}\n"), "image").landlock
+    assert probe_engine(client(f"7\n{WHOLE}\n{WHOLE}\n"), "image").landlock
 
 
 def test_a_client_that_is_not_there_is_told(tmp_path):
     with pytest.raises(SystemFault, match="could not be started"):
-        docker(str(tmp_path / "nothing"), "image").start(Spec(str(tmp_path)))
+        docker_sandbox(str(tmp_path / "nothing"), "image").start(SandboxSpec(str(tmp_path)))
 
 
 def test_a_client_gets_what_it_needs_of_the_environment_and_nothing_else():
     given = {"PATH": "/bin", "DOCKER_HOST": "unix:///x", "HOME": "/h", "SECRET": "1", "LD_PRELOAD": "x"}
 
-    assert dict(Engine.of("docker", given).variables) == {"PATH": "/bin", "DOCKER_HOST": "unix:///x", "HOME": "/h"}
+    assert dict(Engine.with_environment("docker", given).variables) == {
+        "PATH": "/bin",
+        "DOCKER_HOST": "unix:///x",
+        "HOME": "/h",
+    }
 
 
 def test_a_client_is_started_with_that_environment_alone(client):

@@ -10,7 +10,7 @@ from tests.support.sandbox_suite.endings import Leftovers, Limits, Losing
 from tests.support.sandbox_suite.kit import Subject
 from tests.support.sandbox_suite.restrictions import Files, Network, Warden
 from tests.support.sandbox_suite.runs import Runs, Sessions
-from toolyard.sandbox.backends.docker import docker
+from toolyard.sandbox.backends.docker import docker_sandbox
 from toolyard.sandbox.spec import Mount
 
 from .podman import prepared, why_not
@@ -26,8 +26,10 @@ def environment(engine, image):
 
 @pytest.fixture
 def subject(environment, image):
-    recipe = f"from toolyard.sandbox.backends.docker import docker; sandbox = docker('podman', {image!r}, 'none', "
-    return Subject(lambda: docker("podman", image, client_environment=environment), f"{recipe}{environment!r})")
+    recipe = f"from toolyard.sandbox.backends.docker import docker_sandbox; sandbox = docker_sandbox('podman', {image!r}, 'none', "
+    return Subject(
+        lambda: docker_sandbox("podman", image, client_environment=environment), f"{recipe}{environment!r})"
+    )
 
 
 class TestRuns(Runs):

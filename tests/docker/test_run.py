@@ -6,10 +6,10 @@ from dataclasses import replace
 from tests.config.test_source_documents import UNIVERSAL
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
-from toolyard.team.events import Ended, ToolReturned
+from toolyard.team.events import EndReason, ToolReturned
 from toolyard.team.options import RunOptions
 from toolyard.team.run import TeamRun
-from toolyard.testing.mock_model import Call, Say, serving
+from toolyard.testing.mock_model import Call, Say, serve_model
 
 STEPS = (
     Call("execute_bash", {"command": "ls -d servers tools skills memory; echo from the shell > shell.txt"}),
@@ -23,7 +23,7 @@ def test_the_universal_configuration_works_in_containers(engine, image, tmp_path
     path = tmp_path / "universal.yaml"
     path.write_text(UNIVERSAL.replace('mode: "docker"', f'mode: "docker"\n    docker: {{image: "{image}"}}'))
     events = []
-    with serving(STEPS) as server:
+    with serve_model(STEPS) as server:
         variables = {"HOME": str(tmp_path / "home"), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.openai}
         settings = replace(Settings.from_environment(variables), container_client=engine.environment)
         options = RunOptions(load_config(str(path), env={}), "Write two files", settings=settings)
@@ -33,4 +33,4 @@ def test_the_universal_configuration_works_in_containers(engine, image, tmp_path
     assert [event.ok for event in returned] == [True, True, True]
     assert "from the shell" in returned[1].text
     assert "from code" in returned[2].text
-    assert (finished.ended, finished.text) == (Ended.ANSWERED, "Both are written.")
+    assert (finished.ended, finished.text) == (EndReason.ANSWERED, "Both are written.")

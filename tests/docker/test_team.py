@@ -3,10 +3,10 @@
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
-from toolyard.sandbox.selection import Choice
+from toolyard.sandbox.selection import SandboxChoice
 from toolyard.sandbox.spec import Tier
 
 TEAM = """
@@ -23,8 +23,8 @@ cat {root}/agents/b/memory/note.md {root}/agents/c/memory/note.md
 async def test_an_agent_reaches_its_own_and_what_it_may(subject, tmp_path, monkeypatch):
     base = tmp_path.resolve()
     (base / "team.yaml").write_text(TEAM)
-    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(Tier.DOCKER, subject.make))
-    place = find_place(None, str(base / "team.yaml"), "a")
+    monkeypatch.setattr(Yard, "_select_sandbox", lambda _: SandboxChoice(Tier.DOCKER, subject.make))
+    place = resolve_workspace(None, str(base / "team.yaml"), "a")
     settings = Settings(*(str(base / name) for name in ("home", "state", "temp", "documents")))
     with Yard.open(YardOptions(place.workspace, place.config, settings, agent="a", toolset=Toolset.CODE)) as yard:
         for agent in "bc":

@@ -26,9 +26,9 @@ from tests.docs import scripted_claude
 from toolyard.config.backends import BACKENDS
 from toolyard.config.loader import load_config
 from toolyard.config.template import starting_config
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.storage.audit_log import AuditLog
-from toolyard.testing.mock_model import serving
+from toolyard.testing.mock_model import serve_model
 from toolyard.testing.mock_model.script_files import read_script
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +145,7 @@ def models_of(page: Path) -> Iterator[Mapping[str, str]]:
     if script is None:
         yield {}
         return
-    with serving(read_script(str(script))) as server:
+    with serve_model(read_script(str(script))) as server:
         yield {
             "GOOGLE_GEMINI_BASE_URL": server.gemini,
             "ANTHROPIC_BASE_URL": server.anthropic,
@@ -209,7 +209,7 @@ def test_the_commands_run(page, tmp_path):
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", pages_with("python"), ids=name)
 def test_the_snippets_run(page, tmp_path):
-    event = Event("c", "s", "a", "", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.0)
+    event = Event("c", "s", "a", "", "Read", "read", "/ws/a", "allow", "inside", CallOutcome.OK, 0, 1.0)
     with AuditLog.open(str(tmp_path)) as log:  # a page may look at a log beside it
         log.append(event)
     driven = scripted_gemini.install(tmp_path / "bin")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.driver import Heard, Recipe, RunSpec
+from toolyard.drivers.driver import LaunchSpec, OutputState, RunSpec
 from toolyard.drivers.messages import (
     Finished,
     Message,
@@ -23,7 +23,7 @@ from toolyard.drivers.messages import (
     ToolResult,
     Usage,
 )
-from toolyard.drivers.run import Run
+from toolyard.drivers.run import CliRun
 from toolyard.models.pricing import ModelRef
 
 PROGRAM = pathlib.Path(__file__).with_name("scripted_cli.py")
@@ -34,7 +34,7 @@ OTHER_NAME = "yard_"
 
 class ScriptedReader:
     def __init__(self, run: str) -> None:
-        self.heard = Heard()
+        self.state = OutputState()
         self._run = run
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
@@ -42,25 +42,25 @@ class ScriptedReader:
             case "tools":
                 yield SessionStarted(self._run, "scripted", session=",".join(record["names"]))
             case "text":
-                self.heard.keep(record["text"])
+                self.state.append_text(record["text"])
                 yield TextDelta(record["text"])
             case "call":
                 name = record["name"].removeprefix(OTHER_NAME)
-                self.heard.open_calls[record["id"]] = name
+                self.state.open_calls[record["id"]] = name
                 yield ToolCall(record["id"], name, record["arguments"])
             case "result":
-                self.heard.open_calls.pop(record["id"])
-                self.heard.answered += 1
+                self.state.open_calls.pop(record["id"])
+                self.state.answered_calls += 1
                 status = ResultStatus.OK if record["ok"] else ResultStatus.FAILED
                 yield ToolResult(record["id"], status, record["text"])
             case "usage":
-                self.heard.model = record["model"]
-                self.heard.tokens = Tokens(record["input"], record["output"], record["cached"])
-                yield Usage(self.heard.tokens, record["cost"])
+                self.state.model = record["model"]
+                self.state.tokens = Tokens(record["input"], record["output"], record["cached"])
+                yield Usage(self.state.tokens, record["cost"])
             case "error":
-                self.heard.error = record["text"]
+                self.state.error = record["text"]
             case "over":
-                self.heard.is_over = True
+                self.state.is_over = True
 
 
 class ScriptedDriver:
@@ -69,18 +69,18 @@ class ScriptedDriver:
     name = program = "scripted"
     title = "Scripted CLI"
     package = "scripted-cli"
-    minimum = ""
+    minimum_version = ""
     keys = (KEY,)
-    instead_of_key = ()
+    key_alternatives = ()
     works_without_key = True
-    handed_on = ()
+    passed_variables = ()
     logins = ()
     builtins = frozenset({"Bash"})
     asks_first = True
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         files = {"settings/settings.json": json.dumps({"url": run.url, "bearer": "$TOOLYARD_RUN_TOKEN"})}
-        return Recipe(("-u", str(PROGRAM), run.url), {"SETTINGS": f"{run.folder}/settings"}, files, run.prompt)
+        return LaunchSpec(("-u", str(PROGRAM), run.url), {"SETTINGS": f"{run.folder}/settings"}, files, run.prompt)
 
     def reader(self, run: str, tools: Iterable[str]) -> ScriptedReader:
         del tools
@@ -123,7 +123,7 @@ PYTHON = sys.executable
 _SECONDS = 40
 
 
-def messages_of(run: Run) -> list[Message]:
+def messages_of(run: CliRun) -> list[Message]:
     """All that a run says. It ends once, and leaves no process behind."""
 
     async def listened():

@@ -9,10 +9,10 @@ from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, processes_of_run
 from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.drivers import drive
 from toolyard.drivers import run as drivers_run
-from toolyard.drivers.driver import Recipe, RunSpec
+from toolyard.drivers.driver import LaunchSpec, RunSpec
 from toolyard.drivers.messages import Status, TextDelta
 from toolyard.drivers.registry import DRIVERS
-from toolyard.drivers.run import DriveOptions, Run
+from toolyard.drivers.run import CliRun, DriveOptions
 
 SECONDS = 40
 PROMPT = script(["connect"], ["list"], ["over"])
@@ -21,9 +21,9 @@ PROMPT = script(["connect"], ["list"], ["over"])
 class Watched(ScriptedDriver):
     seen: RunSpec
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         self.seen = run
-        return super().recipe(run)
+        return super().launch_spec(run)
 
 
 def test_what_the_caller_chose_reaches_the_driver(tmp_path, monkeypatch):
@@ -40,7 +40,7 @@ def test_what_the_caller_chose_reaches_the_driver(tmp_path, monkeypatch):
         variables=variables(**{KEY: "the-very-key", "ANOTHER": "x"}),
         state=str(tmp_path / "state"),
     )
-    ended = asyncio.run(asyncio.wait_for(Run(driver, PROMPT, options).finish(), SECONDS))
+    ended = asyncio.run(asyncio.wait_for(CliRun(driver, PROMPT, options).finish(), SECONDS))
     assert ended.status is Status.SUCCEEDED, ended
     seen = driver.seen
     assert (seen.prompt, seen.model, seen.instructions) == (PROMPT, "a-model", "be brief")
@@ -59,7 +59,7 @@ def test_the_cli_stands_in_an_empty_folder_of_the_run_and_not_in_the_workspace(t
     driver, go = Watched(), tmp_path / "go"
     prompt = script(["connect"], ["list"], ["say", "up"], ["wait", str(go)], ["over"])
     options = DriveOptions(str(tmp_path / "ws"), program=PYTHON, variables=variables(), state=str(tmp_path / "state"))
-    run = Run(driver, prompt, options)
+    run = CliRun(driver, prompt, options)
 
     async def looked() -> set[str]:
         found: set[str] = set()
@@ -75,7 +75,7 @@ def test_the_cli_stands_in_an_empty_folder_of_the_run_and_not_in_the_workspace(t
 
 def test_drive_makes_the_run_of_the_cli_that_is_named(tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(drivers_run, "Run", lambda *given: made.append(given))
+    monkeypatch.setattr(drivers_run, "CliRun", lambda *given: made.append(given))
     drive("Codex", "do it", workspace=str(tmp_path), model="m", timeout=3.0)
     ((driver, prompt, options, host),) = made
     assert driver is DRIVERS["codex"]

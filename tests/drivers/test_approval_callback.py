@@ -10,7 +10,7 @@ import time
 import pytest
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.drivers.approval_callback import in_loop_of_caller
+from toolyard.drivers.approval_callback import approval_on_caller_loop
 
 ACTION = Action(Kind.WRITE, "Write", "/ws/a", "/ws/a")
 DECISION = Decision(Effect.ASK, "Writing is asked for.")
@@ -22,7 +22,7 @@ def asked(ask):
     faults = []
 
     async def main():
-        wrapped = in_loop_of_caller(ask, faults.append)
+        wrapped = approval_on_caller_loop(ask, faults.append)
 
         def serve():
             return asyncio.run(asyncio.wait_for(wrapped(ACTION, DECISION), SECONDS))
@@ -67,7 +67,7 @@ def test_a_plain_function_may_wait_while_the_loop_goes_on():
     turned = threading.Event()
 
     async def main():
-        wrapped = in_loop_of_caller(lambda action, decision: turned.wait(SECONDS), lambda fault: None)
+        wrapped = approval_on_caller_loop(lambda action, decision: turned.wait(SECONDS), lambda fault: None)
         answer = asyncio.create_task(wrapped(ACTION, DECISION))
         await asyncio.sleep(0.05)
         turned.set()  # which nobody could do if it held up the loop
@@ -80,7 +80,7 @@ def test_a_plain_function_that_never_answers_does_not_keep_the_loop_from_ending(
     never = threading.Event()
 
     async def main():
-        wrapped = in_loop_of_caller(lambda action, decision: never.wait(SECONDS), lambda fault: None)
+        wrapped = approval_on_caller_loop(lambda action, decision: never.wait(SECONDS), lambda fault: None)
         answer = asyncio.create_task(wrapped(ACTION, DECISION))
         await asyncio.sleep(0.05)
         answer.cancel()

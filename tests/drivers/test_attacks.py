@@ -16,15 +16,15 @@ import pytest
 from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, messages_of, processes_of_run, script, variables
 from toolyard.core.limits import MIB
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.core.threaded_open import made_in_thread
+from toolyard.core.threaded_open import open_in_thread
 from toolyard.drivers import run as drivers_run
-from toolyard.drivers.driver import LONGEST_TEXT, Heard, RunSpec
+from toolyard.drivers.driver import MAX_TEXT_CHARS, OutputState, RunSpec
 from toolyard.drivers.mcp_host import Host
 from toolyard.drivers.messages import Fault, Status, TextDelta, ToolCall, ToolResult, as_json
-from toolyard.drivers.output_parser import Hearing
-from toolyard.drivers.process import CliProcess, Start
+from toolyard.drivers.output_parser import OutputParser
+from toolyard.drivers.process import CliProcess, ProcessSpec
 from toolyard.drivers.registry import DRIVERS
-from toolyard.drivers.run import DriveOptions, Run
+from toolyard.drivers.run import CliRun, DriveOptions
 
 SECONDS = 40
 ATTACH = (["connect"], ["list"])
@@ -38,10 +38,10 @@ def started(tmp_path, monkeypatch):
     (tmp_path / "ws").mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
-    def make(*steps, host=None, prompt=None, workspace=tmp_path / "ws", **options) -> Run:
+    def make(*steps, host=None, prompt=None, workspace=tmp_path / "ws", **options) -> CliRun:
         given = {"program": PYTHON, "variables": variables(**{KEY: SECRET}), "state": str(tmp_path / "state")}
         settings = DriveOptions(str(workspace), **{**given, **options})
-        return Run(ScriptedDriver(), script(*steps) if prompt is None else prompt, settings, host)
+        return CliRun(ScriptedDriver(), script(*steps) if prompt is None else prompt, settings, host)
 
     yield make
     assert list(tmp_path.rglob("toolyard-drive-*")) == [], "a run left its folder"
@@ -86,13 +86,13 @@ def test_arguments_that_are_nested_deep_are_told_as_far_as_they_can_be_written_d
         inside["a"] = [{}]
         inside = inside["a"][0]
     reader = DRIVERS["gemini"].reader("run", ["Read"])
-    (call,) = reader.read(Hearing(()).record(json.dumps(deep).encode()))
+    (call,) = reader.read(OutputParser(()).parse_record(json.dumps(deep).encode()))
     assert isinstance(call, ToolCall)
     assert "…" in json.dumps(as_json(call), ensure_ascii=False)
 
 
 def test_what_is_no_number_of_json_is_none_of_ours_either():
-    assert Hearing(()).record(b'{"a": NaN, "b": [-Infinity, 1]}') == {"a": None, "b": [None, 1]}
+    assert OutputParser(()).parse_record(b'{"a": NaN, "b": [-Infinity, 1]}') == {"a": None, "b": [None, 1]}
 
 
 def test_no_message_holds_a_key_or_the_token(started, tmp_path):
@@ -169,7 +169,7 @@ def test_what_a_thread_made_for_one_who_left_is_closed():
         return Thing()
 
     async def leaving():
-        task = asyncio.create_task(made_in_thread(make))
+        task = asyncio.create_task(open_in_thread(make))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
@@ -224,7 +224,9 @@ def test_a_host_that_closes_under_a_run_does_not_take_its_caller_along(started, 
 
 def test_who_was_handed_the_output_of_a_run_cannot_keep_it_open(tmp_path):
     (tmp_path / "run").mkdir()
-    start = Start(f"run-{os.getpid()}", ("/bin/sh", "-c", "echo $$; sleep 1000"), "/", {"PATH": os.environ["PATH"]})
+    start = ProcessSpec(
+        f"run-{os.getpid()}", ("/bin/sh", "-c", "echo $$; sleep 1000"), "/", {"PATH": os.environ["PATH"]}
+    )
 
     async def ran():
         process = await CliProcess.start(start)
@@ -235,7 +237,7 @@ def test_who_was_handed_the_output_of_a_run_cannot_keep_it_open(tmp_path):
                 # Another process, which is none of the run's: here it is this one.
                 held = os.open(f"/proc/{int(line)}/fd/1", os.O_WRONLY)
                 process.stop()
-            return lines, await process.ended()
+            return lines, await process.wait_for_exit()
         finally:
             await process.close()
             os.close(held)
@@ -281,16 +283,16 @@ def test_what_a_run_prints_costs_no_memory(started):
 
 
 def test_what_a_model_says_is_kept_up_to_a_bound():
-    heard = Heard()
+    heard = OutputState()
     for _ in range(3):
-        heard.keep("a" * (LONGEST_TEXT // 2 + 1))
-    assert sum(map(len, heard.text)) == LONGEST_TEXT
+        heard.append_text("a" * (MAX_TEXT_CHARS // 2 + 1))
+    assert sum(map(len, heard.text)) == MAX_TEXT_CHARS
 
 
 @pytest.mark.parametrize("cli", ["gemini", "qwen"])
 def test_a_prompt_is_no_command_of_the_cli(cli):
     run = RunSpec(prompt="/chat share /etc/x.json", url="http://127.0.0.1:1/mcp", folder="/run", workdir="/run/here")
-    given = DRIVERS[cli].recipe(run).given
+    given = DRIVERS[cli].launch_spec(run).stdin
     assert not given.startswith("/")
     assert given.strip() == run.prompt
 
@@ -298,6 +300,6 @@ def test_a_prompt_is_no_command_of_the_cli(cli):
 @pytest.mark.parametrize("cli", sorted(DRIVERS))
 def test_instructions_are_no_word_that_others_could_see(cli):
     spec = RunSpec("do it", "http://127.0.0.1:1/mcp", "/run", "/run/here", instructions="between us")
-    recipe = DRIVERS[cli].recipe(spec)
-    assert not any("between us" in word for word in recipe.words)
+    recipe = DRIVERS[cli].launch_spec(spec)
+    assert not any("between us" in word for word in recipe.arguments)
     assert any("between us" in text for text in recipe.files.values())

@@ -10,7 +10,7 @@ from toolyard.core.calls import Image, Result, Text
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.drivers.call_results import CallResults
 from toolyard.drivers.messages import ImageData, ResultStatus, ToolCall, ToolResult
-from toolyard.drivers.output_parser import Hearing
+from toolyard.drivers.output_parser import OutputParser
 from toolyard.transports.mcp.error_results import failed_result
 
 FAILED = ToolResult("1", ResultStatus.FAILED, "it failed")
@@ -22,8 +22,8 @@ def result(text: str, *, failed: bool = False, **structured: object) -> Result:
 
 
 def completed(results: CallResults, call: ToolCall, message: ToolResult) -> ToolResult:
-    assert results.completed(call) == call
-    answer = results.completed(message)
+    assert results.complete_message(call) == call
+    answer = results.complete_message(message)
     assert isinstance(answer, ToolResult)
     return answer
 
@@ -70,7 +70,7 @@ def test_a_record_is_used_once_and_for_the_call_that_it_is_of():
     assert completed(results, ToolCall("1", "Read", {"a": "x", "b": 1}, ours=False), FAILED) == FAILED
     assert completed(results, ToolCall("1", "Read", {"a": "x", "b": 1}), FAILED).text == "no such file"
     assert completed(results, ToolCall("1", "Read", {"a": "x", "b": 1}), FAILED) == FAILED
-    assert results.completed(DONE) == DONE  # of a call that the CLI did not report
+    assert results.complete_message(DONE) == DONE  # of a call that the CLI did not report
 
 
 def test_equal_calls_with_different_ends_keep_their_own():
@@ -96,12 +96,12 @@ def test_what_is_recorded_is_bounded(monkeypatch):
     results = CallResults()
     for number in range(1000):
         results.record("Read", {"n": number}, result(str(number)), 0.1)
-        results.completed(ToolCall(str(number), "Read", {"n": number}))
-    assert results.completed(ToolResult("999", ResultStatus.OK)).text == "999"
-    assert results.completed(ToolResult("0", ResultStatus.OK)).text == ""
+        results.complete_message(ToolCall(str(number), "Read", {"n": number}))
+    assert results.complete_message(ToolResult("999", ResultStatus.OK)).text == "999"
+    assert results.complete_message(ToolResult("0", ResultStatus.OK)).text == ""
     assert max(len(results._records), len(results._open_calls)) <= 64
 
-    monkeypatch.setattr("toolyard.drivers.call_results._MOST_BYTES", 10)
+    monkeypatch.setattr("toolyard.drivers.call_results._MAX_BYTES", 10)
     results.record("Read", {}, Result((Image(b"12345678", "image/png"),), {}), 0.1)
     results.record("Read", {}, Result((Image(b"12345678", "image/png"),), {}), 0.1)
     assert len(results._records) == 1
@@ -109,7 +109,7 @@ def test_what_is_recorded_is_bounded(monkeypatch):
 
 def test_secrets_of_the_run_are_masked_and_do_not_hide_the_call():
     results = CallResults()
-    results.hearing = Hearing(("k-12345678",))
+    results.output_parser = OutputParser(("k-12345678",))
     results.record("Read", {"key": "k-12345678"}, result("k-12345678 fits", found=["k-12345678"]), 0.1)
 
     answer = completed(results, ToolCall("1", "Read", {"key": "***"}), DONE)

@@ -15,7 +15,7 @@ from toolyard.config.models import Config
 from toolyard.drivers import changes
 from toolyard.drivers.messages import Finished, Status
 from toolyard.drivers.options import DriveOptions
-from toolyard.drivers.run import Run
+from toolyard.drivers.run import CliRun
 
 SECONDS = 40
 
@@ -30,7 +30,7 @@ def ended(tmp_path):
             str(tmp_path / "ws"), program=PYTHON, variables=variables(), state=str(tmp_path / "state"), **options
         )
         attached = script(["connect"], ["list"], *steps, ["over"])
-        return asyncio.run(asyncio.wait_for(Run(ScriptedDriver(), attached, settings).finish(), SECONDS))
+        return asyncio.run(asyncio.wait_for(CliRun(ScriptedDriver(), attached, settings).finish(), SECONDS))
 
     return run
 
@@ -48,7 +48,7 @@ def test_of_two_runs_in_one_folder_each_tells_what_its_own_agent_changed(tmp_pat
         )
         meet = ["call", "yard_Bash", {"command": f"until [ -e {peer}.txt ]; do sleep 0.05; done"}]
         steps = script(["connect"], ["list"], write(f"{agent}.txt"), meet, ["over"])
-        return Run(ScriptedDriver(), steps, settings).finish()
+        return CliRun(ScriptedDriver(), steps, settings).finish()
 
     async def both():
         return await asyncio.wait_for(asyncio.gather(run("anna", "bert"), run("bert", "anna")), SECONDS)
@@ -72,7 +72,7 @@ def test_a_run_tells_which_paths_are_other_than_before_and_how_to_undo_it(ended,
     second = ended(["call", "Read", {"file_path": "b.txt"}], write("b.txt"))
     assert (second.changed, second.snapshot_before) == (("b.txt",), first.snapshot)
     with Yard.open(YardOptions(str(tmp_path / "ws"), Config(), state_home=str(tmp_path / "state"))) as yard:
-        store, root = yard.snapshots.store, yard.snapshots.place.root
+        store, root = yard.snapshots.store, yard.snapshots.location.root
         assert store.list(root)[0].id == second.snapshot
         store.restore(first.snapshot_before, root=root)
     assert [(tmp_path / "ws" / name).read_text() for name in ("a.txt", "b.txt")] == ["old\n", "old\n"]
@@ -97,7 +97,7 @@ def test_what_was_done_before_the_deadline_is_told(ended):
 
 
 def test_no_more_paths_are_told_than_a_message_should_hold(ended, tmp_path, monkeypatch):
-    monkeypatch.setattr(changes, "_MOST_PATHS", 3)
+    monkeypatch.setattr(changes, "_MAX_PATHS", 3)
     last = ended(*(write(f"{number}.txt") for number in range(5)))
     assert last.changed == ("0.txt", "1.txt", "2.txt")
 
@@ -115,10 +115,10 @@ def test_without_snapshots_nothing_is_known(ended):
 def test_the_last_message_does_not_wait_for_ever(ended, monkeypatch):
     def slow(*_):
         time.sleep(3)
-        return changes.Changes(("a.txt",))
+        return changes.WorkspaceChanges(("a.txt",))
 
-    monkeypatch.setattr(changes, "_LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(changes, "_looked", slow)
+    monkeypatch.setattr(changes, "_READ_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(changes, "_read_changes", slow)
     assert told(ended(write("a.txt"))) == ((), "", "")
 
 

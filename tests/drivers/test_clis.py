@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from toolyard.drivers.clis.cli import OTHER_NAME
-from toolyard.drivers.driver import SERVER, TOKEN_VARIABLE, Recipe, RunSpec
+from toolyard.drivers.clis.cli import TOOL_PREFIX
+from toolyard.drivers.driver import SERVER, TOKEN_VARIABLE, LaunchSpec, RunSpec
 from toolyard.drivers.registry import DRIVERS, driver_of
 
 RUN = RunSpec("-p do @it", "http://127.0.0.1:4000/mcp", "/run/x", "/run/x/here", tools=("Read", "write_file"))
 KEY = "secret-of-the-user"
 
 
-def recipe(cli: str, **changed) -> Recipe:
-    return driver_of(cli).recipe(replace(RUN, **changed))
+def recipe(cli: str, **changed) -> LaunchSpec:
+    return driver_of(cli).launch_spec(replace(RUN, **changed))
 
 
-def settings(found: Recipe, name: str):
+def settings(found: LaunchSpec, name: str):
     return json.loads(found.files[name])
 
 
@@ -29,8 +29,8 @@ def test_every_driver_says_what_it_needs(cli):
     driver = driver_of(cli)
 
     assert driver.name == cli
-    assert all((driver.title, driver.program, driver.package, driver.minimum, driver.keys, driver.logins))
-    assert not set(driver.keys) & set(driver.handed_on)
+    assert all((driver.title, driver.program, driver.package, driver.minimum_version, driver.keys, driver.logins))
+    assert not set(driver.keys) & set(driver.passed_variables)
 
 
 @pytest.mark.parametrize("cli", DRIVERS)
@@ -46,15 +46,15 @@ def test_the_settings_name_the_variable_of_the_token_and_our_address(cli):
 def test_no_key_of_the_user_is_in_a_file_or_a_word(cli):
     found = recipe(cli, variables=dict.fromkeys(driver_of(cli).keys, KEY))
 
-    assert KEY not in json.dumps([found.words, dict(found.files)])
+    assert KEY not in json.dumps([found.arguments, dict(found.files)])
 
 
 @pytest.mark.parametrize("cli", DRIVERS)
 def test_a_prompt_is_read_as_input_and_is_no_word_that_others_could_see(cli):
     found = recipe(cli)
 
-    assert found.given == RUN.prompt
-    assert RUN.prompt not in " ".join(found.words)
+    assert found.stdin == RUN.prompt
+    assert RUN.prompt not in " ".join(found.arguments)
 
 
 @pytest.mark.parametrize("cli", DRIVERS)
@@ -68,19 +68,19 @@ def test_a_login_is_put_where_the_cli_of_the_run_looks_for_it(cli):
     folders = [*found.variables.values(), f"{RUN.folder}/.local/share", RUN.folder]
 
     for login in driver_of(cli).logins:
-        assert any(f"{RUN.folder}/{login.place}".startswith(folder) for folder in folders)
-        assert login.place.endswith(login.name)
-        assert login.place not in found.files
+        assert any(f"{RUN.folder}/{login.copy_path}".startswith(folder) for folder in folders)
+        assert login.copy_path.endswith(login.name)
+        assert login.copy_path not in found.files
 
 
 @pytest.mark.parametrize("cli", DRIVERS)
 def test_a_model_and_instructions_reach_the_cli(cli):
     found = recipe(cli, model="some-model", instructions="Be brief.")
-    told = json.dumps([found.words, dict(found.files)])
+    told = json.dumps([found.arguments, dict(found.files)])
 
     assert "some-model" in told
     assert "Be brief." in told
-    assert "Be brief." not in json.dumps([recipe(cli).words, dict(recipe(cli).files)])
+    assert "Be brief." not in json.dumps([recipe(cli).arguments, dict(recipe(cli).files)])
 
 
 def test_gemini_is_told_to_allow_our_tools_and_no_other():
@@ -111,7 +111,7 @@ def test_gemini_comes_in_by_the_way_the_user_has(changed, way):
 
 
 def test_claude_has_no_tools_of_its_own_and_reads_no_settings():
-    words = recipe("claude").words
+    words = recipe("claude").arguments
 
     for option, value in {
         "--tools": "",
@@ -124,7 +124,7 @@ def test_claude_has_no_tools_of_its_own_and_reads_no_settings():
 
 
 def test_claude_asks_our_tool_for_permission_where_there_is_one():
-    words = recipe("claude", approve_tool="approve").words
+    words = recipe("claude", approve_tool="approve").arguments
 
     assert words[words.index("--permission-prompt-tool") + 1] == f"mcp__{SERVER}__approve"
     assert "--allowedTools" not in words
@@ -155,8 +155,8 @@ def test_the_settings_it_reads_are_those_of_the_run_and_never_the_users(cli, var
     named = found.variables[variable]
 
     assert named == RUN.folder or named.startswith(f"{RUN.folder}/")
-    assert variable not in (*driver_of(cli).handed_on, *driver_of(cli).keys)
-    paths = [value for value in (*found.words, *found.variables.values()) if value.startswith("/")]
+    assert variable not in (*driver_of(cli).passed_variables, *driver_of(cli).keys)
+    paths = [value for value in (*found.arguments, *found.variables.values()) if value.startswith("/")]
     assert all(path == RUN.folder or path.startswith(f"{RUN.folder}/") for path in paths)
 
 
@@ -168,7 +168,7 @@ def test_codex_is_asked_for_no_approval_and_has_no_tools_of_its_own():
         *("never", "read-only"),
         "disabled",
     )
-    off = {word for option, word in zip(found.words, found.words[1:], strict=False) if option == "--disable"}
+    off = {word for option, word in zip(found.arguments, found.arguments[1:], strict=False) if option == "--disable"}
     assert off >= {"shell_tool", "unified_exec", "multi_agent", "apps", "plugins", "view_image", "image_generation"}
 
 
@@ -193,7 +193,7 @@ def test_codex_uses_the_key_that_is_set_and_the_address_beside_it():
 
 
 def test_codex_keeps_the_variables_out_of_files():
-    assert "shell_snapshot" in recipe("codex").words
+    assert "shell_snapshot" in recipe("codex").arguments
 
 
 def test_qwen_denies_its_own_tools_and_the_search_that_hides_ours():
@@ -215,14 +215,14 @@ def test_opencode_denies_all_but_ours():
     [("m", "endpoint/m"), ("openai/m", "endpoint/m"), ("", "endpoint/default"), ("anthropic/m", "anthropic/m")],
 )
 def test_opencode_uses_the_endpoint_of_the_user_for_models_of_no_other_provider(model, used):
-    words = recipe("opencode", model=model, variables={"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}).words
+    words = recipe("opencode", model=model, variables={"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}).arguments
 
     assert words[words.index("--model") + 1] == used
 
 
 def test_other_names_are_no_builtins_either():
     for driver in DRIVERS.values():
-        assert not any(name.startswith(OTHER_NAME) for name in driver.builtins)
+        assert not any(name.startswith(TOOL_PREFIX) for name in driver.builtins)
 
 
 DENIED = {"write_file": 'No "writing" in plan mode.'}
@@ -230,7 +230,7 @@ DENIED = {"write_file": 'No "writing" in plan mode.'}
 
 def test_what_the_policy_refuses_anyway_is_refused_by_each_cli_in_its_own_way():
     rules = tomllib.loads(recipe("gemini", denied=DENIED).files["policy.toml"])["rule"]
-    assert rules[-1]["toolName"] == f"{OTHER_NAME}write_file"
+    assert rules[-1]["toolName"] == f"{TOOL_PREFIX}write_file"
     assert rules[-1]["decision"] == "deny"
     assert rules[-1]["deny_message"] == DENIED["write_file"]
     assert rules[-1]["priority"] > rules[1]["priority"]
@@ -239,7 +239,7 @@ def test_what_the_policy_refuses_anyway_is_refused_by_each_cli_in_its_own_way():
     assert server["disabled_tools"] == ["write_file"]
 
     deny = settings(recipe("qwen", denied=DENIED), ".qwen/settings.json")["permissions"]["deny"]
-    assert f"mcp__{SERVER}__{OTHER_NAME}write_file" in deny
+    assert f"mcp__{SERVER}__{TOOL_PREFIX}write_file" in deny
 
     permission = settings(recipe("opencode", denied=DENIED), "opencode.json")["permission"]
     assert list(permission.items())[-1] == (f"{SERVER}_write_file", "deny")

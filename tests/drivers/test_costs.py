@@ -67,5 +67,5 @@ def test_gemini_cli_counts_each_model_and_thoughts_are_output():
 
     list(reader.read({"type": "result", "status": "success", "stats": stats}))
 
-    billed = {name: (each.input, each.output, each.cached) for name, each in reader.heard.tokens_by_model.items()}
+    billed = {name: (each.input, each.output, each.cached) for name, each in reader.state.tokens_by_model.items()}
     assert billed == {"flash": (100, 50, 40), "lite": (10, 5, 0), "odd": (0, 0, 0)}

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from tests.drivers.scripted import KEY, PYTHON, ScriptedDriver, script, variables
-from toolyard.drivers.credentials import lack_of_access
+from toolyard.drivers.credentials import missing_access
 from toolyard.drivers.messages import Fault, Finished, Status
 from toolyard.drivers.options import DriveOptions
 from toolyard.drivers.registry import DRIVERS
-from toolyard.drivers.run import Run
+from toolyard.drivers.run import CliRun
 
 NEEDY = [name for name in DRIVERS if name != "opencode"]
 
@@ -19,10 +19,10 @@ NEEDY = [name for name in DRIVERS if name != "opencode"]
 @pytest.mark.parametrize("cli", NEEDY)
 def test_any_of_its_keys_is_enough_and_an_empty_one_is_none(cli, tmp_path):
     driver = DRIVERS[cli]
-    lack = lack_of_access(driver, dict.fromkeys(driver.keys, ""), str(tmp_path))
+    lack = missing_access(driver, dict.fromkeys(driver.keys, ""), str(tmp_path))
     assert lack == ("it has no key and no login", f"Set {driver.keys[0]}, or log in with `{driver.program}`.")
     for key in driver.keys:
-        assert lack_of_access(driver, {key: "k"}, str(tmp_path)) is None
+        assert missing_access(driver, {key: "k"}, str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("cli", NEEDY)
@@ -31,10 +31,10 @@ def test_a_login_is_looked_for_where_a_run_takes_it_from(cli, tmp_path):
     path = tmp_path / login.folder / login.name
     path.parent.mkdir(parents=True)
     path.write_text("{}")
-    assert lack_of_access(DRIVERS[cli], {}, str(tmp_path)) is None
+    assert missing_access(DRIVERS[cli], {}, str(tmp_path)) is None
     if login.variable:
-        assert lack_of_access(DRIVERS[cli], {login.variable: str(tmp_path / "other")}, str(tmp_path)) is not None
-        assert lack_of_access(DRIVERS[cli], {login.variable: str(path.parent)}, str(tmp_path / "other")) is None
+        assert missing_access(DRIVERS[cli], {login.variable: str(tmp_path / "other")}, str(tmp_path)) is not None
+        assert missing_access(DRIVERS[cli], {login.variable: str(path.parent)}, str(tmp_path / "other")) is None
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_a_login_is_looked_for_where_a_run_takes_it_from(cli, tmp_path):
     ],
 )
 def test_who_is_sent_elsewhere_may_need_no_key(cli, variable, tmp_path):
-    assert variable in DRIVERS[cli].handed_on
-    assert lack_of_access(DRIVERS[cli], {variable: "http://127.0.0.1:1"}, str(tmp_path)) is None
+    assert variable in DRIVERS[cli].passed_variables
+    assert missing_access(DRIVERS[cli], {variable: "http://127.0.0.1:1"}, str(tmp_path)) is None
 
 
 def test_opencode_has_free_models(tmp_path):
-    assert lack_of_access(DRIVERS["opencode"], {}, str(tmp_path)) is None
+    assert missing_access(DRIVERS["opencode"], {}, str(tmp_path)) is None
 
 
 class Needy(ScriptedDriver):
@@ -62,7 +62,7 @@ class Needy(ScriptedDriver):
 
 
 def test_a_run_without_either_fails_before_anything_is_started(tmp_path):
-    run = Run(Needy(), script(["over"]), DriveOptions(str(tmp_path), program=PYTHON, variables=variables()))
+    run = CliRun(Needy(), script(["over"]), DriveOptions(str(tmp_path), program=PYTHON, variables=variables()))
 
     async def listened():
         return [message async for message in run]

@@ -14,7 +14,7 @@ from tests.drivers.scripted import PYTHON, ScriptedDriver, processes_of_run, scr
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers.mcp_host import Host
 from toolyard.drivers.messages import Finished, Status, TextDelta, ToolCall, ToolResult
-from toolyard.drivers.run import DriveOptions, Run
+from toolyard.drivers.run import CliRun, DriveOptions
 
 SECONDS = 40
 SOON = 2.0 + 8.0
@@ -32,15 +32,15 @@ def started(tmp_path, monkeypatch):
         folder.mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(temporary))
 
-    def make(*steps, host=None, **more) -> Run:
+    def make(*steps, host=None, **more) -> CliRun:
         options = {"program": PYTHON, "variables": variables(), "state": str(tmp_path / "state"), **more}
-        return Run(ScriptedDriver(), script(*steps), DriveOptions(str(tmp_path / "ws"), **options), host)
+        return CliRun(ScriptedDriver(), script(*steps), DriveOptions(str(tmp_path / "ws"), **options), host)
 
     yield make
     assert list(temporary.rglob("toolyard-drive-*")) == [], "a run left its folder"
 
 
-def told_by(run: Run, on=None) -> list:
+def told_by(run: CliRun, on=None) -> list:
     """What a run says; `on(message)` for each on the way."""
 
     async def listened():
@@ -57,7 +57,7 @@ def told_by(run: Run, on=None) -> list:
     return told
 
 
-def program_of(run: Run) -> int:
+def program_of(run: CliRun) -> int:
     """The pid of the CLI: the one that runs the script."""
     found = [
         pid

@@ -30,7 +30,7 @@ from toolyard.drivers.messages import (
     ToolResult,
     Usage,
 )
-from toolyard.drivers.outcome import Ending, Verdict, verdict
+from toolyard.drivers.outcome import EndCause, Verdict, run_verdict
 
 RECORDINGS = pathlib.Path(__file__).with_name("recordings")
 RECORDED = "6fd91f64bd3abe0182dfc3b7907ebbb18dcda5972199e6a1d46b05c312612c4c"
@@ -127,9 +127,9 @@ def heard_from(name: str, records: list[dict[str, object]] | None = None):
 
 
 def judged(name: str, known: Known, records: list[dict[str, object]] | None = None, **changed: object) -> Verdict:
-    facts = {"attached": known.attached, "ending": Ending.OWN, "said": known.said, **changed}
+    facts = {"attached": known.attached, "ending": EndCause.OWN, "said": known.said, **changed}
     exit_code = facts.pop("exit_code", known.exit_code)
-    return verdict(cli_of(name), heard_from(name, records)[1], exit_code, **facts)
+    return run_verdict(cli_of(name), heard_from(name, records)[1], exit_code, **facts)
 
 
 def test_no_recording_is_left_out():

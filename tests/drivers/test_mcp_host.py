@@ -14,9 +14,9 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.drivers.mcp_host import Host
-from toolyard.testing.mcp_client import success
+from toolyard.testing.mcp_client import expect_result
 from toolyard.testing.mcp_http_client import HttpClient
-from toolyard.transports.client_profile import Terms
+from toolyard.transports.client_profile import ClientProfile
 from toolyard.transports.mcp import token_router
 
 SECONDS = 20
@@ -36,7 +36,7 @@ def hosted(tmp_path, monkeypatch):
                     (tmp_path / name).mkdir()
                     (tmp_path / name / "a.txt").write_text(f"of {name}\n")
                     options = YardOptions(str(tmp_path / name), Config(), state_home=str(tmp_path / "state"))
-                    stays.append(await stack.enter_async_context(host.stay(options, lambda _: Terms())))
+                    stays.append(await stack.enter_async_context(host.lease(options, lambda _: ClientProfile())))
                 await asyncio.to_thread(work, *stays)
 
     return lambda work: asyncio.run(asyncio.wait_for(staying(work), SECONDS))
@@ -63,9 +63,9 @@ def test_a_run_is_attached_by_its_own_list_and_no_other(hosted, modern):
 def test_whatever_else_is_asked_or_fails_attaches_nobody(hosted):
     def work(one, _two):
         with HttpClient(one.url, one.token) as mcp:
-            assert "result" in mcp.greeting
+            assert "result" in mcp.initialize_response
             assert "result" in mcp.request("ping")
-            assert success(mcp.call("Read", file_path="a.txt"))
+            assert expect_result(mcp.call("Read", file_path="a.txt"))
             assert "error" in mcp.request("tools/list", {"cursor": {}})
             assert mcp.send_bytes(b'{"jsonrpc": "2.0", "id": 9, "method": "tools/list", "par')[0] >= 400
         assert not one.attached.is_set()
@@ -119,7 +119,7 @@ def test_a_run_that_cannot_be_served_is_told_once_and_no_future_is_left_unheard(
         with Host() as host:
             options = YardOptions(str(tmp_path), Config(), state_home=str(tmp_path.parent / "state"))
             with pytest.raises(AttributeError):
-                async with host.stay(options, lambda _: Terms()):
+                async with host.lease(options, lambda _: ClientProfile()):
                     pass
         gc.collect()
 

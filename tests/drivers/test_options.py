@@ -11,31 +11,31 @@ from toolyard.config.models import Config
 from toolyard.core.errors import ConfigError, ValidationError
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers import drive
-from toolyard.drivers.options import LONGEST_GIVEN, DriveOptions, options_of
+from toolyard.drivers.options import MAX_PROMPT_CHARS, DriveOptions, parse_options
 
 
 def test_what_is_left_out_or_none_is_the_default():
     nothing = dict.fromkeys(
         ("model", "mode", "tools", "instructions", "config", "agent", "state", "ask", "program", "variables")
     )
-    assert options_of("ws", {}) == options_of("ws", nothing) == DriveOptions("ws")
+    assert parse_options("ws", {}) == parse_options("ws", nothing) == DriveOptions("ws")
 
 
 def test_a_mode_and_sets_of_tools_go_by_their_names():
-    taken = options_of("ws", {"mode": "plan", "tools": "code, workspace"})
+    taken = parse_options("ws", {"mode": "plan", "tools": "code, workspace"})
     assert taken.mode is PermissionMode.PLAN
     assert taken.tools == (Toolset.CODE, Toolset.WORKSPACE)
-    assert options_of("ws", {"tools": ["reference"]}).tools is Toolset.REFERENCE
-    assert options_of("ws", {"tools": (Toolset.CODE, "workspace")}).tools == (Toolset.CODE, Toolset.WORKSPACE)
+    assert parse_options("ws", {"tools": ["reference"]}).tools is Toolset.REFERENCE
+    assert parse_options("ws", {"tools": (Toolset.CODE, "workspace")}).tools == (Toolset.CODE, Toolset.WORKSPACE)
 
 
 def test_a_configuration_may_be_the_path_of_one(tmp_path):
     path = tmp_path / "toolyard.yaml"
     path.write_text("agents:\n  - id: ada\n")
     for given in (str(path), path):
-        assert [agent.id for agent in options_of("ws", {"config": given}).config.agents] == ["ada"]
+        assert [agent.id for agent in parse_options("ws", {"config": given}).config.agents] == ["ada"]
     loaded = Config()
-    assert options_of("ws", {"config": loaded}).config is loaded
+    assert parse_options("ws", {"config": loaded}).config is loaded
 
 
 def test_a_configuration_that_cannot_be_read_is_raised_at_once(tmp_path):
@@ -45,12 +45,12 @@ def test_a_configuration_that_cannot_be_read_is_raised_at_once(tmp_path):
 
 def test_paths_may_begin_at_home(tmp_path):
     given = {"variables": {"HOME": str(tmp_path)}, "state": "~/state", "program": "~/bin/gemini"}
-    taken = options_of("~/x", given)
+    taken = parse_options("~/x", given)
     assert (taken.workspace, taken.state, taken.program) == tuple(
         f"{tmp_path}/{name}" for name in ("x", "state", "bin/gemini")
     )
-    assert options_of(pathlib.Path("~"), given).workspace == str(tmp_path)
-    assert options_of("~bob/x", given).workspace == "~bob/x"
+    assert parse_options(pathlib.Path("~"), given).workspace == str(tmp_path)
+    assert parse_options("~bob/x", given).workspace == "~bob/x"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_paths_may_begin_at_home(tmp_path):
         ({"prompt": " \n"}, "prompt: is empty"),
         ({"prompt": None}, "prompt: is not text but of the type NoneType"),
         ({"prompt": "\ud800"}, "prompt: holds half of a character"),
-        ({"prompt": "a" * (LONGEST_GIVEN + 1)}, "prompt: is too long"),
+        ({"prompt": "a" * (MAX_PROMPT_CHARS + 1)}, "prompt: is too long"),
         ({"model": "a\0b"}, "model: holds a NUL character"),
         ({"model": "--yolo"}, "model: '--yolo' would be read as an option"),
         ({"model": 5}, "model: is not text but of the type int"),

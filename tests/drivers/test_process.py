@@ -15,34 +15,34 @@ import pytest
 
 from tests.drivers.scripted import processes_of_run
 from toolyard.core.errors import SystemFault
-from toolyard.drivers.process import LONGEST_LINE, CliProcess, Start
+from toolyard.drivers.process import MAX_LINE, CliProcess, ProcessSpec
 
 SECONDS = 20
 
 
-def started(folder, command: str) -> Start:
+def started(folder, command: str) -> ProcessSpec:
     (folder / "settings").mkdir(parents=True)
     (folder / "settings" / "settings.json").write_text("{}")
     run = f"run-{os.getpid()}-{folder.name}"
-    return Start(run, ("/bin/sh", "-c", command), "/", {"PATH": os.environ["PATH"]}, str(folder))
+    return ProcessSpec(run, ("/bin/sh", "-c", command), "/", {"PATH": os.environ["PATH"]}, str(folder))
 
 
-async def ran(start: Start, during=None):
+async def ran(start: ProcessSpec, during=None):
     process = await CliProcess.start(start)
     try:
         if during is not None:
             await during(process)
         lines = [line async for line in process.lines()]
-        return lines, await process.ended(), process
+        return lines, await process.wait_for_exit(), process
     finally:
         await process.close()
 
 
-def left_of(start: Start) -> list[object]:
+def left_of(start: ProcessSpec) -> list[object]:
     return [*processes_of_run(start.run), *([start.folder] if os.path.exists(start.folder) else [])]
 
 
-async def until_running(start: Start, count: int) -> None:
+async def until_running(start: ProcessSpec, count: int) -> None:
     async with asyncio.timeout(SECONDS):
         while len(processes_of_run(start.run)) < count:
             await asyncio.sleep(0.01)
@@ -64,7 +64,7 @@ def test_lines_and_the_exit_code_come_and_the_folder_goes(tmp_path):
 
 def test_a_program_that_cannot_be_started_is_told_so(tmp_path):
     start = started(tmp_path / "run", "")
-    start = Start(start.run, ("/no/such/program",), "/", {}, start.folder)
+    start = ProcessSpec(start.run, ("/no/such/program",), "/", {}, start.folder)
     with pytest.raises(SystemFault, match="/no/such/program could not be started: No such file"):
         asyncio.run(ran(start))
     assert left_of(start) == []
@@ -100,7 +100,7 @@ def test_who_listens_to_sigterm_ends_by_it_and_who_does_not_is_made_to(tmp_path)
 
 def test_a_folder_that_the_cli_closed_even_to_its_owner_goes(tmp_path):
     start = started(tmp_path / "run", "mkdir -p a/b/c; chmod 0 a/b")
-    start = Start(start.run, start.words, start.folder, start.variables, start.folder)
+    start = ProcessSpec(start.run, start.command, start.folder, start.variables, start.folder)
     asyncio.run(ran(start))
     assert left_of(start) == []
 
@@ -108,7 +108,7 @@ def test_a_folder_that_the_cli_closed_even_to_its_owner_goes(tmp_path):
 def test_long_lines_come_whole_and_endless_ones_stop_nothing(tmp_path):
     size = 2_000_000
     line = "head -c {} /dev/zero | tr '\\0' {}; echo; "
-    command = line.format(size, "x") + line.format(LONGEST_LINE + 70_000, "y") + "echo end"
+    command = line.format(size, "x") + line.format(MAX_LINE + 70_000, "y") + "echo end"
     lines, code, process = asyncio.run(ran(started(tmp_path / "run", command)))
     assert [len(line) for line in lines] == [size, 3]
     assert (code, process.too_long) == (0, 1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.drivers.clis.json_access import message_of
+from toolyard.drivers.clis.json_access import error_message
 from toolyard.drivers.messages import (
     Fault,
     Finished,
@@ -29,7 +29,7 @@ RECORDINGS = pathlib.Path(__file__).with_name("recordings")
 
 def read(cli: str, *records: dict):
     reader = driver_of(cli).reader("run", TOOLS)
-    return [message for record in records for message in reader.read(record)], reader.heard
+    return [message for record in records for message in reader.read(record)], reader.state
 
 
 def tool_use(call: str, name: str) -> dict:
@@ -228,7 +228,7 @@ def test_codex_that_tries_again_and_succeeds_has_no_error():
 
 def test_what_codex_says_of_a_tool_that_failed_ends_where_its_data_begins():
     words = 'tool call failed\n\nCaused by:\n    Mcp error: -32001: it is outside. Use another.({"kind":"security"})'
-    assert message_of({"message": words}) == words.partition("(")[0]
+    assert error_message({"message": words}) == words.partition("(")[0]
 
 
 def test_a_command_that_codex_runs_itself_is_told_as_not_ours():

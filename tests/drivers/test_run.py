@@ -28,7 +28,7 @@ from toolyard.drivers.messages import (
     as_json,
     from_json,
 )
-from toolyard.drivers.run import DriveOptions, Run
+from toolyard.drivers.run import CliRun, DriveOptions
 from toolyard.storage.audit_reader import read
 
 SECONDS = 30
@@ -52,15 +52,15 @@ def started(tmp_path, workspace, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
-    def make(*steps, host=None, driver=None, **options) -> Run:
+    def make(*steps, host=None, driver=None, **options) -> CliRun:
         options = {"program": PYTHON, "variables": variables(), "state": str(tmp_path / "state"), **options}
-        return Run(driver or ScriptedDriver(), script(*steps), DriveOptions(str(workspace), **options), host)
+        return CliRun(driver or ScriptedDriver(), script(*steps), DriveOptions(str(workspace), **options), host)
 
     yield make
     assert list(folder.rglob("toolyard-drive-*")) == [], "a run left its folder"
 
 
-def end_of(run: Run) -> Finished:
+def end_of(run: CliRun) -> Finished:
     return messages_of(run)[-1]
 
 

@@ -62,7 +62,7 @@ def test_a_login_is_copied_and_nothing_beside_it(folder, tmp_path):
     for name in ("auth.json", "settings.json"):
         (tmp_path / ".cli" / name).write_text(f"the user's {name}")
     assert folder.copy_logins([LOGIN], str(tmp_path), {})
-    copy = os.path.join(folder.path, LOGIN.place)
+    copy = os.path.join(folder.path, LOGIN.copy_path)
     assert os.listdir(os.path.dirname(copy)) == ["auth.json"]
     assert mode_of(copy) == 0o600
     with open(copy, "a") as file:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.drivers.scripted import PYTHON, ScriptedDriver, script, variables
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.drivers.driver import Recipe, RunSpec
+from toolyard.drivers.driver import LaunchSpec, RunSpec
 from toolyard.drivers.messages import SessionStarted, Status, ToolResult
-from toolyard.drivers.run import DriveOptions, Run
-from toolyard.transports.client_profile import APPROVE
+from toolyard.drivers.run import CliRun, DriveOptions
+from toolyard.transports.client_profile import APPROVE_TOOL_NAME
 
 SECONDS = 40
 CHANGING = {"Write", "Edit", "MultiEdit", "NotebookEdit"}
@@ -26,9 +26,9 @@ class Watched(ScriptedDriver):
         self.asks_first = asks_first
         self.seen: RunSpec | None = None
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         self.seen = run
-        return super().recipe(run)
+        return super().launch_spec(run)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def ran(tmp_path, monkeypatch):
         )
 
         async def listened() -> list:
-            made = Run(driver, script(["connect"], ["list"], *steps, ["over"]), options)
+            made = CliRun(driver, script(["connect"], ["list"], *steps, ["over"]), options)
             return [message async for message in made]
 
         told = asyncio.run(asyncio.wait_for(listened(), SECONDS))
@@ -54,7 +54,7 @@ def ran(tmp_path, monkeypatch):
 
 
 def asked(driver: Watched, tools: list[str]) -> list[list]:
-    return [["call", APPROVE, {"tool_name": driver.shown_name(tool), "input": {}}] for tool in tools]
+    return [["call", APPROVE_TOOL_NAME, {"tool_name": driver.shown_name(tool), "input": {}}] for tool in tools]
 
 
 def test_what_a_cli_is_told_to_refuse_is_what_it_is_refused_when_it_asks(ran):
@@ -72,7 +72,7 @@ def test_what_a_cli_is_told_to_refuse_is_what_it_is_refused_when_it_asks(ran):
 def test_a_refusal_names_the_file_that_the_call_names(ran, tmp_path):
     driver = Watched()
     wish = {"tool_name": driver.shown_name("Write"), "input": {"file_path": "hello.txt", "content": "x"}}
-    told = ran(driver, PermissionMode.PLAN, ["call", APPROVE, wish])
+    told = ran(driver, PermissionMode.PLAN, ["call", APPROVE_TOOL_NAME, wish])
     (answer,) = (json.loads(message.text) for message in told if isinstance(message, ToolResult))
     assert answer["message"].startswith(f"Writing {tmp_path / 'ws/hello.txt'} is refused")
 
@@ -90,5 +90,5 @@ def test_the_tool_to_ask_is_there_for_a_cli_that_asks_and_for_no_other(ran, asks
     driver = Watched(asks_first=asks_first)
     first = ran(driver, PermissionMode.STRICT)[0]
     assert isinstance(first, SessionStarted)
-    assert (APPROVE in first.session.split(",")) is asks_first
-    assert (driver.seen.approve_tool == APPROVE) is asks_first
+    assert (APPROVE_TOOL_NAME in first.session.split(",")) is asks_first
+    assert (driver.seen.approve_tool == APPROVE_TOOL_NAME) is asks_first

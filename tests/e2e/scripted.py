@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolyard.testing.mock_model import DONE, Call, Request, Say, Step, Turn, Usage, serving
+from toolyard.testing.mock_model import DONE, Call, Request, Say, Step, Turn, Usage, serve_model
 
 LITTLE = Usage(1, 1)
 """A CLI that hears of many tokens shortens its conversation or its results, which is not what the tests are about."""
@@ -50,8 +50,8 @@ class ScriptedModel:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
-        with serving(self) as server:
-            self.requests = server.everything
+        with serve_model(self) as server:
+            self.requests = server.all_requests
             yield server.url
 
     @property

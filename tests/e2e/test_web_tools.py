@@ -22,7 +22,7 @@ from toolyard.config.custom_tools import Browser
 from toolyard.config.models import Config, ToolyardSection
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError
-from toolyard.files.content.images import measure
+from toolyard.files.content.images import measure_image
 
 HAS_BROWSER = importlib.util.find_spec("playwright") is not None and any(map(shutil.which, PROGRAMS))
 pytestmark = [
@@ -136,7 +136,7 @@ async def test_a_page_is_visited_and_pictured(yard, site):
         "screenshot_path": path,
     }
     picture = yard.files.kept[path]
-    assert (measure(picture).width, measure(picture).height) == (320, 200)
+    assert (measure_image(picture).width, measure_image(picture).height) == (320, 200)
     assert base64.b64decode(answer.content[1]["data"]) == picture
     assert yard.connections
     assert all(each == ("localhost", site.port, True) for each in yard.connections)
@@ -149,7 +149,7 @@ async def test_without_a_picture_none_is_kept(yard, site):
 
 async def test_a_whole_page_is_taller_than_the_window(yard):
     answer = await yard.call("screenshot", url="data:text/html,<div style='height:999px'>x</div>", full_page=True)
-    assert measure(yard.files.kept[answer.structured["screenshot_path"]]).height > 900
+    assert measure_image(yard.files.kept[answer.structured["screenshot_path"]]).height > 900
 
 
 async def test_a_page_of_the_workspace_is_shown_with_what_belongs_to_it(yard):

@@ -18,7 +18,7 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call, Image
 from toolyard.core.errors import ToolyardError
-from toolyard.core.events import TARGET_CHARS
+from toolyard.core.events import MAX_TARGET_CHARS
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.testing.mcp_client import StdioClient, error_in
 from toolyard.testing.mcp_http_client import HttpClient, HttpServer
@@ -106,7 +106,7 @@ class InProcess:
         self._log_bytes += len(new)
         events = [json.loads(line) for line in new.splitlines()]
         assert [(event["tool"], event["outcome"], event["code"]) for event in events] == [
-            (tool[:TARGET_CHARS], OUTCOMES[code], code)
+            (tool[:MAX_TARGET_CHARS], OUTCOMES[code], code)
         ], "exactly one event a call"
         assert MARKER.encode() not in new
 

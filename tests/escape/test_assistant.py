@@ -217,7 +217,7 @@ def test_a_provider_that_sends_us_elsewhere_is_not_followed_with_the_key(place, 
             with assisted(str(project), Say("no"), home=str(place / "home"), api=api, **variables) as served:
                 fault = served.fault("chat", prompt="a question")
         assert fault["code"] == -32603
-        assert catcher.model.everything == []
+        assert catcher.model.all_requests == []
 
 
 WIDENING = (

@@ -28,7 +28,7 @@ def longest_wait(served: Assisted, call: int, *, leaves_after: float | None = No
     began, longest = time.monotonic(), 0.0
     while True:
         sent = time.monotonic()
-        ping = served.post("ping", {})
+        ping = served.send_request("ping", {})
         while (message := served.receive()).get("id") != ping:
             if message.get("id") == call:
                 return max(longest, time.monotonic() - sent)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.attacks.control import Arena, text_of
 from toolyard.core.calls import Image
-from toolyard.sandbox.spec import What
+from toolyard.sandbox.spec import RunKind
 
 SECONDS = 8
 LIMITS = {"output_bytes": 1 << 20}
@@ -85,7 +85,7 @@ def arena(tmp_path_factory):
 
 async def presentable(arena, code, **more):
     """The result of code, which any surface can put into JSON and send."""
-    result = await arena.run(What.PYTHON, code, seconds=more.pop("seconds", SECONDS), **more)
+    result = await arena.run(RunKind.PYTHON, code, seconds=more.pop("seconds", SECONDS), **more)
     text = text_of(result)
     text.encode("utf-8")
     assert len(text) < MOST_TEXT
@@ -97,9 +97,9 @@ async def presentable(arena, code, **more):
 
 
 async def works(arena):
-    result = await arena.run(What.PYTHON, "1 + 1", seconds=SECONDS)
+    result = await arena.run(RunKind.PYTHON, "1 + 1", seconds=SECONDS)
     assert result.structured["value"] == "2"
-    result = await arena.run(What.COMMAND, "echo fine", seconds=SECONDS)
+    result = await arena.run(RunKind.COMMAND, "echo fine", seconds=SECONDS)
     assert result.structured["stdout"] == "fine\n"
 
 
@@ -109,7 +109,7 @@ async def test_a_forged_answer_is_no_more_than_an_answer(arena, code, session):
     await presentable(arena, REPLY + code, seconds=3, session=session)
     await works(arena)
     if session:
-        again = await arena.run(What.PYTHON, "20 + 3", seconds=3, session=session, reset=True)
+        again = await arena.run(RunKind.PYTHON, "20 + 3", seconds=3, session=session, reset=True)
         assert again.structured["value"] == "23"
 
 
@@ -126,20 +126,20 @@ async def test_a_note_that_code_prints_does_not_change_what_the_result_says(aren
 
 @pytest.mark.parametrize("code", [pytest.param(code, id=name.replace(" ", "-")) for name, code in SESSIONS.items()])
 async def test_a_session_spoils_itself_at_most(arena, code):
-    await arena.run(What.PYTHON, "x = 7", seconds=SECONDS, session="other", reset=True)
+    await arena.run(RunKind.PYTHON, "x = 7", seconds=SECONDS, session="other", reset=True)
     await presentable(arena, code, seconds=1, session="bad")
     await presentable(arena, "1", seconds=1, session="bad")
-    again = await arena.run(What.PYTHON, "20 + 3", seconds=SECONDS, session="bad", reset=True)
+    again = await arena.run(RunKind.PYTHON, "20 + 3", seconds=SECONDS, session="bad", reset=True)
     assert again.structured["value"] == "23"
     await works(arena)
-    other = await arena.run(What.PYTHON, "x", seconds=SECONDS, session="other")
+    other = await arena.run(RunKind.PYTHON, "x", seconds=SECONDS, session="other")
     assert other.structured["value"] == "7"
 
 
 async def test_a_session_that_kills_everybody_in_its_box_leaves_a_box_that_works(arena):
     await presentable(arena, "import os; os.kill(-1, 9)", session="bad")
     for _ in range(3):  # workers that wait for a run were killed too, and may take one before they are gone
-        again = await arena.run(What.PYTHON, "20 + 3", seconds=SECONDS)
+        again = await arena.run(RunKind.PYTHON, "20 + 3", seconds=SECONDS)
         if again.structured["value"] == "23":
             break
         assert again.structured["exit_code"] == 128 + 9

@@ -35,7 +35,7 @@ def unwalled(tmp_path_factory):
 
 
 def test_the_attacks_meet_the_sandbox_of_choice(sandboxed, unwalled):
-    tiers = [arena.yard.sandboxes.ready().sandbox.tier for arena in (sandboxed, unwalled)]
+    tiers = [arena.yard.sandboxes.get_sandbox().sandbox.tier for arena in (sandboxed, unwalled)]
     assert tiers == [Tier.BUBBLEWRAP, Tier.NONE]
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.attacks.control import Arena, text_of
 from tests.support.attacks.mcp_calls import MARKER
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.sandbox.spec import Request, What
+from toolyard.sandbox.spec import RunKind, RunRequest
 
 pytestmark = pytest.mark.destructive
 
@@ -24,7 +24,7 @@ def arena(tmp_path):
 
 
 async def shell(arena, command):
-    return text_of(await arena.run(What.COMMAND, command, seconds=SECONDS))
+    return text_of(await arena.run(RunKind.COMMAND, command, seconds=SECONDS))
 
 
 def replace(path, text):
@@ -73,8 +73,8 @@ async def test_in_plan_mode_the_sandbox_itself_only_reads(tmp_path, code):
     """Whatever the policy would make of the command: this one never asks it."""
     with Arena(str(tmp_path), sandboxed=True, mode=PermissionMode.PLAN) as arena:
         before = sorted(os.listdir(arena.scene.workspace)), os.stat(f"{arena.scene.workspace}/a.txt")
-        sandbox = arena.yard.sandboxes.ready().sandbox
-        outcome = sandbox.run(Request(What.COMMAND, code, SECONDS), lambda *_: None, threading.Event())
+        sandbox = arena.yard.sandboxes.get_sandbox().sandbox
+        outcome = sandbox.run(RunRequest(RunKind.COMMAND, code, SECONDS), lambda *_: None, threading.Event())
         assert outcome.exit_code != 0 or code.startswith("rm")
         after = sorted(os.listdir(arena.scene.workspace)), os.stat(f"{arena.scene.workspace}/a.txt")
         assert (after[0], after[1].st_mtime_ns, after[1].st_mode) == (
@@ -136,7 +136,7 @@ async def test_an_allowed_host_is_no_way_to_others(connected, code):
     scene = connected.scene
     for name, value in {**scene.places(), "allowed": connected.allowed}.items():
         code = code.replace(f"@{name}@", value)
-    answer = text_of(await connected.run(What.PYTHON, RAW + code, seconds=SECONDS))
+    answer = text_of(await connected.run(RunKind.PYTHON, RAW + code, seconds=SECONDS))
     assert scene.facts(answer) == set(), answer
 
 

@@ -19,7 +19,7 @@ from tests.support.sandbox_suite.kit import GONE_SECONDS, MARK, descendants_of, 
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import MIB
 from toolyard.sandbox.limits.cgroups import Cgroup
-from toolyard.sandbox.spec import What
+from toolyard.sandbox.spec import RunKind
 from toolyard.testing.mcp_client import ServerGone, StdioClient
 
 pytestmark = pytest.mark.destructive
@@ -96,8 +96,8 @@ ENDED_BY = {
 }
 ENDED_BY_GROUP = ("memory in many processes", "shared memory without end", "files in memory without end")
 HARMLESS = ("its own memory", "killing everybody", "a stack without end")  # to the run itself
-FAULTS = [(What.COMMAND, name, code) for name, code in COMMANDS.items()]
-FAULTS += [(What.PYTHON, name, code) for name, code in CODE.items()]
+FAULTS = [(RunKind.COMMAND, name, code) for name, code in COMMANDS.items()]
+FAULTS += [(RunKind.PYTHON, name, code) for name, code in CODE.items()]
 
 
 def below_us(arena):
@@ -115,8 +115,8 @@ def most_waiting(arena):
 async def works(arena, ended_by=signal.SIGKILL):
     """Within a few runs: who killed everything may have killed the processes that wait for the next one too."""
     for what, code, field, shown in (
-        (What.COMMAND, "echo fine", "stdout", "fine\n"),
-        (What.PYTHON, "1 + 1", "value", "2"),
+        (RunKind.COMMAND, "echo fine", "stdout", "fine\n"),
+        (RunKind.PYTHON, "1 + 1", "value", "2"),
     ):
         for _ in range(3):
             result = await arena.run(what, code, seconds=SECONDS, client="next")
@@ -148,7 +148,7 @@ def memory_can_be_held():
     group = Cgroup.create(memory_bytes=MIB, processes=1, name="probe")
     if group is not None:
         group.close()
-    return group is not None and "memory" in group.limits_held
+    return group is not None and "memory" in group.enforced_limits
 
 
 def size_of(folder):
@@ -157,7 +157,7 @@ def size_of(folder):
 
 @pytest.mark.parametrize(("what", "name", "code"), FAULTS, ids=[f"{w}-{n}".replace(" ", "-") for w, n, _ in FAULTS])
 async def test_a_fault_hurts_only_itself(unharmed, what, name, code):
-    mark = f"export {MARK}={unharmed.scene.mark}; " if what is What.COMMAND else ""
+    mark = f"export {MARK}={unharmed.scene.mark}; " if what is RunKind.COMMAND else ""
     expected = ENDED_BY.get(name)
     if name in ENDED_BY_GROUP and memory_can_be_held():
         expected = ("memory",)
@@ -170,7 +170,7 @@ async def test_a_fault_hurts_only_itself(unharmed, what, name, code):
 
 
 async def test_what_lies_in_memory_has_a_bound(unharmed):
-    sizes = await unharmed.run(What.COMMAND, "df -B1 --output=size,target /tmp /dev/shm $HOME | tail -n +2")
+    sizes = await unharmed.run(RunKind.COMMAND, "df -B1 --output=size,target /tmp /dev/shm $HOME | tail -n +2")
     assert [line.split() for line in sizes.structured["stdout"].splitlines()] == [
         [str(LIMITS["temporary_bytes"]), "/tmp"],
         [str(256 * MIB), "/dev/shm"],
@@ -180,7 +180,7 @@ async def test_what_lies_in_memory_has_a_bound(unharmed):
 
 async def test_forty_commands_at_once_all_answer(unharmed):
     async def one(number):
-        result = await unharmed.run(What.COMMAND, f"sleep 0.1; echo {number}", seconds=30, client=str(number))
+        result = await unharmed.run(RunKind.COMMAND, f"sleep 0.1; echo {number}", seconds=30, client=str(number))
         return result.structured["stdout"] or text_of(result)
 
     assert await asyncio.gather(*(one(number) for number in range(40))) == [f"{number}\n" for number in range(40)]
@@ -189,7 +189,7 @@ async def test_forty_commands_at_once_all_answer(unharmed):
 async def test_a_call_that_is_cancelled_leaves_nothing(unharmed):
     sign = f"{unharmed.scene.workspace}/begun"
     code = f"export {MARK}={unharmed.scene.mark}; setsid sleep 410 & sleep 411 & touch begun; sleep 412"
-    task = asyncio.create_task(unharmed.run(What.COMMAND, code, seconds=30))
+    task = asyncio.create_task(unharmed.run(RunKind.COMMAND, code, seconds=30))
     while not os.path.exists(sign):
         await asyncio.sleep(0.01)
     task.cancel()
@@ -201,16 +201,16 @@ async def test_a_call_that_is_cancelled_leaves_nothing(unharmed):
 async def test_a_session_that_takes_no_request_holds_up_nobody(unharmed):
     """Its pipe is full, and the warden has other runs to serve."""
     await unharmed.run(
-        What.PYTHON, "import os\nkept = os.dup(4); read, _ = os.pipe(); os.dup2(read, 4)", session="deaf"
+        RunKind.PYTHON, "import os\nkept = os.dup(4); read, _ = os.pipe(); os.dup2(read, 4)", session="deaf"
     )
-    deaf = asyncio.create_task(unharmed.run(What.PYTHON, f"#{'x' * 400_000}", seconds=5, session="deaf"))
-    other = await unharmed.run(What.COMMAND, "echo fine", seconds=5)
+    deaf = asyncio.create_task(unharmed.run(RunKind.PYTHON, f"#{'x' * 400_000}", seconds=5, session="deaf"))
+    other = await unharmed.run(RunKind.COMMAND, "echo fine", seconds=5)
     assert (other.structured["stdout"], other.structured["ending"]) == ("fine\n", "finished")
     assert (await deaf).structured["ending"] == "finished"  # it was killed, and the sandbox is still the same one
-    again = await unharmed.run(What.PYTHON, "20 + 3", seconds=5, session="deaf")
+    again = await unharmed.run(RunKind.PYTHON, "20 + 3", seconds=5, session="deaf")
     assert again.structured["value"] == "23"
-    await unharmed.run(What.PYTHON, "1", session="deaf", reset=True)
-    unharmed.yard.sandboxes.ready().sandbox.drop_session("deaf")
+    await unharmed.run(RunKind.PYTHON, "1", session="deaf", reset=True)
+    unharmed.yard.sandboxes.get_sandbox().sandbox.drop_session("deaf")
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def arena(tmp_path):
 
 async def begun(arena, code):
     """A run that is under way, and what it will come to."""
-    task = asyncio.create_task(arena.run(What.COMMAND, f": > begun; {code}", seconds=30, client="begun"))
+    task = asyncio.create_task(arena.run(RunKind.COMMAND, f": > begun; {code}", seconds=30, client="begun"))
     while not os.path.exists(f"{arena.scene.workspace}/begun"):
         await asyncio.sleep(0.01)
     return task
@@ -241,11 +241,11 @@ async def signalled(arena, number):
 
 
 async def test_a_sandbox_that_is_killed_from_outside_is_replaced(arena):
-    await arena.run(What.COMMAND, "echo the same > /tmp/kept", seconds=SECONDS)
+    await arena.run(RunKind.COMMAND, "echo the same > /tmp/kept", seconds=SECONDS)
     ran = await signalled(arena, signal.SIGKILL)
     assert ran["exit_code"] == 128 + signal.SIGKILL
     await works(arena)
-    kept = await arena.run(What.COMMAND, "ls /tmp/kept", seconds=SECONDS)
+    kept = await arena.run(RunKind.COMMAND, "ls /tmp/kept", seconds=SECONDS)
     assert "No such file" in kept.structured["stderr"]
     assert arena.scene.facts("") == set()
 
@@ -253,12 +253,12 @@ async def test_a_sandbox_that_is_killed_from_outside_is_replaced(arena):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV, signal.SIGINT, signal.SIGHUP])
 async def test_other_signals_from_outside_end_the_run_and_not_the_sandbox(tmp_path, number):
     with Arena(str(tmp_path), sandboxed=True) as arena:
-        await arena.run(What.COMMAND, "echo the same > /tmp/kept", seconds=SECONDS)
+        await arena.run(RunKind.COMMAND, "echo the same > /tmp/kept", seconds=SECONDS)
         box = descendants_of(frozenset({os.getpid()}))
         ran = await signalled(arena, number)
         assert (ran["ending"], ran["exit_code"]) == ("finished", 128 + number)
         await works(arena, ended_by=number)
-        kept = await arena.run(What.COMMAND, "cat /tmp/kept", seconds=SECONDS)
+        kept = await arena.run(RunKind.COMMAND, "cat /tmp/kept", seconds=SECONDS)
         assert kept.structured["stdout"] == "the same\n"
         assert arena.scene.facts("") == set()
     assert within(GONE_SECONDS, lambda: not [pid for pid in box if _lives(pid)])
@@ -269,7 +269,7 @@ async def test_a_workspace_that_is_deleted_under_a_run_is_told(arena):
     shutil.rmtree(arena.scene.workspace)
     await asyncio.wait_for(task, LOST_SECONDS)
     try:
-        answer = text_of(await arena.run(What.COMMAND, "echo x > later && echo written", seconds=SECONDS))
+        answer = text_of(await arena.run(RunKind.COMMAND, "echo x > later && echo written", seconds=SECONDS))
     except ToolyardError as error:
         answer = str(error)
     assert not os.path.exists(f"{arena.scene.workspace}/later")
@@ -281,7 +281,7 @@ async def test_a_workspace_that_is_replaced_by_a_link_leads_nowhere(arena):
     os.rename(arena.scene.workspace, f"{arena.scene.base}/elsewhere")
     os.symlink(arena.scene.outside, arena.scene.workspace)
     try:
-        answer = text_of(await arena.run(What.COMMAND, "cat secret.txt; echo x > new; ls", seconds=SECONDS))
+        answer = text_of(await arena.run(RunKind.COMMAND, "cat secret.txt; echo x > new; ls", seconds=SECONDS))
     except ToolyardError as error:
         answer = str(error)
     os.unlink(arena.scene.workspace)
@@ -299,7 +299,7 @@ def test_a_server_that_is_killed_takes_everything_with_it(tmp_path, code):
         kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "PYTHONPATH"}}
         with StdioClient(toolyard, env={**kept, "HOME": scene.home, "XDG_STATE_HOME": scene.state}) as client:
             command = f"export {MARK}={scene.mark}; {code} & touch begun; wait"
-            client.post("tools/call", {"name": "Bash", "arguments": {"command": command, "timeout": 30_000}})
+            client.send_request("tools/call", {"name": "Bash", "arguments": {"command": command, "timeout": 30_000}})
             assert within(SECONDS, lambda: os.path.exists(f"{scene.workspace}/begun") and bool(marked(scene.mark)))
             box = descendants_of(frozenset({client.process.pid}))
             client.process.kill()

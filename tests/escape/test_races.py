@@ -56,9 +56,9 @@ while going:
 
 @pytest.fixture(params=["kernel", "walk"])
 def resolver(request, monkeypatch):
-    if request.param == "kernel" and not openat2.available():
+    if request.param == "kernel" and not openat2.is_available():
         pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr(openat2, "available", lambda: request.param == "kernel")
+    monkeypatch.setattr(openat2, "is_available", lambda: request.param == "kernel")
     return request.param
 
 

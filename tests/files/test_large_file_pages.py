@@ -10,7 +10,7 @@ from tests.support.descriptors import count_open
 from toolyard.core.errors import SystemFault, ToolError, ValidationError
 from toolyard.core.limits import Limits
 from toolyard.files import large_file_pages
-from toolyard.files.large_file_pages import is_large, page_of_large
+from toolyard.files.large_file_pages import is_large, read_large_page
 from toolyard.files.mounts import Mounts
 
 SMALL = Limits(file_bytes=10)
@@ -25,7 +25,7 @@ def page(tmp_path):
             (tmp_path / "big.txt").write_bytes(data)
             with mounts.find(mounts.clean("big.txt")) as target:
                 assert is_large(target, limits)
-                return page_of_large(target, first, count, limits, check_time)
+                return read_large_page(target, first, count, limits, check_time)
 
         yield read
 

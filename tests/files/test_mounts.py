@@ -78,13 +78,13 @@ def test_a_file_where_a_folder_should_be_is_said(mounts, place):
 
 
 def test_a_file_that_appears_while_we_look_is_no_link(mounts, place, monkeypatch):
-    found = module._nearest
+    found = module._nearest_existing
 
     def late(root, path, relative):
         (place / "ws" / "new").write_text("just made")
         return found(root, path, relative)
 
-    monkeypatch.setattr(module, "_nearest", late)
+    monkeypatch.setattr(module, "_nearest_existing", late)
 
     target = mounts.find(f"{place}/ws/new")
 

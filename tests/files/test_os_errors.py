@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
-from toolyard.files.os_errors import explain, link_out, not_a_file, shown, swapped
+from toolyard.files.os_errors import explain, link_escape_error, not_a_file_error, printable_name, replaced_error
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,17 @@ def test_an_error_without_a_number_is_still_a_fault_of_ours():
     ],
 )
 def test_what_is_not_a_file_is_named(mode, kind, words):
-    error = not_a_file(mode | 0o644, "/ws/a")
+    error = not_a_file_error(mode | 0o644, "/ws/a")
 
     assert type(error) is kind
     assert words in error.message
 
 
 def test_links_out_and_swaps_are_security_errors():
-    assert [type(error) for error in (link_out("/ws/a"), swapped("/ws/a"))] == [SecurityError, SecurityError]
+    assert [type(error) for error in (link_escape_error("/ws/a"), replaced_error("/ws/a"))] == [
+        SecurityError,
+        SecurityError,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,5 +79,5 @@ def test_links_out_and_swaps_are_security_errors():
     ],
 )
 def test_names_are_shown_so_that_they_can_be_sent(name, text):
-    assert shown(name) == text
-    assert json.dumps(shown(name), ensure_ascii=False).encode("utf-8")
+    assert printable_name(name) == text
+    assert json.dumps(printable_name(name), ensure_ascii=False).encode("utf-8")

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.support.descriptors import count_open
 from tests.support.path_cases import ABSOLUTE_CASES, CASES, FILE, FOLDER, TRAPS, build, expected
 from toolyard.files import path_resolver
-from toolyard.files.path_resolver import Folder, by_kernel, by_walk, open_beneath
+from toolyard.files.path_resolver import BaseFolder, open_beneath, open_by_kernel, open_by_walk
 from toolyard.linux import openat2
 
-NEEDS_OPENAT2 = pytest.mark.skipif(not openat2.available(), reason="this kernel has no openat2")
+NEEDS_OPENAT2 = pytest.mark.skipif(not openat2.is_available(), reason="this kernel has no openat2")
 RESOLVERS = [
-    pytest.param(by_kernel, id="kernel", marks=NEEDS_OPENAT2),
-    pytest.param(by_walk, id="walk"),
+    pytest.param(open_by_kernel, id="kernel", marks=NEEDS_OPENAT2),
+    pytest.param(open_by_walk, id="walk"),
     pytest.param(lambda *a, **k: open_beneath(*a, kernel=True, **k), id="kernel-then-walk", marks=NEEDS_OPENAT2),
     pytest.param(lambda *a, **k: open_beneath(*a, kernel=False, **k), id="without-kernel"),
 ]
@@ -27,7 +27,7 @@ RESOLVERS = [
 def traps(tmp_path):
     path = build(os.path.realpath(tmp_path), TRAPS)
     fd = os.open(path, os.O_PATH | os.O_DIRECTORY)
-    yield Folder(fd, path)
+    yield BaseFolder(fd, path)
     os.close(fd)
 
 
@@ -65,7 +65,7 @@ def test_absolute_links_that_lead_back_inside_are_followed(resolver, case, traps
 @NEEDS_OPENAT2
 @pytest.mark.parametrize("case", ABSOLUTE_CASES, ids=str)
 def test_the_kernel_alone_refuses_absolute_links(case, traps):
-    assert answer(by_kernel, traps, case.path) == errno.EXDEV
+    assert answer(open_by_kernel, traps, case.path) == errno.EXDEV
 
 
 @pytest.mark.parametrize("resolver", RESOLVERS)
@@ -73,7 +73,7 @@ def test_forty_links_in_a_row_are_followed_and_one_more_is_not(resolver, tmp_pat
     tree = {"0": FILE, **{str(n): str(n - 1) for n in range(1, 42)}}
     path = build(os.path.realpath(tmp_path), tree)
     fd = os.open(path, os.O_PATH)
-    folder = Folder(fd, path)
+    folder = BaseFolder(fd, path)
 
     assert [answer(resolver, folder, "40"), answer(resolver, folder, "41")] == [f"{path}/0", errno.ELOOP]
     os.close(fd)
@@ -102,7 +102,7 @@ def test_what_is_opened_is_closed_when_a_program_is_started(resolver, traps):
 def test_no_lookup_leaves_a_descriptor_behind(case, traps):
     before = count_open()
 
-    for kernel in (openat2.available(), False):
+    for kernel in (openat2.is_available(), False):
         answer(lambda *a, k=kernel, **o: open_beneath(*a, kernel=k, **o), traps, case.path, links=case.links)
 
     assert count_open() == before
@@ -163,17 +163,17 @@ def test_on_any_quiet_tree_both_resolvers_agree_with_plain_path_lookup(tree, pat
     with tempfile.TemporaryDirectory() as base:
         root = build(os.path.realpath(base), tree)
         fd = os.open(root, os.O_PATH | os.O_DIRECTORY)
-        folder = Folder(fd, root)
+        folder = BaseFolder(fd, root)
         try:
             for path in paths:
                 wanted = errno.EXDEV if path.startswith("/") else expected(root, path)
-                walked = answer(by_walk, folder, path)
+                walked = answer(open_by_walk, folder, path)
                 assert walked == wanted
                 if isinstance(walked, str):
                     assert walked == os.path.realpath(os.path.join(root, path))
                     assert walked == root or walked.startswith(root + "/")
-                if openat2.available():
+                if openat2.is_available():
                     assert answer(open_beneath, folder, path) == wanted
-                    assert answer(by_kernel, folder, path) in {wanted, errno.EXDEV}
+                    assert answer(open_by_kernel, folder, path) in {wanted, errno.EXDEV}
         finally:
             os.close(fd)

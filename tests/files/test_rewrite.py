@@ -115,7 +115,7 @@ def test_a_group_that_cannot_be_kept_takes_its_rights_with_it(ws, monkeypatch):
         return os.stat_result((*status[:4], status.st_uid + 1, status.st_gid + 1, *status[6:]))
 
     monkeypatch.setattr(os, "fchown", refuse)
-    monkeypatch.setattr(file_io, "_drain", lambda fd, path, limits: file_io.Contents(b"old", of_others(fd)))
+    monkeypatch.setattr(file_io, "_read_fd", lambda fd, path, limits: file_io.Contents(b"old", of_others(fd)))
 
     ws.write("a")
 

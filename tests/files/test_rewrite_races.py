@@ -9,7 +9,7 @@ import pytest
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.core.limits import Limits
 from toolyard.files import file_io
-from toolyard.files.file_io import Change, make_folder, rewrite
+from toolyard.files.file_io import RewriteResult, make_folder, rewrite
 from toolyard.files.roots import Handle
 from toolyard.files.temp_names import TEMPORARY_PREFIX
 
@@ -149,11 +149,13 @@ def test_a_change_says_what_was_and_what_is(ws):
 
     change = ws.write("a")
 
-    assert change == Change(b"old", b"new", os.stat(ws.path / "a"))
+    assert change == RewriteResult(b"old", b"new", os.stat(ws.path / "a"))
 
 
 def test_temporary_names_are_told_apart_from_the_users(ws, monkeypatch):
-    monkeypatch.setattr(file_io, "_unnamed", lambda folder: (os.open(ws.path / "t", os.O_CREAT | os.O_WRONLY), "t"))
+    monkeypatch.setattr(
+        file_io, "_create_unnamed_file", lambda folder: (os.open(ws.path / "t", os.O_CREAT | os.O_WRONLY), "t")
+    )
     (ws.path / "a").write_bytes(b"old")
 
     ws.write("a")

@@ -14,7 +14,7 @@ from toolyard.linux import openat2
 
 @pytest.fixture(params=[True, False], ids=["kernel", "walk"])
 def root(request, tmp_path):
-    if request.param and not openat2.available():
+    if request.param and not openat2.is_available():
         pytest.skip("this kernel has no openat2")
     folder = tmp_path / "ws"
     folder.mkdir()
@@ -46,7 +46,7 @@ def test_a_handle_is_reopened_as_the_very_same_object_after_its_name_was_taken(r
         os.unlink(path)
         put(root, "file", "second")
 
-        fd = handle.reopen(os.O_RDONLY)
+        fd = handle.reopen_fd(os.O_RDONLY)
 
     assert os.read(fd, 100) == b"first"
     os.close(fd)
@@ -63,13 +63,13 @@ def test_only_files_and_folders_are_reopened(root, kind, tmp_path):
         handle = Handle(os.open(special, os.O_PATH | os.O_NOFOLLOW))
 
     with handle, pytest.raises(SecurityError, match="only regular files are opened"):
-        handle.reopen(os.O_RDONLY)
+        handle.reopen_fd(os.O_RDONLY)
 
 
 def test_reopening_never_waits_for_data(root):
     put(root, "file")
     with root.open("file") as handle:
-        fd = handle.reopen(os.O_RDONLY)
+        fd = handle.reopen_fd(os.O_RDONLY)
 
     assert not os.get_blocking(fd)
     assert not os.get_inheritable(fd)
@@ -166,7 +166,7 @@ def test_a_root_stays_the_folder_it_was_when_its_name_is_given_to_another(root, 
     put(root, "file", "theirs")
 
     with root.open("file") as handle:
-        fd = handle.reopen(os.O_RDONLY)
+        fd = handle.reopen_fd(os.O_RDONLY)
 
     assert os.read(fd, 100) == b"ours"
     os.close(fd)

@@ -13,10 +13,10 @@ import sys
 import pytest
 
 from toolyard.linux import seccomp
-from toolyard.linux.seccomp import Sockets, program
-from toolyard.linux.syscall_numbers import NUMBERS
+from toolyard.linux.seccomp import AllowedSockets, build_program
+from toolyard.linux.syscall_numbers import SYSCALL_NUMBERS
 
-needs_seccomp = pytest.mark.skipif(not seccomp.available(), reason="this kernel takes no seccomp filter")
+needs_seccomp = pytest.mark.skipif(not seccomp.is_available(), reason="this kernel takes no seccomp filter")
 
 MACHINE = os.uname().machine
 REFUSED, MISSING = 1001, 1002  # what the marked filter answers for EPERM and ENOSYS
@@ -50,7 +50,7 @@ print(json.dumps(answers))
 
 
 def number(call):
-    return getattr(NUMBERS[call], MACHINE)
+    return getattr(SYSCALL_NUMBERS[call], MACHINE)
 
 
 def marked(code):
@@ -76,8 +76,8 @@ def answers(code, *calls):
     return json.loads(done.stdout)
 
 
-def with_and_without(*calls, sockets=Sockets.ORDINARY):
-    return answers(marked(program(sockets=sockets)), *calls), answers(b"", *calls)
+def with_and_without(*calls, sockets=AllowedSockets.ORDINARY):
+    return answers(marked(build_program(sockets=sockets)), *calls), answers(b"", *calls)
 
 
 def present(*calls):

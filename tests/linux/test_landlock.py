@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from toolyard.linux import landlock
-from toolyard.linux.landlock import READ, Handled, Rule, handled, restrict_thread
+from toolyard.linux.landlock import READ, HandledAccess, LandlockRule, handled_access, restrict_thread
 
-needs_landlock = pytest.mark.skipif(landlock.level() == 0, reason="this kernel has no Landlock")
+needs_landlock = pytest.mark.skipif(landlock.abi_version() == 0, reason="this kernel has no Landlock")
 
 
 def in_thread(work):
@@ -22,17 +22,17 @@ def in_thread(work):
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
-        (1, Handled(0x1FFF, 0, 0, 8)),
-        (2, Handled(0x3FFF, 0, 0, 8)),
-        (3, Handled(0x7FFF, 0, 0, 8)),
-        (4, Handled(0x7FFF, 3, 0, 16)),
-        (5, Handled(0xFFFF, 3, 0, 16)),
-        (6, Handled(0xFFFF, 3, 3, 24)),
-        (7, Handled(0xFFFF, 3, 3, 24)),
+        (1, HandledAccess(0x1FFF, 0, 0, 8)),
+        (2, HandledAccess(0x3FFF, 0, 0, 8)),
+        (3, HandledAccess(0x7FFF, 0, 0, 8)),
+        (4, HandledAccess(0x7FFF, 3, 0, 16)),
+        (5, HandledAccess(0xFFFF, 3, 0, 16)),
+        (6, HandledAccess(0xFFFF, 3, 3, 24)),
+        (7, HandledAccess(0xFFFF, 3, 3, 24)),
     ],
 )
 def test_each_level_takes_away_all_that_it_knows(at, expected):
-    assert handled(at) == expected
+    assert handled_access(at) == expected
 
 
 @needs_landlock
@@ -51,7 +51,7 @@ def test_a_restricted_thread_reads_beneath_its_rule_and_nowhere_else(tmp_path):
 
     def work():
         fd = os.open(inside, os.O_PATH)
-        restrict_thread([Rule(fd, READ)])
+        restrict_thread([LandlockRule(fd, READ)])
         os.close(fd)
         return [
             attempt(inside / "a"),
@@ -66,10 +66,10 @@ def test_a_restricted_thread_reads_beneath_its_rule_and_nowhere_else(tmp_path):
 
 
 @needs_landlock
-@pytest.mark.parametrize("at", range(1, landlock.level() + 1))
+@pytest.mark.parametrize("at", range(1, landlock.abi_version() + 1))
 def test_every_level_up_to_the_kernels_own_can_be_used(at):
     def work():
-        restrict_thread([], at=at)
+        restrict_thread([], abi=at)
         try:
             os.listdir("/")
         except PermissionError:
@@ -83,7 +83,7 @@ def test_every_level_up_to_the_kernels_own_can_be_used(at):
 def test_a_rule_on_a_closed_descriptor_is_an_error_not_an_open_door():
     def work():
         try:
-            restrict_thread([Rule(10**6, READ)])
+            restrict_thread([LandlockRule(10**6, READ)])
         except OSError as error:
             return type(error)
         return None

@@ -11,11 +11,11 @@ from toolyard.linux.openat2 import (
     RESOLVE_BENEATH,
     RESOLVE_NO_MAGICLINKS,
     RESOLVE_NO_SYMLINKS,
-    available,
+    is_available,
     openat2,
 )
 
-needs_openat2 = pytest.mark.skipif(not available(), reason="this kernel has no openat2")
+needs_openat2 = pytest.mark.skipif(not is_available(), reason="this kernel has no openat2")
 BENEATH = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
 
 
@@ -89,7 +89,7 @@ def test_a_kernel_or_filter_that_refuses_the_call_counts_as_not_having_it(monkey
 
     monkeypatch.setattr(module, "openat2", refuse)
 
-    assert available.__wrapped__() is False
+    assert is_available.__wrapped__() is False
 
 
 def test_an_unexpected_error_while_probing_is_not_hidden(monkeypatch):
@@ -100,5 +100,5 @@ def test_an_unexpected_error_while_probing_is_not_hidden(monkeypatch):
     before = count_open()
 
     with pytest.raises(OSError, match="too many"):
-        available.__wrapped__()
+        is_available.__wrapped__()
     assert count_open() == before

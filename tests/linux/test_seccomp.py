@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from toolyard.linux import seccomp
-from toolyard.linux.seccomp import Sockets, program
-from toolyard.linux.syscall_numbers import NUMBERS
+from toolyard.linux.seccomp import AllowedSockets, build_program
+from toolyard.linux.syscall_numbers import SYSCALL_NUMBERS
 
 from .filtering import (
     MACHINE,
@@ -40,7 +40,7 @@ AT_FDCWD = -100
 
 @cache
 def always_refused():
-    return [call for group in seccomp._ALWAYS for call in group if number(call) is not None]
+    return [call for group in seccomp._DENIED_SYSCALLS for call in group if number(call) is not None]
 
 
 class Simulated:
@@ -75,10 +75,10 @@ class Simulated:
 # --- the program ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sockets", Sockets)
+@pytest.mark.parametrize("sockets", AllowedSockets)
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_program_is_short_and_every_jump_lands_inside_it(machine, sockets):
-    code = Simulated(program(sockets=sockets, machine=machine)).code
+    code = Simulated(build_program(sockets=sockets, machine=machine)).code
     assert len(code) <= 400
     for at, (instruction, if_true, if_false, _) in enumerate(code):
         if instruction & 7 == 5:
@@ -88,7 +88,7 @@ def test_the_program_is_short_and_every_jump_lands_inside_it(machine, sockets):
 
 def test_an_unknown_machine_has_no_filter_and_is_told_so():
     with pytest.raises(OSError, match="no seccomp filter is known for riscv64") as caught:
-        program(machine="riscv64")
+        build_program(machine="riscv64")
     assert caught.value.errno == errno.ENOSYS
 
 
@@ -103,7 +103,7 @@ def test_the_numbers_are_those_of_the_kernel_headers(field, header, pattern):
     if not Path(header).exists():
         pytest.skip("the kernel headers are not installed")
     known = {name: int(value) for name, value in re.findall(pattern, Path(header).read_text())}
-    ours = {name: getattr(numbers, field) for name, numbers in NUMBERS.items()}
+    ours = {name: getattr(numbers, field) for name, numbers in SYSCALL_NUMBERS.items()}
     # Headers may be older or newer than a call; what both know must agree.
     assert {n: v for n, v in ours.items() if n in known} == {n: known[n] for n in ours if n in known}
     assert len(set(ours) & set(known)) >= 50
@@ -112,10 +112,10 @@ def test_the_numbers_are_those_of_the_kernel_headers(field, header, pattern):
 
 @pytest.mark.parametrize(("machine", "audit"), [("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)])
 def test_both_architectures_refuse_the_same(machine, audit):
-    run = Simulated(program(machine=machine))
+    run = Simulated(build_program(machine=machine))
     eperm, enosys, allow = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS, 0x7FFF0000
-    numbers = {name: getattr(n, machine) for name, n in NUMBERS.items() if getattr(n, machine) is not None}
-    for group in seccomp._ALWAYS:
+    numbers = {name: getattr(n, machine) for name, n in SYSCALL_NUMBERS.items() if getattr(n, machine) is not None}
+    for group in seccomp._DENIED_SYSCALLS:
         assert {run(audit, numbers[call]) for call in group if call in numbers} <= {eperm}
     assert run(audit, numbers["clone3"]) == run(audit, numbers["openat2"]) == enosys
     assert run(audit, numbers["openat"], 0, 0, os.O_CREAT, 0o4755) == eperm
@@ -139,7 +139,7 @@ def test_both_architectures_refuse_the_same(machine, audit):
 def test_dangerous_calls_are_refused_whatever_they_ask():
     calls = always_refused()
     assert len(calls) > 45
-    found = answers(marked(program()), *((call, *NOTHING_VALID) for call in calls))
+    found = answers(marked(build_program()), *((call, *NOTHING_VALID) for call in calls))
     assert dict(zip(calls, found, strict=True)) == dict.fromkeys(calls, REFUSED)
 
 
@@ -153,14 +153,14 @@ def test_the_refusal_is_eperm_and_the_calls_work_without_the_filter(tmp_path):
         ("fchmodat", AT_FDCWD, str(target), 0o4755),
         ("personality", 0x0040000),
     ]
-    assert answers(program(), *calls) == [errno.EPERM] * len(calls)
+    assert answers(build_program(), *calls) == [errno.EPERM] * len(calls)
     assert answers(b"", *calls) == [errno.ESRCH, 0, 0, 0]
 
 
 @needs_seccomp
 def test_calls_that_hide_their_arguments_look_missing_so_that_programs_fall_back():
     calls = [("clone3", 0, 0), ("openat2", AT_FDCWD, "/", 0, 0)]
-    assert answers(program(), *calls) == [errno.ENOSYS, errno.ENOSYS]
+    assert answers(build_program(), *calls) == [errno.ENOSYS, errno.ENOSYS]
     assert answers(b"", *calls) == [errno.EINVAL, errno.EINVAL]
 
 
@@ -199,7 +199,7 @@ def test_no_way_of_setting_a_mode_sets_an_id_bit(tmp_path):
             ("fchmod", 0, mode),
         )
         with Path(other).open() as stream:
-            done = child(marked(program()), [(number(call), rest) for call, *rest in calls], stdin=stream)
+            done = child(marked(build_program()), [(number(call), rest) for call, *rest in calls], stdin=stream)
         assert json.loads(done.stdout) == [REFUSED] * len(calls)
     assert sorted(os.listdir(tmp_path)) == ["0", "1"]
     assert not any(os.stat(file).st_mode & 0o6000 for file in files[:2])
@@ -237,7 +237,7 @@ def test_modes_that_do_not_count_are_left_alone(tmp_path):
         ("mknodat", AT_FDCWD, here + "/socket", 0o140644, 0),
         ("mknodat", AT_FDCWD, here + "/file", 0o600, 0),
     )
-    assert answers(marked(program()), *calls) == [0] * len(calls)
+    assert answers(marked(build_program()), *calls) == [0] * len(calls)
 
 
 @needs_seccomp
@@ -248,7 +248,7 @@ def test_devices_are_not_made(tmp_path):
         ("mknodat", AT_FDCWD, path, 0o060600, 0x700),
         ("mknod", path, 0o020600, 0x103),
     )
-    assert answers(marked(program()), *calls) == [REFUSED] * len(calls)
+    assert answers(marked(build_program()), *calls) == [REFUSED] * len(calls)
 
 
 @needs_seccomp
@@ -262,7 +262,7 @@ def test_nothing_is_typed_into_a_terminal():
 @needs_seccomp
 def test_only_harmless_personalities_are_taken():
     values = [0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF, 0x40000, 0x400000, 0x100000, 0x1]
-    found = answers(marked(program()), *(("personality", value) for value in values))
+    found = answers(marked(build_program()), *(("personality", value) for value in values))
     assert found == [0] * 5 + [REFUSED] * 4
 
 
@@ -315,7 +315,7 @@ for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
         continue
     sys.exit(f"a pair of {kind!r} was made")
 """
-    done = child(program(sockets=Sockets.NONE), argv=[sys.executable, "-I", "-c", script])
+    done = child(build_program(sockets=AllowedSockets.NONE), argv=[sys.executable, "-I", "-c", script])
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -333,7 +333,7 @@ def test_a_pair_of_datagram_sockets_would_reach_outside_and_is_refused(tmp_path)
         service.bind(path)
         service.settimeout(5)
         argv = [sys.executable, "-I", "-c", DATAGRAM_OUT, path]
-        assert "PermissionError" in child(program(sockets=Sockets.NONE), argv=argv).stderr
+        assert "PermissionError" in child(build_program(sockets=AllowedSockets.NONE), argv=argv).stderr
         assert child(b"", argv=argv).returncode == 0
         assert service.recv(10) == b"out"
         service.setblocking(False)
@@ -355,7 +355,7 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
 @pytest.mark.skipif(MACHINE != "x86_64", reason="one processor with two more tables of system calls")
 def test_the_other_tables_of_the_same_processor_are_closed():
     x32 = 0x40000000
-    assert answers(marked(program()), (x32 | 39,), (x32 | 101, 0, 0, 0, 0), (-1,)) == [MISSING] * 3
-    done = child(program(), argv=[sys.executable, "-I", "-c", OTHER_TABLE])
+    assert answers(marked(build_program()), (x32 | 39,), (x32 | 101, 0, 0, 0, 0), (-1,)) == [MISSING] * 3
+    done = child(build_program(), argv=[sys.executable, "-I", "-c", OTHER_TABLE])
     assert (done.returncode, done.stdout) == (-signal.SIGSYS, "")
     assert child(b"", argv=[sys.executable, "-I", "-c", OTHER_TABLE]).returncode != -signal.SIGSYS

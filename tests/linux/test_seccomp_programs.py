@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from toolyard.linux.seccomp import Sockets, program
+from toolyard.linux.seccomp import AllowedSockets, build_program
 
 from .filtering import child, needs_seccomp
 
@@ -69,37 +69,37 @@ find . -type f -newer link >/dev/null; df . >/dev/null; ps >/dev/null
 
 
 @needs_seccomp
-@pytest.mark.parametrize("sockets", Sockets)
+@pytest.mark.parametrize("sockets", AllowedSockets)
 def test_the_shell_git_tar_and_coreutils_work(tmp_path, sockets):
-    done = child(program(sockets=sockets), argv=["bash", "-c", SHELL, "bash", str(tmp_path)])
+    done = child(build_program(sockets=sockets), argv=["bash", "-c", SHELL, "bash", str(tmp_path)])
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs_seccomp
 def test_python_works_with_threads_processes_and_sockets():
-    done = child(program(), argv=[sys.executable, "-W", "error", "-c", PYTHON])
+    done = child(build_program(), argv=[sys.executable, "-W", "error", "-c", PYTHON])
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs_seccomp
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize("sockets", Sockets)
+@pytest.mark.parametrize("sockets", AllowedSockets)
 def test_node_works_with_files_children_and_workers(sockets):
-    script = NODE.replace("os.networkInterfaces();", "") if sockets is Sockets.NONE else NODE
-    done = child(program(sockets=sockets), argv=["node", "-e", script])
+    script = NODE.replace("os.networkInterfaces();", "") if sockets is AllowedSockets.NONE else NODE
+    done = child(build_program(sockets=sockets), argv=["node", "-e", script])
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs_seccomp
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_npm_starts():
-    done = child(program(), argv=["npm", "--version"])
+    done = child(build_program(), argv=["npm", "--version"])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip()
 
 
 @needs_seccomp
 def test_a_folder_that_hands_on_its_group_is_refused_by_name(tmp_path):
-    done = child(program(), argv=["mkdir", "-m", "2775", str(tmp_path / "shared")])
+    done = child(build_program(), argv=["mkdir", "-m", "2775", str(tmp_path / "shared")])
     assert done.returncode == 1
     assert "Operation not permitted" in done.stderr

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from toolyard.linux.seccomp import Sockets, program
+from toolyard.linux.seccomp import AllowedSockets, build_program
 
 from .filtering import REFUSED, answers, child, marked, needs_seccomp, number, with_and_without
 
@@ -27,7 +27,7 @@ def test_nobody_takes_a_lease_on_a_file_that_others_want_to_open():
     assert REFUSED not in plain
 
 
-FILTERS = (b"", program())
+FILTERS = (b"", build_program())
 
 
 def test_a_lease_is_given_without_the_filter(tmp_path):
@@ -41,7 +41,7 @@ def test_a_lease_is_given_without_the_filter(tmp_path):
 
 def test_other_questions_about_a_descriptor_are_answered():
     calls = [("fcntl", 0, GET_LEASE, 0), ("fcntl", 0, GET_FLAGS, 0), ("fcntl", 0, 1030, 64), ("fcntl", 0, 1, 0)]
-    assert REFUSED not in answers(marked(program()), *calls)
+    assert REFUSED not in answers(marked(build_program()), *calls)
 
 
 def test_limits_are_set_for_oneself_only():
@@ -52,7 +52,7 @@ def test_limits_are_set_for_oneself_only():
 
 
 def test_ulimit_goes_on_working():
-    done = child(program(), argv=("bash", "-c", "ulimit -n 20; ulimit -Hn; ulimit -Sc 0; ulimit -c"))
+    done = child(build_program(), argv=("bash", "-c", "ulimit -n 20; ulimit -Hn; ulimit -Sc 0; ulimit -c"))
     assert (done.returncode, done.stdout) == (0, "20\n0\n")
 
 
@@ -66,7 +66,7 @@ def test_no_large_memory_is_shared_by_name(size):
 
 def test_a_small_one_is_for_programs_that_mark_their_place_by_it():
     ids = "import ctypes; c = ctypes.CDLL(None); n = c.shmget(0, 65536, 0o1600); print(n >= 0, c.shmctl(n, 0, 0))"
-    done = child(program(), argv=("python3", "-c", ids))
+    done = child(build_program(), argv=("python3", "-c", ids))
     assert done.stdout == "True 0\n"
 
 
@@ -82,6 +82,6 @@ OBJECTS += ("msgctl", "mq_open", "mq_unlink")
 
 def test_without_a_space_of_its_own_no_object_of_others_is_reached():
     calls = [(call, NOBODYS, 0, 0, 0) for call in OBJECTS]
-    refused, plain = with_and_without(*calls, sockets=Sockets.NONE)
+    refused, plain = with_and_without(*calls, sockets=AllowedSockets.NONE)
     assert dict(zip(OBJECTS, refused, strict=True)) == dict.fromkeys(OBJECTS, REFUSED)
     assert REFUSED not in plain

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from toolyard.team.events import AgentFailed, Answered, Ended, RunStarted, TextDelta, ToolCalled, ToolReturned, Used
+from toolyard.team.events import (
+    AgentFailed,
+    Answered,
+    EndReason,
+    RunStarted,
+    TextDelta,
+    ToolCalled,
+    ToolReturned,
+    Used,
+)
 
 ALONE = """
 agent:
@@ -25,7 +34,7 @@ orchestrator: {{limits: {{rounds: 2}}}}
 def test_an_agent_answers_in_a_stream_and_its_tokens_are_counted(llama, run) -> None:
     done = run(ALONE.format(url=llama.url), "What is the capital of France?")
 
-    assert (done.code, done.finished.ended) == (0, Ended.ANSWERED), done.said
+    assert (done.code, done.finished.ended) == (0, EndReason.ANSWERED), done.said
     pieces = [event.text for event in done.told(TextDelta)]
     assert len(pieces) > 3
     assert "".join(pieces).strip() == done.finished.text.strip() != ""
@@ -41,7 +50,7 @@ def test_an_agent_with_files_is_given_its_tools_and_comes_to_an_end(llama, run, 
     done = run(FILES.format(url=llama.url), "Call LS with the path `.` and say what you see.")
 
     assert len(done.told(RunStarted)[0].agents[0].tools) >= 8
-    assert (done.code, done.finished.ended) == (0, Ended.ANSWERED), done.said
+    assert (done.code, done.finished.ended) == (0, EndReason.ANSWERED), done.said
     assert len(done.told(ToolCalled)) == len(done.told(ToolReturned))
     assert done.finished.snapshot
     assert done.finished.spent.total > 0
@@ -53,7 +62,7 @@ def test_a_limit_of_tokens_ends_a_run_although_the_server_counts_none(llama, run
 
     done = run(limited.format(url=llama.url), "Name one primary colour.")
 
-    assert (done.code, done.finished.ended) == (124, Ended.TOKENS), done.said
+    assert (done.code, done.finished.ended) == (124, EndReason.TOKENS), done.said
     assert done.finished.has_answer
 
 
@@ -64,6 +73,6 @@ def test_a_team_answers_and_judges_its_answers(llama, run) -> None:
     assert done.finished.has_answer, done.said
     assert done.told(AgentFailed) == []
     assert {event.agent for event in done.told(Answered) if event.round == 1} == {"a", "b"}
-    assert done.finished.ended in {Ended.CONSENSUS, Ended.ROUNDS}
+    assert done.finished.ended in {EndReason.CONSENSUS, EndReason.ROUNDS}
     assert done.finished.rounds == 2
     assert llama.asked - before >= 4

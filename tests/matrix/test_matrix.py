@@ -20,7 +20,7 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.core.calls import Call, ask_nobody
+from toolyard.core.calls import Call, deny_without_asking
 from toolyard.core.errors import ToolyardError
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.testing.mcp_client import StdioClient, error_in
@@ -149,7 +149,7 @@ class InProcess:
             return self.person.reply()["action"] == "accept"
 
         try:
-            asker = ask if self._can_be_asked else ask_nobody
+            asker = ask if self._can_be_asked else deny_without_asking
             await self._yard.dispatch(Call(tool, arguments, surface="test", ask=asker, hidden="/" in tool))
         except ToolyardError as error:
             return error.code

@@ -183,7 +183,7 @@ def test_a_noisy_server_keeps_answering_and_its_last_words_are_kept(open_pool):
     for _ in range(3):
         assert echo(pool) == "hi"
     until(lambda: len(pool.status()["up"].stderr) == 64 * 1024)
-    assert len(pool._upstreams["up"]._tail._stderr) <= 128 * 1024
+    assert len(pool._servers["up"]._tail._stderr) <= 128 * 1024
     assert pool.status()["up"].stderr.endswith("noise \n")
 
 
@@ -245,7 +245,7 @@ def test_a_server_that_does_not_read_holds_up_its_own_callers_only(open_pool):
         calls = [pool.call("up", "echo", big, timeout=2 * LONG) for _ in range(20)]
         gathered = asyncio.gather(*calls, return_exceptions=True)
         good = await pool.call("good", "echo", {"text": "hi"})
-        held = pool._upstreams["up"]._connection._writer._held
+        held = pool._servers["up"]._connection._writer._held
         assert not gathered.done()
         put_own_forward(asyncio.get_running_loop(), 2 * LONG)
         return good.text, held, await gathered

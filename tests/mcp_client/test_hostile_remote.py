@@ -15,9 +15,9 @@ from mcp.shared.auth import OAuthToken
 from toolyard.config.models import ServerEntry
 from toolyard.core.limits import MIB
 from toolyard.mcp_client import CallFailed, ServerMisbehaved, ServerUnavailable, response_limits
-from toolyard.mcp_client.oauth import SignIn, may_be_sent_to
-from toolyard.mcp_client.response_limits import Body, Bounds, Events
-from toolyard.mcp_client.secret_masking import Mask
+from toolyard.mcp_client.oauth import SignIn, is_allowed_target
+from toolyard.mcp_client.response_limits import LimitedBody, LimitedEventStream, ResponseLimits
+from toolyard.mcp_client.secret_masking import SecretMask
 from toolyard.mcp_client.token_store import TokenFile
 
 from .hostile_http import hostile_server
@@ -115,7 +115,7 @@ def test_a_listing_is_bounded_in_bytes(open_pool, monkeypatch):
         result = {"tools": [tool], "nextCursor": str(n)}
         return JSON, [json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()]
 
-    monkeypatch.setattr("toolyard.mcp_client.results.MOST_LISTING_BYTES", 5 * MIB)
+    monkeypatch.setattr("toolyard.mcp_client.results.MAX_LISTING_BYTES", 5 * MIB)
     with hostile_server(lambda n: (JSON, [answer(n)]), tools=page) as hostile:
         pool = open_far(open_pool, hostile)
         with pytest.raises(ServerMisbehaved, match="lists more than"):
@@ -180,7 +180,7 @@ with ServerPool([ServerEntry(name="far", url="http://127.0.0.1:9/mcp")]) as pool
     ],
 )
 def test_where_a_server_may_send_those_who_sign_in(server, url, may):
-    assert may_be_sent_to(server, url) is may
+    assert is_allowed_target(server, url) is may
 
 
 def test_metadata_that_leads_into_the_users_network_is_not_asked_for(open_pool, tmp_path):
@@ -217,9 +217,9 @@ async def test_nobody_is_shown_a_sign_in_at_a_name_that_leads_into_their_network
     monkeypatch.setattr(socket, "getaddrinfo", looked_up)
     shown = []
     entry = ServerEntry(name="far", url="https://tools.example/mcp")
-    sign_in = SignIn(entry, str(tmp_path), lambda *told: shown.append(told), Mask())
+    sign_in = SignIn(entry, str(tmp_path), lambda *told: shown.append(told), SecretMask())
     with pytest.raises(ServerUnavailable, match=r"it sends us to login\.example, which is neither its own"):
-        await sign_in.show("https://login.example/authorize?state=1")
+        await sign_in.start_sign_in("https://login.example/authorize?state=1")
     assert shown == []
 
 
@@ -230,7 +230,7 @@ def test_a_token_that_the_server_repeats_is_not_said(open_pool, tmp_path):
         return JSON, [json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode()]
 
     with hostile_server(repeat) as hostile:
-        kept = TokenFile(str(tmp_path), "far", hostile.url, Mask())
+        kept = TokenFile(str(tmp_path), "far", hostile.url, SecretMask())
         asyncio.run(kept.set_tokens(OAuthToken(access_token="a-token-of-the-users", token_type="Bearer")))
         pool = open_far(open_pool, hostile, tokens_folder=str(tmp_path))
         with pytest.raises(CallFailed, match=r"no good: Bearer \*\*\*"):
@@ -251,7 +251,7 @@ class Pieces(response_limits.httpx2.AsyncByteStream):
         self.is_closed = True
 
 
-def through(kind, bounds: Bounds, *pieces: bytes, asked: int | None = None) -> list[bytes]:
+def through(kind, bounds: ResponseLimits, *pieces: bytes, asked: int | None = None) -> list[bytes]:
     async def read() -> list[bytes]:
         body = kind(Pieces(*pieces), bounds, asked, is_plain=True)
         got = [piece async for piece in body if piece]
@@ -263,34 +263,34 @@ def through(kind, bounds: Bounds, *pieces: bytes, asked: int | None = None) -> l
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_events_go_on_when_they_are_whole_whatever_ends_their_lines(end):
-    bounds = Bounds()
+    bounds = ResponseLimits()
     text = b"event: message" + end + b"data: 1" + end + end + b": a comment" + end + end + b"data: 2"
     bytewise = [text[at : at + 1] for at in range(len(text))]
     expected = [b"event: message\ndata: 1\n\n", b": a comment\n\n", b"data: 2"]
-    assert through(Events, bounds, *bytewise) == expected
-    assert b"".join(through(Events, bounds, text)) == b"".join(expected)
-    assert bounds.held == 0
-    assert bounds.received == 2 * len(text)
+    assert through(LimitedEventStream, bounds, *bytewise) == expected
+    assert b"".join(through(LimitedEventStream, bounds, text)) == b"".join(expected)
+    assert bounds.held_bytes == 0
+    assert bounds.received_bytes == 2 * len(text)
 
 
 def test_a_server_does_not_say_how_soon_it_is_asked_again():
-    assert through(Events, Bounds(), b"id: 7\nretry: 0\ndata: 1\n\n") == [b"id: 7\ndata: 1\n\n"]
+    assert through(LimitedEventStream, ResponseLimits(), b"id: 7\nretry: 0\ndata: 1\n\n") == [b"id: 7\ndata: 1\n\n"]
 
 
 def test_a_long_event_is_skipped_to_its_end_and_the_next_one_is_heard():
     long = b'data: {"jsonrpc":"2.0","id":3,"result":"' + b"x" * 100
-    got = through(Events, Bounds(most=50), long, b"y" * 100, b'"}\n', b"\ndata: 2\n\n")
+    got = through(LimitedEventStream, ResponseLimits(max_bytes=50), long, b"y" * 100, b'"}\n', b"\ndata: 2\n\n")
     assert [json.loads(got[0].partition(b"data: ")[2])["id"], got[1:]] == [3, [b"data: 2\n\n"]]
 
 
 def test_what_all_answers_hold_together_is_bounded(monkeypatch):
-    monkeypatch.setattr(response_limits, "_MOST_HELD", 100)
-    bounds = Bounds()
-    bounds.held = 90
-    (refusal,) = through(Body, bounds, b"x" * 20, asked=5)
+    monkeypatch.setattr(response_limits, "_MAX_HELD_BYTES", 100)
+    bounds = ResponseLimits()
+    bounds.held_bytes = 90
+    (refusal,) = through(LimitedBody, bounds, b"x" * 20, asked=5)
     assert json.loads(refusal)["id"] == 5
-    assert bounds.held == 90
-    assert through(Body, bounds, b"x" * 5) == [b"x" * 5]
+    assert bounds.held_bytes == 90
+    assert through(LimitedBody, bounds, b"x" * 5) == [b"x" * 5]
 
 
 def test_a_page_in_the_place_of_an_answer_is_named(open_pool):

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from toolyard.core.errors import SystemFault
-from toolyard.core.loop_thread import WakefulSelector
+from toolyard.core.loop_thread import BusyPollSelector
 from toolyard.mcp_client import LoopThread
 
 
@@ -98,7 +98,7 @@ def sleeps(monkeypatch):
     monkeypatch.setattr(selectors.DefaultSelector, "select", select)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     receiver, sender = os.pipe()
-    with WakefulSelector() as selector:
+    with BusyPollSelector() as selector:
         selector.register(receiver, selectors.EVENT_READ)
         yield slept, selector, sender
     os.close(receiver)
@@ -117,7 +117,7 @@ def test_after_something_happened_it_looks_before_it_sleeps(sleeps, monkeypatch)
 def test_it_looks_for_a_moment_only_and_not_where_nothing_happened(sleeps):
     slept, selector, sender = sleeps
     looked: list[float] = []
-    selector._looked = lambda timeout: looked.append(timeout) or []
+    selector._busy_poll = lambda timeout: looked.append(timeout) or []
     assert selector.select(0.001) == []
     assert (slept, looked) == ([0.001], [])
     os.write(sender, b"x")
@@ -136,7 +136,7 @@ def test_looking_ends(sleeps):
 
 def test_a_machine_with_one_processor_sleeps_at_once(sleeps, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    with WakefulSelector() as selector:
+    with BusyPollSelector() as selector:
         selector._was_busy = True
-        selector._looked = lambda timeout: pytest.fail("it looked")
+        selector._busy_poll = lambda timeout: pytest.fail("it looked")
         assert selector.select(0.001) == []

@@ -8,18 +8,18 @@ import time
 
 import pytest
 
-from toolyard.core.eager_call import Straight
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.eager_call import EagerCall
+from toolyard.core.upstream import UpstreamResult
 from toolyard.mcp_client import CallFailed, CallRefused, ServerUnavailable, UnknownServer
-from toolyard.mcp_client.managed_server import Upstream
+from toolyard.mcp_client.managed_server import ManagedServer
 
 from .upstreams import is_alive, until, upstream
 
 ERAS = {"both": "2025-11-25", "handshake": "2025-11-25", "old": "2024-11-05", "modern": "2026-07-28"}
 
 
-def text(said: str) -> ToolAnswer:
-    return ToolAnswer(({"type": "text", "text": said},))
+def text(said: str) -> UpstreamResult:
+    return UpstreamResult(({"type": "text", "text": said},))
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -133,7 +133,7 @@ def test_no_answer_overtakes_the_progress_that_was_told_before_it(open_pool):
     async def many():  # so many that a call's progress and its answer come in one bunch
         await pool.call("up", "wait", {"seconds": 0})
         for _ in range(100):
-            Straight(one(), asyncio.get_running_loop(), ended.append).start()
+            EagerCall(one(), asyncio.get_running_loop(), ended.append).start()
         while len(ended) < 100:
             await asyncio.sleep(0.01)
 
@@ -193,14 +193,14 @@ def test_refusals_of_the_protocol_are_told_apart(open_pool):
 
 
 def test_a_server_is_not_idle_while_its_first_callers_wait_for_it(open_pool, monkeypatch):
-    watch = Upstream._watch_idle
+    watch = ManagedServer._schedule_idle_check
 
     def on_a_busy_machine(self, seconds):
         watch(self, seconds)
         monkeypatch.undo()
         time.sleep(2 * seconds)  # nobody's turn: the server is up, and its callers have not heard of it yet
 
-    monkeypatch.setattr(Upstream, "_watch_idle", on_a_busy_machine)
+    monkeypatch.setattr(ManagedServer, "_schedule_idle_check", on_a_busy_machine)
     pool = open_pool(upstream(), idle_seconds=0.1)
 
     async def several():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard.mcp_client.oauth import may_be_sent_to
-from toolyard.mcp_client.public_addresses import is_loopback, is_public, leads_inside
+from toolyard.mcp_client.oauth import is_allowed_target
+from toolyard.mcp_client.public_addresses import has_private_address, is_loopback, is_public
 
 LOOPBACK = [
     *("127.0.0.1", "127.1", "127.0.0.0x1", "0x7f.0.0.1", "0x7f000001", "2130706433", "017700000001", "0177.0.0.1"),
@@ -53,7 +53,7 @@ INSIDE = [
 def test_no_spelling_of_a_private_address_is_public(host):
     assert not is_public(host)
     shown = f"[{host}]" if ":" in host else host
-    assert not may_be_sent_to("https://tools.example/mcp", f"https://{shown}/token")
+    assert not is_allowed_target("https://tools.example/mcp", f"https://{shown}/token")
 
 
 @pytest.mark.parametrize("host", LOOPBACK)
@@ -89,10 +89,10 @@ def test_a_public_host_is_public(host):
     ],
 )
 def test_an_address_that_programs_read_differently_is_refused(url):
-    assert not may_be_sent_to("https://tools.example/mcp", url)
+    assert not is_allowed_target("https://tools.example/mcp", url)
 
 
 def test_a_name_leads_inside_when_any_of_its_addresses_does():
-    assert leads_inside(["93.184.216.34", "10.0.0.1"])
-    assert leads_inside(["fe80::1%eth0"])
-    assert not leads_inside(["93.184.216.34", "2606:4700::1111"])
+    assert has_private_address(["93.184.216.34", "10.0.0.1"])
+    assert has_private_address(["fe80::1%eth0"])
+    assert not has_private_address(["93.184.216.34", "2606:4700::1111"])

@@ -29,7 +29,7 @@ def test_a_notification_over_the_limit_fails_no_call(open_pool):
 
 
 def test_a_message_without_an_end_ends_the_server(open_pool, monkeypatch):
-    monkeypatch.setattr(line_io, "LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(line_io, "MAX_LINE_BYTES", 1 << 20)
     monkeypatch.setattr(line_io, "ENDLESS_BYTES", 8 << 20)
     pool = open_pool(upstream())
     with pytest.raises(ServerUnavailable, match="was ended: it sent a message longer than"):
@@ -38,7 +38,7 @@ def test_a_message_without_an_end_ends_the_server(open_pool, monkeypatch):
 
 
 def test_a_server_that_times_out_again_and_again_is_replaced(open_pool, monkeypatch):
-    monkeypatch.setattr(upstreams, "_FAIR_SECONDS", 0.0)
+    monkeypatch.setattr(upstreams, "_MIN_COUNTED_SECONDS", 0.0)
     pool = open_pool(upstream())
     assert echo(pool) == "hi"
     first = pool.status()["up"].pid
@@ -65,7 +65,7 @@ def test_a_server_that_no_longer_lists_its_tools_is_replaced(open_pool, monkeypa
     pool = open_pool(faulty("stops-listing"))
     assert echo(pool) == "hi"
     first = pool.status()["up"].pid
-    monkeypatch.setattr(pool._attached("up"), "_pace", upstreams.Pace(0.05, 0.05, 60.0))
+    monkeypatch.setattr(pool._attached("up"), "_pace", upstreams.ServerTimeouts(0.05, 0.05, 60.0))
     for _ in range(3):
         with pytest.raises(CallTimedOut):
             pool.loop.run(pool.listing("up"))
@@ -73,7 +73,7 @@ def test_a_server_that_no_longer_lists_its_tools_is_replaced(open_pool, monkeypa
 
 
 def test_a_server_that_answers_in_between_is_not_replaced(open_pool, monkeypatch):
-    monkeypatch.setattr(upstreams, "_FAIR_SECONDS", 0.0)
+    monkeypatch.setattr(upstreams, "_MIN_COUNTED_SECONDS", 0.0)
     pool = open_pool(upstream())
     for _ in range(4):
         with pytest.raises(CallTimedOut):
@@ -88,7 +88,7 @@ def test_short_deadlines_and_calls_of_others_do_not_get_a_server_replaced(open_p
     for _ in range(4):
         with pytest.raises(CallTimedOut):
             pool.loop.run(pool.call("up", "wait", {"seconds": 60}, 0.01))
-    monkeypatch.setattr(upstreams, "_FAIR_SECONDS", 0.0)
+    monkeypatch.setattr(upstreams, "_MIN_COUNTED_SECONDS", 0.0)
     other = pool.loop.submit(pool.call("up", "wait", {"seconds": 1}))
     for _ in range(4):
         with pytest.raises(CallTimedOut):

@@ -16,9 +16,9 @@ import pytest
 
 from toolyard.config.models import ServerEntry
 from toolyard.mcp_client import CallFailed, ServerUnavailable
-from toolyard.mcp_client.environment import PASSED
+from toolyard.mcp_client.environment import PASSED_VARIABLES
 from toolyard.mcp_client.results import tool_answer
-from toolyard.mcp_client.secret_masking import Mask
+from toolyard.mcp_client.secret_masking import SecretMask
 
 from .upstreams import faulty, upstream
 
@@ -64,8 +64,8 @@ def test_secrets_of_an_entry_are_masked_in_the_list_of_its_tools(open_pool):
 
 
 def test_secrets_are_masked_at_any_depth_of_an_answer():
-    mask, entry = Mask(), upstream(env={"API_KEY": SECRET})
-    mask.learn(entry, entry)
+    mask, entry = SecretMask(), upstream(env={"API_KEY": SECRET})
+    mask.learn_entry(entry, entry)
     resource = {"type": "resource", "resource": {"uri": f"x://{SECRET}", "text": SECRET}}
     result = {"content": [resource], "structuredContent": {"rows": [{SECRET: [1, SECRET, None]}]}}
     answer = tool_answer("up", "t", result, mask)
@@ -74,8 +74,8 @@ def test_secrets_are_masked_at_any_depth_of_an_answer():
 
 
 def test_an_answer_that_is_nested_too_deep_to_be_masked_is_refused_in_words():
-    mask, entry = Mask(), upstream(env={"API_KEY": SECRET})
-    mask.learn(entry, entry)
+    mask, entry = SecretMask(), upstream(env={"API_KEY": SECRET})
+    mask.learn_entry(entry, entry)
     deep = json.loads('{"content": [], "structuredContent": {"a": ' + "[" * 800 + "]" * 800 + "}}")
     with pytest.raises(CallFailed, match="something that is no result"):
         tool_answer("up", "t", deep, mask)
@@ -147,4 +147,4 @@ def test_a_certificate_that_is_not_trusted_says_what_to_set(open_pool, tmp_path)
 
 def test_the_reference_names_every_variable_that_servers_get():
     page = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
-    assert [name for name in PASSED if f"`{name}`" not in page and f"`{name.upper()}`" not in page] == []
+    assert [name for name in PASSED_VARIABLES if f"`{name}`" not in page and f"`{name.upper()}`" not in page] == []

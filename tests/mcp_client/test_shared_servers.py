@@ -75,7 +75,7 @@ def test_every_pool_hears_that_the_tools_of_a_server_have_changed(open_shared):
     tell = [lambda name, who=who: heard.append(f"{who} {name}") for who in "ab"]
     pools = [ServerPool([entry], shared=shared, on_list_changed=each) for each in tell]
     for pool in pools:
-        pool.loop.run(pool.listing("up"))
+        pool.loop.run(pool.server_listing("up"))
     pid(pools[0])
     until(lambda: {"a up", "b up"} <= set(heard))
 

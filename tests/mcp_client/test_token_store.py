@@ -11,7 +11,7 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientMetadata, OAuthToken
 
 from toolyard.core.errors import SystemFault
-from toolyard.mcp_client.secret_masking import Mask
+from toolyard.mcp_client.secret_masking import SecretMask
 from toolyard.mcp_client.token_store import TokenFile
 
 URL = "https://far.example/mcp"
@@ -32,7 +32,7 @@ DAMAGED = {
 
 
 def opened(folder: Path) -> TokenFile:
-    kept = TokenFile(str(folder), "far", URL, Mask())
+    kept = TokenFile(str(folder), "far", URL, SecretMask())
     metadata = OAuthClientMetadata.model_validate({"redirect_uris": ["http://127.0.0.1/"]})
     kept.context = OAuthContext(URL, metadata, kept, None, None)
     return kept

@@ -32,9 +32,9 @@ def sleeper() -> Iterator[Callable[[], int]]:
 def test_it_kills_the_groups_it_guards_when_its_input_ends(sleeper):
     guarded, released, never = sleeper(), sleeper(), sleeper()
     watchdog = Watchdog()
-    watchdog.guard(guarded)
-    watchdog.guard(released)
-    watchdog.release(released)
+    watchdog.add_group(guarded)
+    watchdog.add_group(released)
+    watchdog.remove_group(released)
     assert watchdog._process is not None
     watchdog._process.stdin.close()  # as the kernel does when a process ends
     watchdog._process.wait()
@@ -46,8 +46,8 @@ def test_it_kills_the_groups_it_guards_when_its_input_ends(sleeper):
 def test_closing_it_kills_nobody_it_no_longer_guards(sleeper):
     one = sleeper()
     with Watchdog() as watchdog:
-        watchdog.guard(one)
-        watchdog.release(one)
+        watchdog.add_group(one)
+        watchdog.remove_group(one)
         pid = watchdog._process.pid
     assert is_alive(one)
     assert not is_alive(pid)
@@ -56,10 +56,10 @@ def test_closing_it_kills_nobody_it_no_longer_guards(sleeper):
 def test_one_that_was_killed_is_replaced_and_knows_everybody(sleeper):
     first, second = sleeper(), sleeper()
     watchdog = Watchdog()
-    watchdog.guard(first)
+    watchdog.add_group(first)
     os.kill(watchdog._process.pid, signal.SIGKILL)
     until(lambda: not is_alive(watchdog._process.pid))
-    watchdog.guard(second)
+    watchdog.add_group(second)
     watchdog._process.stdin.close()
     watchdog._process.wait()
     until(lambda: not is_alive(first) and not is_alive(second))

@@ -23,8 +23,8 @@ from toolyard.core.errors import ToolError
 from toolyard.files.roots import Root
 from toolyard.memory import Memory
 from toolyard.memory.mem0 import Mem0Memory, import_mem0, read_store, stores
-from toolyard.memory.mem0.records import record_of
-from toolyard.memory.mem0.safe_unpickler import Stand, unpickled
+from toolyard.memory.mem0.records import parse_record
+from toolyard.memory.mem0.safe_unpickler import Placeholder, unpickle_safely
 
 DATA = Path(__file__).parent / "data"
 RECORD = Mem0Memory(
@@ -53,10 +53,10 @@ def test_a_store_that_mem0_made_is_read(kind: str) -> None:
 
 def test_memories_of_one_user_or_agent_are_chosen() -> None:
     found = read_store(str(DATA / "qdrant"))
-    assert [memory.text for memory in found.belonging(user_id="bob")] == ["New text"]
-    assert len(found.belonging(user_id="alice", agent_id="agent_a", run_id="")) == 1
-    assert found.belonging() == found.memories
-    assert found.belonging(user_id="nobody") == ()
+    assert [memory.text for memory in found.filter_by_session(user_id="bob")] == ["New text"]
+    assert len(found.filter_by_session(user_id="alice", agent_id="agent_a", run_id="")) == 1
+    assert found.filter_by_session() == found.memories
+    assert found.filter_by_session(user_id="nobody") == ()
 
 
 class Evil:
@@ -82,9 +82,9 @@ def test_nothing_in_a_store_is_ever_run(tmp_path: Path) -> None:
     evil = pickle.dumps(
         {"x": Evil(os.system, f"touch {mark}"), "y": Evil(os.mkdir, str(mark)), "z": Evil(eval, "1/0")}
     )
-    read = unpickled(evil)
+    read = unpickle_safely(evil)
     assert isinstance(read, dict)
-    assert all(isinstance(value, Stand) for value in read.values())
+    assert all(isinstance(value, Placeholder) for value in read.values())
     huge_table = b"\x80\x04Nr\xff\xff\xff\x7f."
     contents = read_store(
         str(qdrant(tmp_path / "q", [evil, huge_table, b"", b"nonsense", b"cos\nsystem\n(S'x'\ntR."]))
@@ -97,7 +97,7 @@ def test_nothing_in_a_store_is_ever_run(tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_value_or_a_refusal(data: bytes) -> None:
     try:
-        unpickled(data)
+        unpickle_safely(data)
     except ValueError:
         return
 
@@ -112,14 +112,14 @@ VALUES = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES, st.integers(3, 5))
 def test_plain_values_are_read_as_pickle_reads_them(value: object, protocol: int) -> None:
-    assert unpickled(pickle.dumps(value, protocol)) == value
+    assert unpickle_safely(pickle.dumps(value, protocol)) == value
 
 
 @pytest.mark.parametrize("protocol", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("count", [1, 2, 1_536, 2_047, 2_048, 2_049, 2_050, 20_000])
 def test_vectors_of_any_length_are_read_as_pickle_reads_them(count: int, protocol: int) -> None:
     vector = {"vector": [number / 7 for number in range(count)], "after": [0.5, "x", 1.5]}
-    assert unpickled(pickle.dumps(vector, protocol)) == vector
+    assert unpickle_safely(pickle.dumps(vector, protocol)) == vector
 
 
 def test_values_that_json_has_no_word_for_become_text_or_nothing() -> None:
@@ -132,10 +132,10 @@ def test_values_that_json_has_no_word_for_become_text_or_nothing() -> None:
         "when": moment,
         "set": {1},
         "loop": loop,
-        "odd": Stand(),
+        "odd": Placeholder(),
         "inf": 1e999,
     }
-    record = record_of("1", payload)
+    record = parse_record("1", payload)
     assert record is not None
     assert record.created == moment.isoformat()
     assert record.metadata["when"] == moment.isoformat()
@@ -146,7 +146,7 @@ def test_values_that_json_has_no_word_for_become_text_or_nothing() -> None:
 
 @pytest.mark.parametrize("payload", [None, [], {}, {"data": ""}, {"data": 3}, {"text": "x"}])
 def test_what_has_no_text_is_no_memory(payload: object) -> None:
-    assert record_of("1", payload) is None
+    assert parse_record("1", payload) is None
 
 
 def test_an_old_store_of_faiss_is_read(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_an_import_brings_everything_that_mem0_knew(memory: Memory) -> None:
     assert (done.added, done.updated, done.unchanged, done.forgotten, done.refused) == (4, 0, 0, 0, [])
     fact = memory.facts()[0]
     assert fact.topic == "databases"
-    assert fact.created.startswith("2026-11-16T07:13:50")
+    assert fact.created_at.startswith("2026-11-16T07:13:50")
     assert fact.metadata == {"topic": "databases", "n": 3}
     assert {"from": "mem0", "user_id": "alice", "agent_id": "agent_a"}.items() <= fact.source.items()
     assert fact.id == f"mem0-{fact.source['id']}"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.support.barrier import together
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.files import locked_document
-from toolyard.files.locked_document import Unreadable, parse_list, write_list
+from toolyard.files.locked_document import UnreadableFile, parse_list, write_list
 from toolyard.files.roots import Root
 from toolyard.memory import Memory, facts, preferences, search_memories, task_history
 
@@ -204,7 +204,9 @@ def test_a_memory_does_not_grow_without_end(memory: Memory, monkeypatch: pytest.
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_written(root: Root, folder: Path) -> None:
-    small = locked_document.Document(root, "agents/a/memory", "core_memories.json", parse_list, write_list, most=100)
+    small = locked_document.LockedDocument(
+        root, "agents/a/memory", "core_memories.json", parse_list, write_list, max_bytes=100
+    )
     small.change(lambda entries: [*entries, "x"])
     with pytest.raises(ValidationError, match=r"larger than 100 bytes.*Forget"):
         small.change(lambda entries: [*entries, "y" * 100])
@@ -293,12 +295,12 @@ def test_any_list_comes_back_as_it_was_written(entries: list) -> None:
 def test_preferences_come_back_or_are_refused(wanted: dict, garbage: bytes) -> None:
     try:
         before = preferences.parse(garbage)
-    except Unreadable:
+    except UnreadableFile:
         before, garbage = {}, b""
-    written = preferences.write({**before, **wanted}, garbage)
+    written = preferences.serialize({**before, **wanted}, garbage)
     try:
         assert preferences.parse(written).keys() == {**before, **wanted}.keys()
-    except Unreadable as error:
+    except UnreadableFile as error:
         # Only what YAML has no way to write: half a surrogate pair was replaced.
         raise AssertionError(written) from error
 

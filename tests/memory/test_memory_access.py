@@ -8,14 +8,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolyard.config.memory_access import reachable
+from toolyard.config.memory_access import reachable_agents
 from toolyard.config.models import Agent, Config
 from toolyard.config.models import Memory as Rules
 from toolyard.core.errors import SecurityError
 from toolyard.files.roots import Root
 from toolyard.files.search import GrepQuery
-from toolyard.memory import Memory, Wish, grep_memories, may, require, rules_of, search_memories
-from toolyard_runtime.ranking import rank, words_of
+from toolyard.memory import (
+    Memory,
+    MemoryAccess,
+    grep_memories,
+    may_access,
+    memory_rules,
+    require_access,
+    search_memories,
+)
+from toolyard_runtime.ranking import rank, stemmed_words
 
 RULES = {"a": Rules(allow_read_from=("b",), allow_write_to=("c",)), "b": Rules()}
 
@@ -34,19 +42,19 @@ RULES = {"a": Rules(allow_read_from=("b",), allow_write_to=("c",)), "b": Rules()
     ],
 )
 def test_the_rules_say_who_reaches_whom(agent: str, other: str, read: bool, write: bool) -> None:
-    assert may(agent, other, Wish.READ, RULES) is read
-    assert may(agent, other, Wish.WRITE, RULES) is write
+    assert may_access(agent, other, MemoryAccess.READ, RULES) is read
+    assert may_access(agent, other, MemoryAccess.WRITE, RULES) is write
 
 
 def test_a_refusal_says_what_would_allow_it() -> None:
-    require("a", "b", Wish.READ, RULES)
+    require_access("a", "b", MemoryAccess.READ, RULES)
     with pytest.raises(SecurityError, match=r"'a' may not write the memory of 'b'.*allow_write_to: \[b\]"):
-        require("a", "b", Wish.WRITE, RULES)
+        require_access("a", "b", MemoryAccess.WRITE, RULES)
 
 
 def test_the_rules_come_from_the_configuration() -> None:
     config = Config(agents=(Agent(id="a", memory=RULES["a"]), Agent(id="b")))
-    assert rules_of(config) == RULES
+    assert memory_rules(config) == RULES
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -56,10 +64,12 @@ ANY_RULES = st.dictionaries(NAMES, st.builds(Rules, allow_read_from=st.lists(NAM
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES, NAMES, ANY_RULES)
 def test_nobody_writes_what_it_may_not_read_or_was_not_given(agent: str, other: str, rules: dict) -> None:
-    if may(agent, other, Wish.WRITE, rules):
-        assert may(agent, other, Wish.READ, rules)
+    if may_access(agent, other, MemoryAccess.WRITE, rules):
+        assert may_access(agent, other, MemoryAccess.READ, rules)
         assert agent == other or other in rules[agent].allow_write_to
-    assert (other in reachable(agent, Wish.READ, rules)) <= may(agent, other, Wish.READ, rules)
+    assert (other in reachable_agents(agent, MemoryAccess.READ, rules)) <= may_access(
+        agent, other, MemoryAccess.READ, rules
+    )
 
 
 @pytest.fixture
@@ -123,4 +133,4 @@ def test_the_ranking_prefers_rare_words_and_knows_plain_endings() -> None:
     assert [position for _, position in rank("the", texts, 1)] == [3]
     assert [position for _, position in rank("indexes", texts, 9)] == [2]
     assert rank("", texts, 9) == rank("xyz", texts, 9) == rank("cat", [], 9) == []
-    assert words_of("queries query caching cached cache") == ["query", "query", "cach", "cach", "cach"]
+    assert stemmed_words("queries query caching cached cache") == ["query", "query", "cach", "cach", "cach"]

@@ -13,8 +13,8 @@ from toolyard.config.models import Backend
 from toolyard.models.chat_model import ChatModel
 from toolyard.models.conversation import Conversation
 from toolyard.models.factory import open_model
-from toolyard.models.messages import Heard, OfferedTool, Turn
-from toolyard.testing.mock_model import ModelServer, Scripted, serving
+from toolyard.models.messages import OfferedTool, StreamEvent, TurnResult
+from toolyard.testing.mock_model import ModelServer, ScriptLike, serve_model
 
 KINDS = ("gemini", "openai", "claude")
 MODELS = {"gemini": "gemini-2.5-flash", "openai": "gpt-5-mini", "claude": "claude-haiku-4-5"}
@@ -36,13 +36,13 @@ class Talk:
     server: ModelServer
     model: ChatModel
     conversation: Conversation = field(default_factory=Conversation)
-    heard: list[Heard] = field(default_factory=list)
+    heard: list[StreamEvent] = field(default_factory=list)
 
-    async def turn(self, **options: Any) -> Turn:
-        return await self.model.turn(self.conversation, hear=self.heard.append, **{"tools": (READ,), **options})
+    async def turn(self, **options: Any) -> TurnResult:
+        return await self.model.turn(self.conversation, on_event=self.heard.append, **{"tools": (READ,), **options})
 
-    async def say(self, text: str, **options: Any) -> Turn:
-        self.conversation.ask(text)
+    async def say(self, text: str, **options: Any) -> TurnResult:
+        self.conversation.add_question(text)
         return await self.turn(**options)
 
     def all_heard(self, kind: type) -> list[Any]:
@@ -56,11 +56,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def talking(
-    kind: str, script: Scripted, *, key: str = "", patience: float = 30.0, first_pause: float = 0.01, **keys: Any
+    kind: str, script: ScriptLike, *, key: str = "", patience: float = 30.0, first_pause: float = 0.01, **keys: Any
 ) -> AsyncGenerator[Talk]:
     """`keys` are of the backend, but for those that open a model."""
     opening = {name: keys.pop(name) for name in ("audience", "most_tries") if name in keys}
-    with serving(script, key=key) as server:
+    with serve_model(script, key=key) as server:
         backend = Backend(
             type=kind, model=keys.pop("model", "") or MODELS[kind], base_url=address(server, kind), **keys
         )

@@ -11,7 +11,7 @@ from tests.models.conftest import MODELS
 from toolyard.config.models import Backend
 from toolyard.models.conversation import Conversation
 from toolyard.models.factory import open_model
-from toolyard.models.messages import Turn
+from toolyard.models.messages import TurnResult
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
@@ -55,13 +55,13 @@ async def sending(pieces: Iterable[bytes]) -> AsyncGenerator[tuple[str, list[int
         await asyncio.gather(*answering, return_exceptions=True)
 
 
-async def turn_of(kind: str, address: str, *, most_tries: int = 1) -> Turn:
+async def turn_of(kind: str, address: str, *, most_tries: int = 1) -> TurnResult:
     """One turn with the model of that kind there."""
     url = f"{address}/v1" if kind == "openai" else address
     backend = Backend(type=kind, model=MODELS[kind], base_url=url)
     model = open_model(backend, {}, patience=0.1, first_pause=0.01, most_tries=most_tries)
     conversation = Conversation()
-    conversation.ask("hello")
+    conversation.add_question("hello")
     try:
         return await model.turn(conversation)
     finally:

@@ -21,10 +21,10 @@ from pydantic_ai.messages import (
 )
 
 from toolyard.core.errors import SystemFault
-from toolyard.models.compaction import NOTE, compacted
-from toolyard.models.messages import Answer, Shortened
-from toolyard.models.token_estimate import tokens_of
-from toolyard.testing.mock_model import Call, Say, TooLong, within
+from toolyard.models.compaction import NOTE_HEADING, compact_messages
+from toolyard.models.messages import ConversationCompacted, ModelToolResult
+from toolyard.models.token_estimate import message_tokens
+from toolyard.testing.mock_model import Call, Say, TooLong, with_context_limit
 
 TASK = "the task: tidy up"
 few = settings(max_examples=40, deadline=None)
@@ -68,11 +68,11 @@ def _histories(draw: st.DrawFn) -> list[ModelMessage]:
 
 
 def _compact(messages: Sequence[ModelMessage], target: int) -> list[ModelMessage]:
-    return compacted(messages, [tokens_of(each) for each in messages], target)
+    return compact_messages(messages, [message_tokens(each) for each in messages], target)
 
 
 def _size(messages: Sequence[ModelMessage]) -> int:
-    return sum(tokens_of(each) for each in messages)
+    return sum(message_tokens(each) for each in messages)
 
 
 def _is_whole(messages: Sequence[ModelMessage]) -> bool:
@@ -137,7 +137,7 @@ def test_it_can_be_done_again_and_again(history, first, second):
     once = _compact(history, first)
     twice = _compact(once, second)
     assert _is_whole(twice)
-    assert sum(str(part.content).startswith(NOTE) for part in twice[0].parts) <= 1
+    assert sum(str(part.content).startswith(NOTE_HEADING) for part in twice[0].parts) <= 1
     assert _compact(history, first) == once
 
 
@@ -160,8 +160,8 @@ def test_old_results_become_a_line_before_anything_is_left_out():
 
 def test_the_newest_results_stay_whole_while_older_exchanges_can_go():
     history = _long_history(12, "a line of the file\n" * 200)
-    newest = sum(tokens_of(each) for each in history[-8:])
-    short = _compact(history, newest + tokens_of(history[0]) + 100)
+    newest = sum(message_tokens(each) for each in history[-8:])
+    short = _compact(history, newest + message_tokens(history[0]) + 100)
     assert len(short) < len(history)
     assert short[-6:] == history[-6:]
     assert "Left out" not in str(short[-6:])
@@ -174,14 +174,14 @@ def test_a_note_goes_on_from_the_note_before():
     note = _compact([*once, *later], 1200)[0].parts[1].content
     assert "called Read on f0.py" in note
     assert "f14.py" in note
-    assert note.count(NOTE) == 1
+    assert note.count(NOTE_HEADING) == 1
 
 
 def test_what_was_left_out_is_said_in_a_note_beside_the_task():
     history = _long_history(30, "word " * 300)
     history[8] = ModelRequest(parts=[*history[8].parts, UserPromptPart("Use tabs, please.")])
     note = _compact(history, 2500)[0].parts[1].content
-    assert note.startswith(NOTE)
+    assert note.startswith(NOTE_HEADING)
     assert "called Read on f0.py" in note
     assert "wrote f1.py with Write" in note
     assert "Use tabs, please." in note
@@ -210,9 +210,9 @@ def test_one_result_that_would_fill_the_room_keeps_its_beginning_and_its_end():
 
 def test_a_long_history_is_made_short_in_time_that_grows_with_its_length():
     history = _long_history(3000, "word " * 30)
-    sizes = [tokens_of(each) for each in history]
+    sizes = [message_tokens(each) for each in history]
     began = time.process_time()
-    assert _size(compacted(history, sizes, 20_000)) <= 20_000
+    assert _size(compact_messages(history, sizes, 20_000)) <= 20_000
     assert time.process_time() - began < 2
 
 
@@ -220,10 +220,10 @@ async def test_a_full_context_is_made_room_in_before_anything_is_sent(talk):
     async with talk([*[Call("Read", {"file_path": "a"})] * 8, Say("done")], context_window=6000) as t:
         turn = await t.say(TASK)
         while turn.wanted:
-            t.conversation.answer([Answer(each, "some words of a file " * 200) for each in turn.wanted])
+            t.conversation.answer([ModelToolResult(each, "some words of a file " * 200) for each in turn.wanted])
             turn = await t.turn()
         assert turn.text == "done"
-        shortened = t.all_heard(Shortened)
+        shortened = t.all_heard(ConversationCompacted)
         assert shortened
         assert all(each.after < each.before for each in shortened)
         assert all(request.tokens < 6000 for request in t.server.requests)
@@ -231,19 +231,19 @@ async def test_a_full_context_is_made_room_in_before_anything_is_sent(talk):
 
 
 async def test_a_provider_that_refuses_for_length_gets_less(talk):
-    script = within(3000, [*[Call("Read", {"file_path": "a"})] * 6, Say("done")])
+    script = with_context_limit(3000, [*[Call("Read", {"file_path": "a"})] * 6, Say("done")])
     async with talk(script, context_window=1_000_000) as t:
         turn = await t.say(TASK)
         while turn.wanted:
-            t.conversation.answer([Answer(each, "some words of a file " * 150) for each in turn.wanted])
+            t.conversation.answer([ModelToolResult(each, "some words of a file " * 150) for each in turn.wanted])
             turn = await t.turn()
         assert turn.text == "done"
-        assert t.all_heard(Shortened)
+        assert t.all_heard(ConversationCompacted)
         assert any(isinstance(step, TooLong) for step in t.server.steps)
 
 
 async def test_what_can_never_fit_is_an_error_after_few_tries(talk):
-    async with talk(within(10, [Say("never")])) as t:
+    async with talk(with_context_limit(10, [Say("never")])) as t:
         with pytest.raises(SystemFault, match="does not fit the context"):
             await t.say(TASK * 100)
         assert len(t.server.requests) <= 2
@@ -253,8 +253,8 @@ async def test_the_estimate_of_a_long_conversation_is_not_made_anew_each_turn(ta
     import toolyard.models.token_estimate as measuring
 
     estimated: list[int] = []
-    real = measuring.tokens_of_text
-    monkeypatch.setattr(measuring, "tokens_of_text", lambda text: estimated.append(len(text)) or real(text))
+    real = measuring.text_tokens
+    monkeypatch.setattr(measuring, "text_tokens", lambda text: estimated.append(len(text)) or real(text))
     async with talk([Say("one"), Say("two"), Say("three")]) as t:
         await t.say("x" * 5000)
         await t.say("again")

@@ -13,7 +13,7 @@ from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.models import lazy_import
 from toolyard.models.conversation import Conversation
 from toolyard.models.factory import open_model
-from toolyard.testing.mock_model import Say, serving
+from toolyard.testing.mock_model import Say, serve_model
 
 KEY = "sk-a-secret-of-some-length"
 VARIABLES = {"gemini": "GEMINI_API_KEY", "openai": "OPENAI_API_KEY", "claude": "ANTHROPIC_API_KEY"}
@@ -23,7 +23,7 @@ BASE_URLS = {"gemini": "GOOGLE_GEMINI_BASE_URL", "openai": "OPENAI_BASE_URL", "c
 async def _asked(backend: Backend, access: dict[str, str]) -> str:
     model = open_model(backend, access, patience=0)
     conversation = Conversation()
-    conversation.ask("hello")
+    conversation.add_question("hello")
     try:
         return (await model.turn(conversation)).text
     finally:
@@ -36,37 +36,37 @@ def test_a_missing_key_is_named_by_the_variable_to_set(kind):
 
 
 async def test_the_key_of_the_file_comes_before_that_of_a_variable(kind):
-    with serving([Say("in")], key=KEY) as server:
+    with serve_model([Say("in")], key=KEY) as server:
         backend = Backend(type=kind, model=MODELS[kind], base_url=address(server, kind), api_key=KEY)
         assert await _asked(backend, {VARIABLES[kind]: "another-key-than-that"}) == "in"
 
 
 async def test_key_and_address_may_come_from_variables(kind):
-    with serving([Say("in")], key=KEY) as server:
+    with serve_model([Say("in")], key=KEY) as server:
         access = {VARIABLES[kind]: KEY, BASE_URLS[kind]: address(server, kind)}
         assert await _asked(Backend(type=kind, model=MODELS[kind]), access) == "in"
 
 
 async def test_the_address_of_the_file_comes_before_that_of_a_variable(kind):
-    with serving([Say("in")]) as server:
+    with serve_model([Say("in")]) as server:
         backend = Backend(type=kind, model=MODELS[kind], base_url=address(server, kind))
         assert await _asked(backend, {BASE_URLS[kind]: "http://127.0.0.1:9"}) == "in"
 
 
 async def test_a_server_on_this_machine_needs_no_key(kind):
-    with serving([Say("in")]) as server:
+    with serve_model([Say("in")]) as server:
         assert await _asked(Backend(type=kind, model=MODELS[kind], base_url=address(server, kind)), {}) == "in"
 
 
 async def test_an_address_may_have_the_version_at_its_end_or_not(kind):
-    with serving([Say("in")]) as server:
+    with serve_model([Say("in")]) as server:
         ending = {"gemini": "/v1beta/", "openai": "/v1/", "claude": "/v1"}[kind]
         assert await _asked(Backend(type=kind, model=MODELS[kind], base_url=server.url + ending), {}) == "in"
 
 
 @pytest.mark.parametrize("name", ["ollama", "llama.cpp", "vllm", "lmstudio", "openrouter", "openai-compatible"])
 async def test_whatever_speaks_as_openai_does_is_asked_so(name):
-    with serving([Say("in")]) as server:
+    with serve_model([Say("in")]) as server:
         backend = Backend(type=name, model="some/model", base_url=server.openai)
         assert await _asked(backend, {}) == "in"
         assert server.requests[-1].api == "chat"
@@ -74,7 +74,7 @@ async def test_whatever_speaks_as_openai_does_is_asked_so(name):
 
 
 async def test_ollama_is_found_where_its_own_variable_says():
-    with serving([Say("in")]) as server:
+    with serve_model([Say("in")]) as server:
         assert await _asked(Backend(type="ollama", model="qwen3"), {"OLLAMA_BASE_URL": server.url}) == "in"
 
 
@@ -123,7 +123,7 @@ async def test_variables_of_this_process_are_not_looked_at(kind, monkeypatch):
     for variable in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
         monkeypatch.setenv(variable, "x-found: from-the-environment")
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    with serving([Say("in")]) as server:
+    with serve_model([Say("in")]) as server:
         assert await _asked(Backend(type=kind, model=MODELS[kind], base_url=address(server, kind)), {}) == "in"
         assert "from-the-environment" not in server.requests[-1].headers.values()
         assert server.requests[-1].key == "none"

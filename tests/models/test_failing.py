@@ -14,7 +14,7 @@ from toolyard.config.models import Backend
 from toolyard.core.errors import ConfigError, SystemFault, ToolyardError
 from toolyard.models.conversation import Conversation
 from toolyard.models.factory import open_model
-from toolyard.models.messages import Answer, Picture, Said, TakenBack, Waiting
+from toolyard.models.messages import DeltasDiscarded, ModelToolResult, Picture, RetryWait, TextDelta
 from toolyard.testing.mock_model import (
     FOREVER,
     Call,
@@ -29,7 +29,7 @@ from toolyard.testing.mock_model import (
     Step,
     Turn,
     Usage,
-    serving,
+    serve_model,
 )
 
 KEY = "sk-a-secret-of-some-length"
@@ -39,7 +39,7 @@ async def test_who_is_asked_to_wait_waits_that_long_and_says_so(talk):
     async with talk([Fail(429, retry_after=0.3), Say("now")]) as t:
         began = time.monotonic()
         assert (await t.say("hello")).text == "now"
-        (waiting,) = t.all_heard(Waiting)
+        (waiting,) = t.all_heard(RetryWait)
         assert waiting.seconds == pytest.approx(0.3, abs=0.01)
         assert time.monotonic() - began >= 0.3
         assert "no more requests" in waiting.why
@@ -51,15 +51,15 @@ async def test_a_wait_beyond_ones_patience_is_not_begun(talk):
         with pytest.raises(SystemFault, match="takes no more requests for now") as raised:
             await t.say("hello")
         assert raised.value.retryable
-        assert t.all_heard(Waiting) == []
+        assert t.all_heard(RetryWait) == []
 
 
 @pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 529])
 async def test_what_passes_is_tried_again(talk, status):
     async with talk([Fail(status, times=2), Say("up again")]) as t:
         assert (await t.say("hello")).text == "up again"
-        assert len(t.all_heard(Waiting)) == 2
-        assert t.all_heard(TakenBack) == []
+        assert len(t.all_heard(RetryWait)) == 2
+        assert t.all_heard(DeltasDiscarded) == []
 
 
 async def test_each_failure_is_one_request_since_nobody_else_tries_again(talk):
@@ -73,7 +73,7 @@ async def test_patience_ends_and_leaves_the_conversation_as_it_was(talk):
     async with talk([Fail(503, times=FOREVER)], patience=0.2) as t:
         with pytest.raises(SystemFault, match="is overloaded"):
             await t.say("hello")
-        assert sum(each.seconds for each in t.all_heard(Waiting)) <= 0.2
+        assert sum(each.seconds for each in t.all_heard(RetryWait)) <= 0.2
         assert len(t.conversation) == 1
         t.server.script = lambda _: Say("later")
         assert (await t.turn()).text == "later"
@@ -83,33 +83,33 @@ async def test_patience_ends_and_leaves_the_conversation_as_it_was(talk):
 async def test_a_stream_that_breaks_takes_back_what_it_said(talk, fault):
     async with talk([fault, Say("whole")]) as t:
         assert (await t.say("hello")).text == "whole"
-        after = t.heard[max(i for i, each in enumerate(t.heard) if isinstance(each, TakenBack)) :]
-        assert "".join(each.text for each in after if isinstance(each, Said)) == "whole"
-        assert len(t.all_heard(TakenBack)) == 2
+        after = t.heard[max(i for i, each in enumerate(t.heard) if isinstance(each, DeltasDiscarded)) :]
+        assert "".join(each.text for each in after if isinstance(each, TextDelta)) == "whole"
+        assert len(t.all_heard(DeltasDiscarded)) == 2
         assert t.conversation.last_text == "whole"
 
 
 async def test_a_stream_of_nonsense_is_tried_again(talk):
     async with talk([Nonsense(times=2), Say("sense")]) as t:
         assert (await t.say("hello")).text == "sense"
-        assert len(t.all_heard(Waiting)) == 2
+        assert len(t.all_heard(RetryWait)) == 2
 
 
 async def test_a_stream_that_ends_well_but_without_a_reason_is_cut(kind):
     """Proxies end a stream properly when what is behind them dies."""
     async with _half_streams(kind) as (model, served):
         conversation = Conversation()
-        conversation.ask("hello")
+        conversation.add_question("hello")
         with pytest.raises(SystemFault, match="ended an answer in the middle"):
             await model.turn(conversation)
         assert len(served) == 1
-        assert conversation.unanswered == ()
+        assert conversation.pending_calls == ()
 
 
 async def test_a_dropped_connection_is_tried_again(talk):
     async with talk([Drop(times=2), Say("back")]) as t:
         assert (await t.say("hello")).text == "back"
-        assert len(t.all_heard(Waiting)) == 2
+        assert len(t.all_heard(RetryWait)) == 2
 
 
 async def test_answers_that_are_always_cut_are_not_paid_for_without_end(talk):
@@ -165,11 +165,11 @@ async def test_a_key_that_the_provider_repeats_is_masked(talk):
 
 
 async def test_a_key_from_a_variable_is_named_by_it():
-    with serving([Say("never")], key="another") as server:
+    with serve_model([Say("never")], key="another") as server:
         backend = Backend(type="claude", model=MODELS["claude"], base_url=server.anthropic)
         model = open_model(backend, {"ANTHROPIC_API_KEY": KEY})
         conversation = Conversation()
-        conversation.ask("hello")
+        conversation.add_question("hello")
         with pytest.raises(ConfigError, match="refused the key from ANTHROPIC_API_KEY"):
             await model.turn(conversation)
         await model.close()
@@ -211,15 +211,15 @@ async def test_a_provider_that_comes_up_later_is_waited_for(kind):
     backend = Backend(type=kind, model=MODELS[kind], base_url=f"http://127.0.0.1:{port}{suffix}")
     model = open_model(backend, {}, first_pause=0.05)
     conversation, heard, refused = Conversation(), [], asyncio.Event()
-    conversation.ask("hello")
+    conversation.add_question("hello")
 
     def hear(each):
         heard.append(each)
         refused.set()
 
-    turn = asyncio.create_task(model.turn(conversation, hear=hear))
+    turn = asyncio.create_task(model.turn(conversation, on_event=hear))
     await refused.wait()
-    with serving([Say("here I am")], port=port):
+    with serve_model([Say("here I am")], port=port):
         assert (await turn).text == "here I am"
     await model.close()
     assert f"cannot be reached at http://127.0.0.1:{port}" in heard[0].why
@@ -230,7 +230,7 @@ async def test_a_server_of_ones_own_that_is_not_there_is_asked_after(kind):
         port = holder.getsockname()[1]
     model = open_model(Backend(type=kind, model=MODELS[kind], base_url=f"http://127.0.0.1:{port}"), {}, patience=0)
     conversation = Conversation()
-    conversation.ask("hello")
+    conversation.add_question("hello")
     with pytest.raises(SystemFault, match="Is it running"):
         await model.turn(conversation)
     await model.close()
@@ -242,18 +242,18 @@ async def test_a_provider_that_is_silent_for_too_long_is_tried_again(talk):
             await t.say("hello")
         assert "backend.timeout" in raised.value.hint
         # Counted here: on a loaded machine a request may be given up before the server has read it.
-        assert t.all_heard(Waiting)
+        assert t.all_heard(RetryWait)
 
 
 async def test_who_is_cancelled_lets_go_of_the_request_at_once(talk):
     async with talk([Hang(times=FOREVER)]) as t:
         t.conversation.ask("hello")
         turn = asyncio.create_task(t.turn())
-        await asyncio.to_thread(t.server.wait_for, lambda server: server.hanging == 1)
+        await asyncio.to_thread(t.server.wait_for, lambda server: server.hanging_requests == 1)
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
-        await asyncio.to_thread(t.server.wait_for, lambda server: server.hanging == 0)
+        await asyncio.to_thread(t.server.wait_for, lambda server: server.hanging_requests == 0)
         t.server.script = lambda _: Say("again")
         assert (await t.turn()).text == "again"
 
@@ -264,7 +264,9 @@ async def test_who_is_cancelled_in_the_middle_of_an_answer_leaves_no_half_of_it(
         first = asyncio.Event()
         turn = asyncio.create_task(
             t.model.turn(
-                t.conversation, tools=(READ,), hear=lambda heard: first.set() if isinstance(heard, Said) else None
+                t.conversation,
+                tools=(READ,),
+                hear=lambda heard: first.set() if isinstance(heard, TextDelta) else None,
             )
         )
         await first.wait()
@@ -288,14 +290,14 @@ async def test_who_is_cancelled_while_waiting_stops_waiting(talk):
 
 async def test_a_model_that_cannot_see_is_told_that_there_was_something(talk):
     def without_eyes(request: Request) -> Step:
-        if request.pictures:
+        if request.images:
             return Fail(400, message="This model does not support image input.")
         return Say("I see nothing") if len(request.results) == 2 else Call("Read", {"file_path": "a.png"})
 
     async with talk(without_eyes) as t:
         turn = await t.say("look")
         while turn.wanted:
-            t.conversation.answer([Answer(turn.wanted[0], "a.png", (Picture(b"\x89PNG", "image/png"),))])
+            t.conversation.answer([ModelToolResult(turn.wanted[0], "a.png", (Picture(b"\x89PNG", "image/png"),))])
             turn = await t.turn()
         assert turn.text == "I see nothing"
         assert sum(bool(request.pictures) for request in t.server.requests) == 1

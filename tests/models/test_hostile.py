@@ -17,7 +17,7 @@ from toolyard.core.errors import SystemFault
 from toolyard.models import stream_events
 from toolyard.models.conversation import Conversation
 from toolyard.models.factory import open_model
-from toolyard.models.messages import Said, Thought, Turn, Waiting
+from toolyard.models.messages import RetryWait, TextDelta, ThinkingDelta, TurnResult
 from toolyard.models.stream_events import MOST_CHARS
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n%b\r\n"
@@ -70,15 +70,17 @@ async def answering(answers: Answers) -> AsyncGenerator[tuple[str, list[int]]]:
         server.close()
 
 
-async def turn(answers: Answers, heard: list | None = None, model: str = "m") -> tuple[Turn, Conversation, list[int]]:
+async def turn(
+    answers: Answers, heard: list | None = None, model: str = "m"
+) -> tuple[TurnResult, Conversation, list[int]]:
     async with answering(answers) as (address, asked):
         backend = Backend(type="openai", model=model, base_url=address)
         opened = open_model(backend, {}, patience=0.1, first_pause=0.01)
         conversation = Conversation()
-        conversation.ask("hello")
+        conversation.add_question("hello")
         try:
             hear = heard.append if heard is not None else lambda each: None
-            return await opened.turn(conversation, hear=hear), conversation, asked
+            return await opened.turn(conversation, on_event=hear), conversation, asked
         finally:
             await opened.close()
 
@@ -113,7 +115,7 @@ async def test_an_answer_without_end_is_refused_and_not_asked_for_again(answers)
     heard: list = []
     with pytest.raises(SystemFault, match="sent more than any answer can be"):
         await turn(answers, heard)
-    assert not [each for each in heard if isinstance(each, Waiting)]
+    assert not [each for each in heard if isinstance(each, RetryWait)]
 
 
 @pytest.mark.parametrize("answers", [bomb, bomb_as_error])
@@ -126,7 +128,7 @@ async def test_a_compressed_answer_is_refused_unread(answers):
     tracemalloc.stop()
     assert "proxy" in str(raised.value.hint)
     assert peak < 50_000_000
-    assert not [each for each in heard if isinstance(each, Waiting)]
+    assert not [each for each in heard if isinstance(each, RetryWait)]
 
 
 @pytest.mark.parametrize(
@@ -157,16 +159,16 @@ async def test_half_characters_are_mended_and_the_conversation_can_be_kept():
     heard: list = []
     answered, conversation, _ = await turn(lambda _: said("a \ud83d\ude00 \ud800 b"), heard)
     assert answered.text == "a 😀 � b"
-    assert "".join(each.text for each in heard if isinstance(each, Said)) == answered.text
+    assert "".join(each.text for each in heard if isinstance(each, TextDelta)) == answered.text
     assert Conversation.load(conversation.dump()).last_text == answered.text
 
 
 @pytest.mark.parametrize("arguments", ['{"path": "a\\udc00"}', '{"path": "a\udc00"}'])
 async def test_half_characters_in_calls_are_mended(arguments):
     answered, conversation, _ = await turn(lambda _: called("Re\ud800ad", arguments, "c\ud800"))
-    (wanted,) = answered.wanted
+    (wanted,) = answered.tool_calls
     assert (wanted.tool, wanted.id) == ("Re�ad", "c�")
-    assert Conversation.load(conversation.dump()).unanswered == (wanted,)
+    assert Conversation.load(conversation.dump()).pending_calls == (wanted,)
 
 
 async def test_who_always_says_at_once_is_not_asked_for_ever():
@@ -200,8 +202,8 @@ async def test_an_answer_of_many_megabytes_is_refused_and_not_asked_for_again(de
     heard: list = []
     with pytest.raises(SystemFault, match="sent more than any answer can be"):
         await turn(flood(delta, 3_000), heard)
-    assert sum(len(each.text) for each in heard if isinstance(each, Said | Thought)) <= MOST_CHARS + 4_000
-    assert not [each for each in heard if isinstance(each, Waiting)]
+    assert sum(len(each.text) for each in heard if isinstance(each, TextDelta | ThinkingDelta)) <= MOST_CHARS + 4_000
+    assert not [each for each in heard if isinstance(each, RetryWait)]
 
 
 async def test_pieces_without_end_are_refused(monkeypatch):
@@ -263,7 +265,7 @@ async def test_counts_that_cannot_be_are_not_believed(counted):
         }
         yield from (HEAD % b"", chunk({"content": "hi"}), chunk({}, "stop", usage=usage), b"data: [DONE]\n\n")
 
-    spent = (await turn(answers))[0].spent
+    spent = (await turn(answers))[0].usage
     assert 0 < spent.total <= 2 * 10**9
     assert all(isinstance(each, int) for each in (spent.input, spent.output, spent.cached, spent.thinking))
 
@@ -274,7 +276,7 @@ async def test_what_cannot_be_has_no_price_that_cannot_be():
         known = {"usage": usage, "model": "gpt-4o"}
         yield from (HEAD % b"", chunk({"content": "hi"}), chunk({}, "stop", **known), b"data: [DONE]\n\n")
 
-    spent = (await turn(answers, model="gpt-4o"))[0].spent
+    spent = (await turn(answers, model="gpt-4o"))[0].usage
     assert spent.cost is None or spent.cost < 10**6
 
 
@@ -291,7 +293,7 @@ async def test_a_server_that_repeats_what_it_was_sent_tells_nobody_a_secret():
     address = f"http://ada:hunter22-in-the-address@127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     model = open_model(Backend(type="openai", model="m", base_url=address, api_key="a-key-of-some-length"), {})
     conversation = Conversation()
-    conversation.ask("hello")
+    conversation.add_question("hello")
     with pytest.raises(SystemFault, match=r"\*\*\*") as raised:
         await model.turn(conversation)
     await model.close()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.raw_server import STREAM, refusal, sending, turn_of
 from toolyard.core.errors import ToolyardError
-from toolyard.models.response_limits import LARGEST_ERROR
+from toolyard.models.response_limits import MAX_ERROR_BYTES
 
 MIB = 1024 * 1024
 BEGIN = b'{"error":{"message":"the words that matter","details":['
@@ -36,7 +36,7 @@ async def test_of_an_error_without_end_only_the_beginning_is_read(kind, status):
 async def test_an_error_of_a_usual_size_is_read_whole(kind):
     details = b",".join([b'{"@type":"x","reason":"y"}'] * 1_000)
     error = await failed(kind, refusal(400, BEGIN + details + b"]}}"))
-    assert len(details) < LARGEST_ERROR
+    assert len(details) < MAX_ERROR_BYTES
     assert "the words that matter" in error.message
 
 

@@ -7,10 +7,10 @@ import pytest
 from toolyard.config.assistant import Assistant
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
-from toolyard.models.endpoint import place_of
-from toolyard.models.error_wording import FOR_ASSISTANT
+from toolyard.models.endpoint import resolve_endpoint
+from toolyard.models.error_wording import ASSISTANT_WORDING
 from toolyard.models.factory import open_model
-from toolyard.models.model_names import Chosen, choose_model
+from toolyard.models.model_names import ModelChoice, choose_model
 
 OWN_SERVER = {"OPENAI_BASE_URL": "http://localhost:8080/v1"}
 KEYS = ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY")
@@ -18,7 +18,7 @@ KEYS = ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API
 
 def chosen(
     model: str | None = None, variables: dict[str, str] | None = None, tool: str = "chat", **keys: object
-) -> Chosen:
+) -> ModelChoice:
     settings = Settings.from_environment({"HOME": "/home/ada", **(variables or {})})
     return choose_model(Assistant(model=model, **keys), settings, tool)
 
@@ -76,7 +76,7 @@ def test_names_without_a_provider_are_known_by_their_beginning_and_short_ones_by
 @pytest.mark.parametrize("name", ["openai-chat:llama3", "openai:llama3", "llama3", "gpt-oss:20b", "gpt-5"])
 def test_with_another_address_of_openai_the_model_is_asked_there_and_needs_no_key(name):
     found = chosen(name, OWN_SERVER)
-    place = place_of(found.backend, OWN_SERVER, FOR_ASSISTANT)
+    place = resolve_endpoint(found.backend, OWN_SERVER, ASSISTANT_WORDING)
     assert found.name == f"openai-chat:{name.removeprefix('openai-chat:').removeprefix('openai:')}"
     assert (place.kind.name, place.address, place.key) == ("openai-compatible", "http://localhost:8080/v1", "")
 
@@ -88,7 +88,7 @@ def test_the_address_of_openai_itself_is_no_other_server():
 
 def test_a_server_of_ones_own_without_an_address_is_asked_for_it():
     with pytest.raises(ConfigError, match="not said where") as raised:
-        place_of(chosen("openai-chat:llama3").backend, {}, FOR_ASSISTANT)
+        resolve_endpoint(chosen("openai-chat:llama3").backend, {}, ASSISTANT_WORDING)
     assert raised.value.hint == "Set OPENAI_BASE_URL."
 
 
@@ -160,7 +160,7 @@ def test_which_model_another_server_has_is_not_guessed():
 def test_without_any_key_opening_names_the_variables():
     found = chosen()
     with pytest.raises(ConfigError, match="There is no key for Gemini API") as raised:
-        open_model(found.backend, {}, audience=FOR_ASSISTANT)
+        open_model(found.backend, {}, wording=ASSISTANT_WORDING)
     assert "GEMINI_API_KEY or GOOGLE_API_KEY" in raised.value.hint
     assert "TOOLYARD_MODEL" in raised.value.hint
     assert "backend" not in raised.value.hint

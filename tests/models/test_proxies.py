@@ -7,9 +7,9 @@ import pytest
 from toolyard.config.models import Backend
 from toolyard.core.errors import ConfigError
 from toolyard.models.conversation import Conversation
-from toolyard.models.endpoint import place_of
+from toolyard.models.endpoint import resolve_endpoint
 from toolyard.models.factory import open_model
-from toolyard.testing.mock_model import Say, serving
+from toolyard.testing.mock_model import Say, serve_model
 
 AWAY = Backend(type="openai", model="m", base_url="http://models.example.com/v1")
 
@@ -29,7 +29,7 @@ AWAY = Backend(type="openai", model="m", base_url="http://models.example.com/v1"
     ],
 )
 def test_the_usual_variables_say_which_proxy(variables: dict[str, str], expected: str) -> None:
-    assert place_of(AWAY, {"OPENAI_API_KEY": "key", **variables}).proxy == expected
+    assert resolve_endpoint(AWAY, {"OPENAI_API_KEY": "key", **variables}).proxy == expected
 
 
 @pytest.mark.parametrize("said", ["socks5://me:secret@p:1", "http://[me:secret", "ftp://p"])
@@ -42,14 +42,14 @@ def test_a_proxy_that_cannot_be_used_is_told_by_its_variable(said: str) -> None:
 def test_this_machine_is_reached_directly() -> None:
     here = Backend(type="openai", model="m", base_url="http://127.0.0.1:8080/v1")
 
-    assert place_of(here, {"HTTP_PROXY": "http://p:1"}).proxy == ""
+    assert resolve_endpoint(here, {"HTTP_PROXY": "http://p:1"}).proxy == ""
 
 
 async def test_a_turn_goes_through_the_proxy() -> None:
-    with serving(Say("through it")) as server:
+    with serve_model(Say("through it")) as server:
         model = open_model(AWAY, {"OPENAI_API_KEY": "key", "HTTP_PROXY": server.url}, patience=0)
         conversation = Conversation()
-        conversation.ask("hello")
+        conversation.add_question("hello")
         turn = await model.turn(conversation)
         await model.close()
 

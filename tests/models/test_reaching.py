@@ -15,12 +15,12 @@ from toolyard.config.models import Backend
 from toolyard.core.errors import SystemFault
 from toolyard.models.chat_model import ChatModel
 from toolyard.models.conversation import Conversation
-from toolyard.models.endpoint import place_of
-from toolyard.models.errors import failure_of
+from toolyard.models.endpoint import resolve_endpoint
+from toolyard.models.errors import classify_error
 from toolyard.models.factory import open_model
-from toolyard.models.messages import Waiting
+from toolyard.models.messages import RetryWait
 from toolyard.models.retry import FIRST_CONTACT
-from toolyard.testing.mock_model import FOREVER, Fail, Say, serving
+from toolyard.testing.mock_model import FOREVER, Fail, Say, serve_model
 
 KEY = "sk-a-secret-of-some-length"
 VARIABLES = dict.fromkeys(("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"), KEY)
@@ -31,12 +31,14 @@ def _free_port() -> int:
         return holder.getsockname()[1]
 
 
-async def _first_wait(model: ChatModel) -> Waiting:
+async def _first_wait(model: ChatModel) -> RetryWait:
     """What is heard of a turn before its first wait, which is not waited for."""
-    conversation, waits = Conversation(), asyncio.Queue[Waiting]()
-    conversation.ask("hello")
+    conversation, waits = Conversation(), asyncio.Queue[RetryWait]()
+    conversation.add_question("hello")
     turn = asyncio.create_task(
-        model.turn(conversation, hear=lambda heard: waits.put_nowait(heard) if isinstance(heard, Waiting) else None)
+        model.turn(
+            conversation, on_event=lambda heard: waits.put_nowait(heard) if isinstance(heard, RetryWait) else None
+        )
     )
     waiting = asyncio.create_task(waits.get())
     await asyncio.wait([turn, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -72,16 +74,16 @@ async def test_a_provider_that_was_never_there_is_given_up_soon(kind, host, open
 
 async def test_a_provider_that_answered_before_is_waited_for_as_long_as_ever(kind, opened):
     port = _free_port()
-    with serving([Say("hello")], port=port):
+    with serve_model([Say("hello")], port=port):
         model = opened(kind, f"http://127.0.0.1:{port}{'/v1' if kind == 'openai' else ''}")
         conversation = Conversation()
-        conversation.ask("hello")
+        conversation.add_question("hello")
         await model.turn(conversation)
     assert (await _first_wait(model)).seconds > FIRST_CONTACT
 
 
 async def test_a_provider_that_is_there_but_busy_is_waited_for_as_long_as_ever(kind, opened):
-    with serving([Fail(503, times=FOREVER)]) as server:
+    with serve_model([Fail(503, times=FOREVER)]) as server:
         assert (await _first_wait(opened(kind, address(server, kind)))).seconds > FIRST_CONTACT
 
 
@@ -89,9 +91,9 @@ async def test_waits_for_who_was_never_there_end_in_time_all_together(kind, monk
     monkeypatch.setattr("toolyard.models.retry.FIRST_CONTACT", 0.3)
     backend = Backend(type=kind, model=MODELS[kind], base_url=f"http://127.0.0.1:{_free_port()}")
     model, conversation, heard = open_model(backend, {}, first_pause=0.02), Conversation(), []
-    conversation.ask("hello")
+    conversation.add_question("hello")
     with pytest.raises(SystemFault, match="cannot be reached"):
-        await model.turn(conversation, hear=heard.append)
+        await model.turn(conversation, on_event=heard.append)
     await model.close()
     assert len(heard) >= 2
     assert sum(each.seconds for each in heard) <= 0.3
@@ -100,13 +102,13 @@ async def test_waits_for_who_was_never_there_end_in_time_all_together(kind, monk
 async def test_who_waits_for_a_server_that_is_not_there_is_told_what_to_look_at():
     base_url = f"http://localhost:{_free_port()}/v1"
     model = open_model(Backend(type="ollama", model="m", base_url=base_url), {})
-    assert (await _first_wait(model)).why == (
+    assert (await _first_wait(model)).reason == (
         f"Ollama cannot be reached at {base_url}: is it running? Check `backend.base_url`"
     )
     await model.close()
 
 
 def test_a_connection_that_is_not_made_in_time_is_none_whatever_the_timeout_of_answers():
-    place = place_of(Backend(type="ollama", model="m"), {})
-    assert failure_of(ModelTimeoutError("m", "slow", phase="connect"), place).is_unreachable
-    assert not failure_of(ModelTimeoutError("m", "slow", phase="read"), place).is_unreachable
+    place = resolve_endpoint(Backend(type="ollama", model="m"), {})
+    assert classify_error(ModelTimeoutError("m", "slow", phase="connect"), place).is_unreachable
+    assert not classify_error(ModelTimeoutError("m", "slow", phase="read"), place).is_unreachable

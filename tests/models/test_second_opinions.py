@@ -16,9 +16,9 @@ from toolyard.config.models import Backend
 from toolyard.core.errors import ConfigError, ProviderError, SystemFault
 from toolyard.models.chat_model import ChatModel
 from toolyard.models.conversation import Conversation
-from toolyard.models.error_wording import FOR_ASSISTANT
+from toolyard.models.error_wording import ASSISTANT_WORDING
 from toolyard.models.factory import open_model
-from toolyard.models.messages import Said, Waiting, Wish
+from toolyard.models.messages import RetryWait, TextDelta, TurnSettings
 from toolyard.testing.mock_model import FOREVER, Cut, Drop, Empty, Fail, Say, TooLong, Turn
 
 TRIES = 3
@@ -28,7 +28,7 @@ TRIES = 3
 def asked(kind):
     """`async with asked(script) as t`: a model as the assistant opens it, one for each of the APIs."""
     return lambda script, **options: talking(
-        kind, script, **{"audience": FOR_ASSISTANT, "most_tries": TRIES, **options}
+        kind, script, **{"audience": ASSISTANT_WORDING, "most_tries": TRIES, **options}
     )
 
 
@@ -43,7 +43,7 @@ async def test_what_passes_is_tried_so_often_and_not_more(asked, fault):
     async with asked(lambda _: fault) as t:
         error = await failing(t)
         assert len(t.server.requests) == TRIES
-        assert len(t.all_heard(Waiting)) == TRIES - 1
+        assert len(t.all_heard(RetryWait)) == TRIES - 1
         assert (error.code, error.retryable) == (-32603, True)
     async with asked([fault, fault, Say("third time")]) as t:
         assert (await t.say("hello")).text == "third time"
@@ -103,9 +103,9 @@ async def test_an_agent_of_a_run_is_told_the_status_too_and_of_its_backend(talk)
 
 async def test_a_server_that_is_not_there_is_told_with_the_variable_of_its_address(kind):
     backend = Backend(type=kind, model=MODELS[kind], base_url="http://127.0.0.1:9")
-    model = open_model(backend, {}, audience=FOR_ASSISTANT, patience=0)
-    conversation = Conversation.of([])
-    conversation.ask("hello")
+    model = open_model(backend, {}, wording=ASSISTANT_WORDING, patience=0)
+    conversation = Conversation.from_turns([])
+    conversation.add_question("hello")
     with pytest.raises(ProviderError, match="cannot be reached") as raised:
         await model.turn(conversation)
     await model.close()
@@ -115,23 +115,23 @@ async def test_a_server_that_is_not_there_is_told_with_the_variable_of_its_addre
 async def test_who_is_asked_to_wait_longer_than_there_is_time_is_told_at_once_how_long(asked):
     async with asked([Fail(429, retry_after=40, times=FOREVER)], patience=300) as t:
         began = time.monotonic()
-        error = await failing(t, wish=Wish(seconds=30))
+        error = await failing(t, wish=TurnSettings(seconds=30))
         assert time.monotonic() - began < 5
-        assert t.all_heard(Waiting) == []
+        assert t.all_heard(RetryWait) == []
         assert error.data()["retry_after"] == 40
         assert "in 40 seconds" in error.hint
 
 
 async def test_the_time_of_a_turn_is_that_of_its_tries_too(asked):
     async with asked([Fail(503, times=FOREVER)], first_pause=30, patience=300) as t:
-        await failing(t, wish=Wish(seconds=1))
+        await failing(t, wish=TurnSettings(seconds=1))
         assert len(t.server.requests) == 1
 
 
 async def test_a_wait_that_there_is_time_for_is_waited(asked):
     async with asked([Fail(429, retry_after=0.2), Say("now")]) as t:
-        assert (await t.say("hello", wish=Wish(seconds=30))).text == "now"
-        (waiting,) = t.all_heard(Waiting)
+        assert (await t.say("hello", wish=TurnSettings(seconds=30))).text == "now"
+        (waiting,) = t.all_heard(RetryWait)
         assert waiting.seconds == pytest.approx(0.2, abs=0.02)
 
 
@@ -161,7 +161,7 @@ async def test_how_long_to_wait_may_be_a_date(kind):
 
 
 async def test_how_long_to_wait_may_be_in_the_details_of_google():
-    async with talking("gemini", [Fail(429, retry_after=33)], audience=FOR_ASSISTANT, patience=0) as t:
+    async with talking("gemini", [Fail(429, retry_after=33)], audience=ASSISTANT_WORDING, patience=0) as t:
         assert (await failing(t)).data()["retry_after"] == 33
 
 
@@ -170,9 +170,13 @@ async def test_leaving_in_the_middle_of_an_answer_closes_the_connection(kind):
     async with raw_server(kind, 200, {}, body=_BEGINNINGS[kind], is_open=True) as (model, gone):
         heard = asyncio.Event()
         conversation = Conversation()
-        conversation.ask("hello")
+        conversation.add_question("hello")
         turn = asyncio.create_task(
-            model.turn(conversation, tools=(READ,), hear=lambda each: heard.set() if isinstance(each, Said) else None)
+            model.turn(
+                conversation,
+                tools=(READ,),
+                on_event=lambda each: heard.set() if isinstance(each, TextDelta) else None,
+            )
         )
         await heard.wait()
         turn.cancel()
@@ -183,7 +187,7 @@ async def test_leaving_in_the_middle_of_an_answer_closes_the_connection(kind):
 
 async def _failed(model: ChatModel) -> ProviderError:
     conversation = Conversation()
-    conversation.ask("hello")
+    conversation.add_question("hello")
     with pytest.raises(ProviderError) as raised:
         await model.turn(conversation)
     return raised.value
@@ -224,6 +228,6 @@ async def raw_server(
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         backend = Backend(type=kind, model=MODELS[kind], base_url=base_url, **keys)
-        model = open_model(backend, {}, audience=FOR_ASSISTANT, patience=0)
+        model = open_model(backend, {}, wording=ASSISTANT_WORDING, patience=0)
         yield model, gone
         await model.close()

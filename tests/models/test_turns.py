@@ -9,7 +9,7 @@ import pytest
 
 from tests.models.conftest import MODELS, talking
 from toolyard.models.conversation import Conversation
-from toolyard.models.messages import Answer, OfferedTool, Picture, Said, Spent, Thought
+from toolyard.models.messages import ModelToolResult, ModelUsage, OfferedTool, Picture, TextDelta, ThinkingDelta
 from toolyard.testing.mock_model import BrokenArguments, Call, Say, Think, Turn, Usage
 
 PICTURE = base64.b64decode(
@@ -20,7 +20,7 @@ PICTURE = base64.b64decode(
 async def test_an_answer_is_told_in_pieces_that_are_the_answer(talk):
     async with talk([Say("One two three four.")]) as t:
         turn = await t.say("count")
-        said = [each.text for each in t.all_heard(Said)]
+        said = [each.text for each in t.all_heard(TextDelta)]
         assert turn.text == "".join(said) == "One two three four."
         assert len(said) > 1
         assert turn.wanted == ()
@@ -50,7 +50,7 @@ async def test_several_calls_of_one_turn_come_in_order_each_with_its_id(talk):
         ]
         assert turn.wanted[0].id != turn.wanted[1].id
         assert turn.text == "I look."
-        assert t.conversation.unanswered == turn.wanted
+        assert t.conversation.pending_calls == turn.wanted
 
 
 async def test_results_are_shown_to_the_model_with_its_own_calls(kind, talk):
@@ -59,7 +59,7 @@ async def test_results_are_shown_to_the_model_with_its_own_calls(kind, talk):
     ) as t:
         turn = await t.say("read both")
         one, two = turn.wanted
-        t.conversation.answer([Answer(one, "alpha"), Answer(two, "no such file", failed=True)])
+        t.conversation.answer([ModelToolResult(one, "alpha"), ModelToolResult(two, "no such file", failed=True)])
         assert (await t.turn()).text == "ok"
         request = t.server.requests[-1]
         assert [call.tool for call in request.calls] == ["Read", "Read"]
@@ -74,7 +74,7 @@ async def test_results_are_shown_to_the_model_with_its_own_calls(kind, talk):
 async def test_pictures_of_results_reach_the_model(talk):
     async with talk([Call("Read", {"file_path": "a.png"}), Say("a dot")]) as t:
         turn = await t.say("look")
-        t.conversation.answer([Answer(turn.wanted[0], "a picture:", (Picture(PICTURE, "image/png"),))])
+        t.conversation.answer([ModelToolResult(turn.wanted[0], "a picture:", (Picture(PICTURE, "image/png"),))])
         assert (await t.turn()).text == "a dot"
         ((media_type, data),) = t.server.requests[-1].pictures
         assert media_type == "image/png"
@@ -84,7 +84,7 @@ async def test_pictures_of_results_reach_the_model(talk):
 async def test_a_picture_that_not_every_provider_takes_is_named_in_its_place(talk):
     async with talk([Call("Read", {"file_path": "a.tiff"}), Say("a pity")]) as t:
         turn = await t.say("look")
-        t.conversation.answer([Answer(turn.wanted[0], "", (Picture(b"II*", "image/tiff"),))])
+        t.conversation.answer([ModelToolResult(turn.wanted[0], "", (Picture(b"II*", "image/tiff"),))])
         await t.turn()
         request = t.server.requests[-1]
         assert request.pictures == ()
@@ -94,8 +94,8 @@ async def test_a_picture_that_not_every_provider_takes_is_named_in_its_place(tal
 async def test_thoughts_are_told_apart_from_what_is_said(talk):
     async with talk([Think("Let me see now.", Say("Four."))], thinking="low") as t:
         turn = await t.say("two and two?")
-        assert turn.thinking == "".join(each.text for each in t.all_heard(Thought)) == "Let me see now."
-        assert turn.text == "".join(each.text for each in t.all_heard(Said)) == "Four."
+        assert turn.thinking == "".join(each.text for each in t.all_heard(ThinkingDelta)) == "Let me see now."
+        assert turn.text == "".join(each.text for each in t.all_heard(TextDelta)) == "Four."
 
 
 @pytest.mark.parametrize("kind", ["gemini", "claude"])  # chat completions have no signatures
@@ -103,7 +103,7 @@ async def test_signatures_of_thoughts_go_back_to_who_signed_them(talk):
     async with talk([Think("Which file?", Call("Read", {"file_path": "a"})), Say("ok")], thinking="low") as t:
         turn = await t.say("read")
         reloaded = Conversation.load(t.conversation.dump())
-        reloaded.answer([Answer(turn.wanted[0], "alpha")])
+        reloaded.add_tool_results([ModelToolResult(turn.wanted[0], "alpha")])
         await t.model.turn(reloaded)
         sent = json.dumps(t.server.requests[-1].body)
         assert base64.b64encode(b"a signature of thoughts").decode() in sent
@@ -155,8 +155,8 @@ async def test_what_nobody_counted_is_estimated_and_has_no_price(kind, talk):
 
 
 async def test_what_was_spent_adds_up_and_an_unknown_price_stays_unknown():
-    assert Spent(1, 2, 1, 0.5) + Spent(3, 4) == Spent(4, 6, 1, 0.5)
-    assert (Spent(1, 2) + Spent(3, 4)).cost is None
+    assert ModelUsage(1, 2, 1, 0.5) + ModelUsage(3, 4) == ModelUsage(4, 6, 1, 0.5)
+    assert (ModelUsage(1, 2) + ModelUsage(3, 4)).cost is None
 
 
 async def test_arguments_that_are_no_json_are_told_with_the_call(kind, talk):
@@ -165,7 +165,7 @@ async def test_arguments_that_are_no_json_are_told_with_the_call(kind, talk):
         (wanted,) = turn.wanted
         assert wanted.arguments == {}
         assert bool(wanted.fault) == (kind != "gemini")  # which sends no text of arguments that could be broken
-        t.conversation.answer([Answer(wanted, "The arguments cannot be read.", failed=True)])
+        t.conversation.answer([ModelToolResult(wanted, "The arguments cannot be read.", failed=True)])
         assert (await t.turn()).text == "better"
 
 
@@ -183,12 +183,12 @@ async def test_a_conversation_goes_on_after_it_was_stored_in_the_middle(talk):
         await t.say("read both")
         reloaded = Conversation.load(t.conversation.dump())
         assert reloaded.tokens == t.conversation.tokens
-        assert reloaded.unanswered == t.conversation.unanswered
-        reloaded.answer([Answer(reloaded.unanswered[0], "alpha")])
+        assert reloaded.pending_calls == t.conversation.pending_calls
+        reloaded.add_tool_results([ModelToolResult(reloaded.pending_calls[0], "alpha")])
         again = Conversation.load(reloaded.dump())
-        assert [wanted.arguments["file_path"] for wanted in again.unanswered] == ["b"]
-        again.answer([Answer(again.unanswered[0], "lost in a crash", failed=True)])
-        again.ask("Go on.")
+        assert [wanted.arguments["file_path"] for wanted in again.pending_calls] == ["b"]
+        again.add_tool_results([ModelToolResult(again.pending_calls[0], "lost in a crash", failed=True)])
+        again.add_question("Go on.")
         assert (await t.model.turn(again)).text == "ok"
         request = t.server.requests[-1]
         assert len(request.results) == 2
@@ -214,8 +214,8 @@ async def test_many_models_of_one_process_know_nothing_of_each_other(kind):
 
 async def test_plain_turns_of_before_reach_the_model_as_messages_of_each_side(talk):
     async with talk(lambda _: Say("Three.")) as t:
-        conversation = Conversation.of([("one?", "One."), ("two?", "Two.")])
-        conversation.ask("three?")
+        conversation = Conversation.from_turns([("one?", "One."), ("two?", "Two.")])
+        conversation.add_question("three?")
         turn = await t.model.turn(conversation, instructions="Count.")
         request = t.server.requests[-1]
         assert (turn.text, request.system, request.users) == ("Three.", "Count.", ("one?", "two?", "three?"))

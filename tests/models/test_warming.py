@@ -12,10 +12,10 @@ from tests.models.conftest import KINDS
 _PROBE = """
 import gc, sys, threading, time
 from toolyard.config.models import Backend
-from toolyard.models.lazy_import import without_collecting
+from toolyard.models.lazy_import import gc_paused
 from toolyard.models.factory import open_model
 def warm():
-    with without_collecting():
+    with gc_paused():
         open_model(backend, {{}})
 backend = Backend(type={kind!r}, api_key="a-key-of-some-length")
 thread = threading.Thread(target=warm)

@@ -14,7 +14,7 @@ from toolyard.config.models import Backend
 from toolyard.core.errors import ToolyardError
 from toolyard.models.conversation import Conversation
 from toolyard.models.factory import open_model
-from toolyard.models.messages import Said
+from toolyard.models.messages import TextDelta
 
 ANSWERS = {
     "gemini": {
@@ -96,7 +96,7 @@ def server(request):
 
 async def say(model, **options):
     conversation = Conversation()
-    conversation.ask("Say it.")
+    conversation.add_question("Say it.")
     return await model.turn(conversation, **options)
 
 
@@ -107,7 +107,7 @@ async def test_they_are_asked_for_it_so_and_it_is_told_and_counted(server):
         await say(model)
 
     assert (turn.text, turn.spent.input, turn.spent.output) == ("Whole.", 7, 2)
-    assert heard == [Said("Whole.")]
+    assert heard == [TextDelta("Whole.")]
     assert server.wanted_pieces == [True, False, False], "it is tried once whether they stream"
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.parity.cases import CASES, Case
 from toolyard.testing.mcp_client import StdioClient
-from toolyard.testing.mock_model import DONE, Call, Request, Step, Turn, Usage, serving
+from toolyard.testing.mock_model import DONE, Call, Request, Step, Turn, Usage, serve_model
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "claude_code"
 THEIRS, OURS = DATA / "claude_code.json", DATA / "toolyard.json"
@@ -113,7 +113,7 @@ def _theirs(
         placed = _placed(arguments, workspace / _folder(case), tasks[done])
         return Turn(calls=(Call(tool, placed),), usage=Usage(1, 1))
 
-    with serving(script) as server:
+    with serve_model(script) as server:
         ran = subprocess.run(
             [program, *("-p", "go", "--output-format", "stream-json", "--verbose"), *OPTIONS],
             cwd=workspace,

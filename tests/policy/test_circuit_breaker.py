@@ -27,7 +27,7 @@ BREAKER = CircuitBreaker(
     environment={"TMPDIR": "/tmp", "PLACE": "/data"},
     mount_points=lambda: frozenset({"/", "/mnt/disk"}),
     exists=lambda _: True,
-    walled=False,
+    is_sandboxed=False,
 )
 
 UNSAVED = "No snapshot holds that."
@@ -225,12 +225,12 @@ HARMLESS = [
     ],
 )
 def test_a_command_that_destroys_something_whole_is_recognised_and_the_loss_is_named(command, said):
-    assert said in (BREAKER.loss(command) or "nothing")
+    assert said in (BREAKER.describe_loss(command) or "nothing")
 
 
 @pytest.mark.parametrize("command", HARMLESS)
 def test_a_command_that_destroys_nothing_whole_passes(command):
-    assert BREAKER.loss(command) is None
+    assert BREAKER.describe_loss(command) is None
 
 
 @pytest.mark.parametrize(
@@ -271,34 +271,34 @@ def test_a_command_that_destroys_nothing_whole_passes(command):
     ],
 )
 def test_the_question_says_exactly_what_would_be_lost(command, said):
-    found = BREAKER.loss(command)
+    found = BREAKER.describe_loss(command)
     assert found == said
 
 
 def test_a_command_is_judged_from_the_folder_it_starts_in():
-    assert BREAKER.loss("rm -rf *", "/srv/project/build") is None
-    assert "context path /data" in (BREAKER.loss("rm -rf *", "/data") or "")
-    assert "workspace" in (BREAKER.loss("rm -rf ..", "/srv/project/build") or "")
+    assert BREAKER.describe_loss("rm -rf *", "/srv/project/build") is None
+    assert "context path /data" in (BREAKER.describe_loss("rm -rf *", "/data") or "")
+    assert "workspace" in (BREAKER.describe_loss("rm -rf ..", "/srv/project/build") or "")
 
 
 def test_behind_walls_the_hosts_mounts_and_temp_folder_are_not_at_stake():
     mounts = frozenset({"/mnt/disk", "/srv/project/cache"})
-    walled = dataclasses.replace(BREAKER, walled=True, temporary=(), mount_points=lambda: mounts)
-    assert walled.loss("rm -rf /mnt/disk") is None
-    assert walled.loss("rm -rf /tmp/*") is None
-    assert "mount point /srv/project/cache" in (walled.loss("rm -rf cache") or "")
+    walled = dataclasses.replace(BREAKER, is_sandboxed=True, temporary=(), mount_points=lambda: mounts)
+    assert walled.describe_loss("rm -rf /mnt/disk") is None
+    assert walled.describe_loss("rm -rf /tmp/*") is None
+    assert "mount point /srv/project/cache" in (walled.describe_loss("rm -rf cache") or "")
 
 
 def test_a_repository_that_is_not_there_cannot_be_lost(tmp_path):
     breaker = CircuitBreaker(str(tmp_path), "/home/agent")
-    assert breaker.loss("rm -rf .git") is None
+    assert breaker.describe_loss("rm -rf .git") is None
     (tmp_path / ".git").mkdir()
-    assert f"the Git repository {tmp_path}/.git" in (breaker.loss("rm -rf .git") or "")
+    assert f"the Git repository {tmp_path}/.git" in (breaker.describe_loss("rm -rf .git") or "")
 
 
 def test_a_workspace_below_the_temp_folder_is_lost_with_it():
     below = CircuitBreaker("/tmp/ws", "/home/agent")
-    assert "the whole workspace /tmp/ws" in (below.loss("rm -rf /tmp/*") or "")
+    assert "the whole workspace /tmp/ws" in (below.describe_loss("rm -rf /tmp/*") or "")
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_a_workspace_below_the_temp_folder_is_lost_with_it():
     ],
 )
 def test_edited_variables_options_of_shells_and_texts_that_do_not_parse_are_judged(command):
-    assert BREAKER.loss(command) is not None
+    assert BREAKER.describe_loss(command) is not None
 
 
 @pytest.mark.parametrize(
@@ -334,11 +334,11 @@ def test_edited_variables_options_of_shells_and_texts_that_do_not_parse_are_judg
     ],
 )
 def test_neighbours_of_those_pass(command):
-    assert BREAKER.loss(command) is None
+    assert BREAKER.describe_loss(command) is None
 
 
 def test_a_command_that_does_not_parse_is_not_judged():
-    assert BREAKER.loss("rm -rf / 'unclosed") is None
+    assert BREAKER.describe_loss("rm -rf / 'unclosed") is None
 
 
 @pytest.mark.parametrize("rule", DESTRUCTION_RULES, ids=lambda rule: f"{rule.verb}-{rule.programs[0]}")
@@ -376,13 +376,13 @@ def test_a_rule_that_fails_its_example_or_has_none_is_a_fault():
     ],
 )
 def test_a_text_made_to_take_long_does_not(command):
-    BREAKER.loss(command)
+    BREAKER.describe_loss(command)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="rm -rf/~*$X={},'\"`();&|.\n", max_size=60))
 def test_no_text_makes_it_raise(text):
-    BREAKER.loss(text)
+    BREAKER.describe_loss(text)
 
 
 SETTINGS = Settings("/home/me", "/home/me/.local/state/toolyard", "/tmp", "/home/me/Documents")

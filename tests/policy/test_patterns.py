@@ -15,11 +15,11 @@ ROOTS = Roots("/ws", [ContextPath("/data", Access.WRITE), ContextPath("/ws/vendo
 
 
 def widely(pattern: str, path: str) -> bool:
-    return parse_pattern(pattern, home="/home/ada").widely(ROOTS.place(path))
+    return parse_pattern(pattern, home="/home/ada").matches_in_any_root(ROOTS.path_view(path))
 
 
 def narrowly(pattern: str, path: str) -> bool:
-    return parse_pattern(pattern, home="/home/ada").narrowly(ROOTS.place(path))
+    return parse_pattern(pattern, home="/home/ada").matches_in_workspace(ROOTS.path_view(path))
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_a_refusing_pattern_holds_in_every_root_where_an_allowing_one_holds_in_t
 
 
 def test_the_folders_above_a_root_do_not_count_as_names():
-    assert not parse_pattern("ws").widely(ROOTS.place("/ws/a"))
+    assert not parse_pattern("ws").matches_in_any_root(ROOTS.path_view("/ws/a"))
 
 
 def test_folders_on_the_way_are_the_named_ones_and_match_only_themselves():
-    first, second = parse_pattern("**/.git/hooks/**").folders_on_the_way()
+    first, second = parse_pattern("**/.git/hooks/**").parent_folder_patterns()
     names = [["x", ".git"], ["x", ".git", "hooks"], ["x", ".git", "hooks", "y"], ["x"], ["x", ".git", "HEAD"]]
     assert [first.matches_exactly(n) for n in names] == [True, False, False, False, False]
     assert [second.matches_exactly(n) for n in names] == [False, True, False, False, False]

@@ -343,7 +343,7 @@ def test_a_root_that_is_not_clean_is_refused(root):
 def test_the_filesystem_root_may_be_the_workspace():
     judge = Policy(PermissionMode.STRICT, "/")
     assert judge.decide(Action(Kind.WRITE, "Write", "/a")).effect is ALLOW
-    assert judge.visible("/a/b")
+    assert judge.is_visible("/a/b")
 
 
 PATHS = st.one_of(
@@ -389,4 +389,4 @@ def test_visible_is_the_same_answer_as_deciding_a_read(mode, path, real, allow, 
     judge = policy(mode, allow=allow, ask=ask, deny=deny)
     for _cold_then_cached in range(2):
         decided = judge.decide(Action(Kind.READ, tool, path, real)).effect is ALLOW
-        assert judge.visible(path, real, tool=tool) is decided
+        assert judge.is_visible(path, real, tool=tool) is decided

@@ -21,7 +21,7 @@ def test_every_preset_holds_to_its_own_examples_and_has_both_sorts(name):
 @pytest.mark.parametrize("swap", [{"matches": ("read .env.example",)}, {"does_not_match": ("read .env",)}])
 def test_a_preset_that_fails_its_examples_is_not_loaded(swap):
     with pytest.raises(SystemFault, match="fails its own example"):
-        dataclasses.replace(PRESETS["secrets"], **swap).parsed()
+        dataclasses.replace(PRESETS["secrets"], **swap).parse_rules()
 
 
 def test_an_unknown_preset_is_answered_with_a_guess():
@@ -45,7 +45,7 @@ def test_an_unknown_preset_is_answered_with_a_guess():
 def test_secrets_are_neither_seen_nor_moved(path, seen):
     judge = Policy(PermissionMode.STRICT, "/ws", rules=preset_rules("secrets"))
     expected = Effect.ALLOW if seen else Effect.DENY
-    assert judge.visible(path) is seen
+    assert judge.is_visible(path) is seen
     assert [judge.decide(Action(kind, "x", path)).effect for kind in (Kind.READ, Kind.WRITE)] == [expected] * 2
 
 

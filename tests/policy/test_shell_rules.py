@@ -16,7 +16,7 @@ WRITE_A = Action(Kind.WRITE, "write_file", "/ws/src/a.py")
 
 
 def applies(text: str, action: Action, effect: Effect = Effect.DENY) -> bool:
-    place = ROOTS.place(action.path) if action.path else None
+    place = ROOTS.path_view(action.path) if action.path else None
     return parse_rule(text, effect, home="/home/ada").applies(action, place)
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-from toolyard.codemode.broker import Refused
+from toolyard.codemode.broker import RequestRefused
 
 DEADLINE = 30.0
 
@@ -37,7 +37,7 @@ class Handler:
             self.cancelled.release()
 
     async def _refuse(self, request, progress):
-        raise Refused(request.arguments["kind"], "what happened", [{"type": "text", "text": "more"}])
+        raise RequestRefused(request.arguments["kind"], "what happened", [{"type": "text", "text": "more"}])
 
     async def _progress(self, request, progress):
         for step in range(3):

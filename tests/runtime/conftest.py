@@ -128,6 +128,6 @@ def broker(thread, handler, monkeypatch):
     with Broker.open("a", handler, thread.loop) as broker:
         monkeypatch.setenv("TOOLYARD_BROKER", broker.socket_path)
         yield broker
-    for channel in runtime_channel._channels.values():
+    for channel in runtime_channel._connections.values():
         channel.close()
-    runtime_channel._channels.clear()
+    runtime_channel._connections.clear()

@@ -190,20 +190,20 @@ def test_a_hand_gives_connections_until_there_are_too_many(thread, monkeypatch):
     from toolyard_runtime import inherited_socket
 
     with Broker.open("a", Handler(), thread.loop, BrokerLimits(connections=2)) as broker:
-        inherited_socket.hold(f"{broker.folder}/hand", FREE)
+        inherited_socket.connect_at_descriptor(f"{broker.folder}/hand", FREE)
         try:
             monkeypatch.setenv("TOOLYARD_BROKER", f"fd:{FREE}")
-            first, second = runtime_broker.Line(), runtime_broker.Line()
-            assert first.send(runtime_broker.framed({"id": 1, "do": "mcp", "tool": "t"}))
+            first, second = runtime_broker.BlockingConnection(), runtime_broker.BlockingConnection()
+            assert first.send(runtime_broker.encode_frame({"id": 1, "do": "mcp", "tool": "t"}))
             assert first.receive()["id"] == 1
             with pytest.raises(BrokerLost, match="too many connections"):
-                runtime_broker.Line()
+                runtime_broker.BlockingConnection()
             second.close()
             until = time.monotonic() + DEADLINE
-            while broker.connections > 1 and time.monotonic() < until:
+            while broker.connection_count > 1 and time.monotonic() < until:
                 time.sleep(0.01)
-            third = runtime_broker.Line()
-            assert third.send(runtime_broker.framed({"id": 1, "do": "mcp", "tool": "t"}))
+            third = runtime_broker.BlockingConnection()
+            assert third.send(runtime_broker.encode_frame({"id": 1, "do": "mcp", "tool": "t"}))
             assert third.receive()["id"] == 1
         finally:
             os.close(FREE)

@@ -27,8 +27,8 @@ def told(recorder, folder, **options):
     for body in recorder.take(**options):
         at = 0
         while at < len(body):
-            _, is_tree, length = protocol.CHANGED.unpack_from(body, at)
-            at += protocol.CHANGED.size
+            _, is_tree, length = protocol.CHANGE_HEADER.unpack_from(body, at)
+            at += protocol.CHANGE_HEADER.size
             found.append(os.fsdecode(body[at : at + length])[len(str(folder)) + 1 :] + "/" * is_tree)
             at += length
     return found
@@ -46,7 +46,7 @@ def test_a_path_that_changes_all_the_time_is_told_now_and_then_and_at_the_end(re
     change(recorder, tmp_path, "a", "a")
     assert told(recorder, tmp_path) == ["a"]
     change(recorder, tmp_path, "a")
-    assert (recorder.patience, told(recorder, tmp_path)) == (change_recorder.AGAIN_SECONDS, [])
+    assert (recorder.patience, told(recorder, tmp_path)) == (change_recorder.REPEAT_SECONDS, [])
     now += 10**9
     assert told(recorder, tmp_path) == ["a"]
     change(recorder, tmp_path, "a")

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from toolyard_runtime import notebook_images
-from toolyard_runtime.notebook_images import Gallery
+from toolyard_runtime.notebook_images import ImageCollector
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
 DRAW = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);\n"
@@ -125,7 +125,7 @@ def test_display_prints_what_is_no_image(talk):
 
 
 def test_more_images_than_the_limit_are_named_in_the_notes():
-    gallery = Gallery()
+    gallery = ImageCollector()
     for number in range(35):
         gallery.add("image/png", b"x", f"Figure {number}")
     assert len(gallery.images) == 20
@@ -145,7 +145,7 @@ def test_figures_past_the_limit_are_not_even_drawn(talk):
 def test_an_image_too_large_or_past_the_total_is_left_out(monkeypatch):
     monkeypatch.setattr(notebook_images, "MAX_IMAGE_BYTES", 100)
     monkeypatch.setattr(notebook_images, "MAX_TOTAL_BYTES", 150)
-    gallery = Gallery()
+    gallery = ImageCollector()
     gallery.add("image/png", b"x" * 101, "The wall")
     gallery.add("image/png", b"x" * 100, "The door")
     gallery.add("image/png", b"x" * 60, "The roof")

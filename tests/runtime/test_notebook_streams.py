@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from toolyard_runtime.notebook_streams import SET_ASIDE_LIMIT, SetAside
+from toolyard_runtime.notebook_streams import LEFTOVER_CHARS, LeftoverOutput
 
 LEFT_BEHIND = """
 import threading
@@ -161,12 +161,12 @@ threading.Thread(target=lambda: (begin.wait(30), flood()), daemon=True).start()
 
 
 def test_what_is_set_aside_is_bounded_and_its_end_is_kept():
-    aside = SetAside()
+    aside = LeftoverOutput()
     for number in range(10_000):
         aside.add(f"line {number}\n")
-    assert sum(len(part) for part in aside._parts) <= 2 * SET_ASIDE_LIMIT
-    assert aside.take().endswith("line 9999")
-    assert aside.take() == ""
+    assert sum(len(part) for part in aside._parts) <= 2 * LEFTOVER_CHARS
+    assert aside.pop_text().endswith("line 9999")
+    assert aside.pop_text() == ""
 
 
 def test_a_warning_is_shown_once_a_run_and_points_at_the_agents_line(talk):

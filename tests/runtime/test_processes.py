@@ -38,12 +38,12 @@ def waiting():
 
 
 def test_a_process_that_only_waits_is_quiet(waiting):
-    assert processes.is_quiet(waiting("pass"))
+    assert processes.is_idle(waiting("pass"))
 
 
 @pytest.mark.parametrize("code", _BUSY.values(), ids=list(_BUSY))
 def test_a_process_with_something_that_could_act_is_not_quiet(waiting, code):
-    assert not processes.is_quiet(waiting(code))
+    assert not processes.is_idle(waiting(code))
 
 
 def test_who_runs_is_not_quiet():
@@ -54,11 +54,11 @@ def test_who_runs_is_not_quiet():
         assert busy.stdout is not None
         assert busy.stdout.readline() == b"up\n"
         assert within(_SOON, lambda: "State:\tR" in Path(f"/proc/{busy.pid}/status").read_text())
-        assert not processes.is_quiet(busy.pid)
+        assert not processes.is_idle(busy.pid)
     finally:
         busy.kill()
         busy.communicate()
 
 
 def test_who_is_gone_is_not_quiet():
-    assert not processes.is_quiet(0)
+    assert not processes.is_idle(0)

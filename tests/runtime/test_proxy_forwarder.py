@@ -23,7 +23,7 @@ import pytest
 import toolyard_runtime
 from benchmarks.processes import processor_seconds
 from toolyard.sandbox.proxy.allow_list import AllowList
-from toolyard.sandbox.proxy.server import Proxy, ProxyLimits
+from toolyard.sandbox.proxy.server import ProxyLimits, ProxyServer
 from toolyard_runtime.proxy_forwarder import CONNECTIONS
 
 WAIT = 20
@@ -90,7 +90,7 @@ def way_out(tmp_path, forward):
     with contextlib.ExitStack() as stack:
 
         def start(*allowed, **limits):
-            proxy = Proxy(
+            proxy = ProxyServer(
                 str(tmp_path / "proxy"),
                 AllowList(allowed),
                 lambda *each: told.append(each),

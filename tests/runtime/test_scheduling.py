@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.spec import Request, Spec, What
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.spec import RunKind, RunRequest, SandboxSpec
 from toolyard_runtime import scheduling
 
 SLICES_SINCE = (6, 12)
@@ -40,10 +40,12 @@ def test_a_process_asks_for_the_longest_slice_and_gives_it_back() -> None:
 def test_a_run_has_the_usual_slice_although_its_worker_waited_with_a_long_one(tmp_path: Path) -> None:
     program = find_bubblewrap()
     assert program is not None
-    with bubblewrap(program) as sandbox:
-        sandbox.start(Spec(str(tmp_path)))
+    with bubblewrap_sandbox(program) as sandbox:
+        sandbox.start(SandboxSpec(str(tmp_path)))
         slices = {
-            (sandbox.run(Request(What.PYTHON, MY_SLICE, 20), lambda *_: None, threading.Event()).value or {})["value"]
+            (sandbox.run(RunRequest(RunKind.PYTHON, MY_SLICE, 20), lambda *_: None, threading.Event()).value or {})[
+                "value"
+            ]
             for _ in range(3)
         }
     assert slices == {str(_slice())}
@@ -51,9 +53,9 @@ def test_a_run_has_the_usual_slice_although_its_worker_waited_with_a_long_one(tm
 
 def _asked() -> tuple[int, int, int]:
     before = _slice()
-    scheduling.unhurried()
+    scheduling.set_background_slice()
     unhurried = _slice()
-    scheduling.usual()
+    scheduling.set_default_slice()
     return before, unhurried, _slice()
 
 

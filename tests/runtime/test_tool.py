@@ -212,7 +212,7 @@ def test_a_record_is_still_a_dictionary():
     ],
 )
 def test_each_kind_of_failure_is_what_code_would_catch(kind, bases):
-    error = errors.failure(kind, "Agent 'a' not authorized for server 'x'", server="x", tool="t")
+    error = errors.exception_for(kind, "Agent 'a' not authorized for server 'x'", server="x", tool="t")
     assert all(isinstance(error, base) for base in bases)
     assert str(error) == "Agent 'a' not authorized for server 'x'"
     again = pickle.loads(pickle.dumps(error))

@@ -8,7 +8,7 @@ import threading
 
 from toolyard.sandbox.proxy.allow_list import AllowList
 from toolyard.sandbox.proxy.dns import system_lookup
-from toolyard.sandbox.proxy.server import Proxy, ProxyLimits
+from toolyard.sandbox.proxy.server import ProxyLimits, ProxyServer
 
 WAIT = 20
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
@@ -97,7 +97,7 @@ def proxies(folder):
 
         def start(*allowed, lookup=system_lookup, on_request=None, **limits):
             told = []
-            made = Proxy(
+            made = ProxyServer(
                 str(folder / f"proxy{len(os.listdir(folder))}"),
                 AllowList(allowed),
                 on_request or (lambda *each: told.append(each)),

@@ -9,17 +9,17 @@ from tests.support.sandbox_suite.kit import Kit, Subject
 from tests.support.sandbox_suite.namespaces import OwnNamespaces
 from tests.support.sandbox_suite.restrictions import Files, Network, Warden
 from tests.support.sandbox_suite.runs import Runs, Sessions
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
 
 PROGRAM = find_bubblewrap()
-RECIPE = "from toolyard.sandbox.backends.bubblewrap import *; sandbox = bubblewrap(find_bubblewrap())"
+RECIPE = "from toolyard.sandbox.backends.bubblewrap import *; sandbox = bubblewrap_sandbox(find_bubblewrap())"
 
 pytestmark = [pytest.mark.destructive, pytest.mark.skipif(PROGRAM is None, reason="there is no bubblewrap")]
 
 
 @pytest.fixture
 def kit(tmp_path):
-    with Kit(Subject(lambda: bubblewrap(PROGRAM), RECIPE), str(tmp_path)) as kit:
+    with Kit(Subject(lambda: bubblewrap_sandbox(PROGRAM), RECIPE), str(tmp_path)) as kit:
         yield kit
 
 

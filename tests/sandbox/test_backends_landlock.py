@@ -12,17 +12,21 @@ from tests.support.sandbox_suite.kit import GONE_SECONDS, Kit, Subject, refusal,
 from tests.support.sandbox_suite.restrictions import Files, Network, Warden
 from tests.support.sandbox_suite.runs import Runs, Sessions
 from toolyard.linux import landlock
-from toolyard.sandbox.backends.landlock import landlocked, why_not
+from toolyard.sandbox.backends.landlock import landlock_sandbox, unsupported_reason
 from toolyard.sandbox.spec import Mount
 
-RECIPE = "from toolyard.sandbox.backends.landlock import landlocked; sandbox = landlocked()"
+RECIPE = "from toolyard.sandbox.backends.landlock import landlock_sandbox; sandbox = landlock_sandbox()"
 
-pytestmark = [pytest.mark.destructive, pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [
+    pytest.mark.destructive,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(unsupported_reason()), reason=unsupported_reason()),
+]
 
 
 @pytest.fixture
 def kit(tmp_path):
-    with Kit(Subject(landlocked, RECIPE), str(tmp_path)) as kit:
+    with Kit(Subject(landlock_sandbox, RECIPE), str(tmp_path)) as kit:
         yield kit
 
 
@@ -97,7 +101,7 @@ def test_the_private_folder_goes_when_the_host_is_killed(kit):
 
 
 def test_a_kernel_that_cannot_scope_signals_is_refused(kit, monkeypatch):
-    monkeypatch.setattr(landlock, "level", lambda: 5)
+    monkeypatch.setattr(landlock, "abi_version", lambda: 5)
     assert "Linux 6.12" in refusal(kit.open)
 
 

@@ -11,12 +11,12 @@ from tests.support.sandbox_suite.kit import Kit, Subject, refusal
 from tests.support.sandbox_suite.namespaces import OwnNamespaces
 from tests.support.sandbox_suite.restrictions import Files, Network, Warden
 from tests.support.sandbox_suite.runs import Runs, Sessions
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces_sandbox
 from toolyard.sandbox.spec import Mount
 
 PROGRAM = find_unshare()
-RECIPE = "from toolyard.sandbox.backends.namespaces import *; sandbox = namespaces(find_unshare())"
+RECIPE = "from toolyard.sandbox.backends.namespaces import *; sandbox = namespaces_sandbox(find_unshare())"
 
 pytestmark = [
     pytest.mark.destructive,
@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture
 def kit(tmp_path):
-    with Kit(Subject(lambda: namespaces(PROGRAM), RECIPE), str(tmp_path)) as kit:
+    with Kit(Subject(lambda: namespaces_sandbox(PROGRAM), RECIPE), str(tmp_path)) as kit:
         yield kit
 
 
@@ -102,7 +102,7 @@ def test_files_look_as_they_do_in_bubblewrap(kit, tmp_path):
     )
     ours = kit.open(mounts=mounts, hidden=hidden).command(show)
     (tmp_path / "other").mkdir()
-    with Kit(Subject(lambda: bubblewrap(find_bubblewrap()), ""), str(tmp_path / "other")) as other:
+    with Kit(Subject(lambda: bubblewrap_sandbox(find_bubblewrap()), ""), str(tmp_path / "other")) as other:
         other.workspace = kit.workspace
         theirs = other.open(mounts=mounts, hidden=hidden).command(show)
     # Single files of /etc are copies in the read-only root there, and mounts here.

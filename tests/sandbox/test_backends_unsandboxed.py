@@ -8,16 +8,16 @@ from tests.support.sandbox_suite.endings import Leftovers, Limits, Losing
 from tests.support.sandbox_suite.kit import Kit, Subject
 from tests.support.sandbox_suite.restrictions import Files, Network, Warden
 from tests.support.sandbox_suite.runs import Runs, Sessions
-from toolyard.sandbox.backends.unsandboxed import plain
+from toolyard.sandbox.backends.unsandboxed import unsandboxed_process
 
-RECIPE = "from toolyard.sandbox.backends.unsandboxed import plain; sandbox = plain()"
+RECIPE = "from toolyard.sandbox.backends.unsandboxed import unsandboxed_process; sandbox = unsandboxed_process()"
 
 pytestmark = [pytest.mark.destructive, pytest.mark.slow]
 
 
 @pytest.fixture
 def kit(tmp_path):
-    with Kit(Subject(plain, RECIPE), str(tmp_path)) as kit:
+    with Kit(Subject(unsandboxed_process, RECIPE), str(tmp_path)) as kit:
         yield kit
 
 

@@ -6,12 +6,12 @@ import threading
 import pytest
 
 from toolyard.core.errors import SystemFault, ToolError
-from toolyard.sandbox.background_commands import News, Shell, Shells
-from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
+from toolyard.sandbox.background_commands import BackgroundCommand, BackgroundCommands, OutputUpdate
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, RunResult, Stream
 
 WAIT = 10.0
-DONE = Outcome(Ending.FINISHED, 0)
-REQUEST = Request(What.COMMAND, "run", 1.0)
+DONE = RunResult(RunEnding.FINISHED, 0)
+REQUEST = RunRequest(RunKind.COMMAND, "run", 1.0)
 
 
 class Scripted:
@@ -29,7 +29,7 @@ class Scripted:
         sink(Stream.OUT, b"out")
         while not self.release.wait(0.005):
             if cancelled.is_set():
-                return Outcome(Ending.CANCELLED, 137)
+                return RunResult(RunEnding.CANCELLED, 137)
         return DONE
 
 
@@ -42,7 +42,7 @@ def sandbox():
 
 @pytest.fixture
 def shells():
-    with contextlib.closing(Shells()) as made:
+    with contextlib.closing(BackgroundCommands()) as made:
         yield made
 
 
@@ -50,28 +50,28 @@ def test_a_shell_runs_without_a_clock_and_ends_as_its_command_does(shells, sandb
     shell = shells.start(sandbox, REQUEST)
     sandbox.release.set()
     assert shell.ended.wait(WAIT)
-    assert shell.news() == News({Stream.OUT: b"out", Stream.ERR: b""}, 0, DONE)
+    assert shell.news() == OutputUpdate({Stream.OUT: b"out", Stream.ERR: b""}, 0, DONE)
     assert sandbox.requests[0].seconds == float("inf")
     assert sandbox.requests[0].output_bytes > 1 << 30
 
 
 def test_news_are_told_once_unless_they_are_put_back():
-    shell = Shell("bash_1", "run")
-    shell.take(Stream.OUT, b"one ")
-    news = shell.news()
-    assert shell.news() == News({Stream.OUT: b"", Stream.ERR: b""}, 0, None)
-    shell.take(Stream.OUT, b"two")
-    shell.put_back(news)
-    assert shell.news().output[Stream.OUT] == b"one two"
+    shell = BackgroundCommand("bash_1", "run")
+    shell.append(Stream.OUT, b"one ")
+    news = shell.pop_output()
+    assert shell.pop_output() == OutputUpdate({Stream.OUT: b"", Stream.ERR: b""}, 0, None)
+    shell.append(Stream.OUT, b"two")
+    shell.restore_output(news)
+    assert shell.pop_output().output[Stream.OUT] == b"one two"
 
 
 def test_the_oldest_output_is_dropped_and_counted():
-    shell = Shell("bash_1", "run")
-    shell.take(Stream.OUT, b"a" * (1 << 20))
-    shell.take(Stream.OUT, b"end")
-    news = shell.news()
+    shell = BackgroundCommand("bash_1", "run")
+    shell.append(Stream.OUT, b"a" * (1 << 20))
+    shell.append(Stream.OUT, b"end")
+    news = shell.pop_output()
     assert (news.dropped, len(news.output[Stream.OUT]), news.output[Stream.OUT][-4:]) == (3, 1 << 20, b"aend")
-    assert shell.news().dropped == 0
+    assert shell.pop_output().dropped == 0
 
 
 def test_a_sandbox_that_fails_ends_the_shell_with_the_reason(shells):
@@ -79,7 +79,7 @@ def test_a_sandbox_that_fails_ends_the_shell_with_the_reason(shells):
     assert shell.ended.wait(WAIT)
     news = shell.news()
     assert b"It broke." in news.output[Stream.ERR]
-    assert news.outcome == Outcome(Ending.LOST, 1)
+    assert news.outcome == RunResult(RunEnding.LOST, 1)
 
 
 def test_there_are_32_at_once_and_room_again_when_one_ends(shells, sandbox):
@@ -94,7 +94,7 @@ def test_there_are_32_at_once_and_room_again_when_one_ends(shells, sandbox):
 def test_killing_what_has_ended_says_so(shells, sandbox):
     shell = shells.start(sandbox, REQUEST)
     assert [shell.kill(), shell.kill()] == [True, False]
-    assert shell.outcome == Outcome(Ending.CANCELLED, 137)
+    assert shell.outcome == RunResult(RunEnding.CANCELLED, 137)
 
 
 def test_what_ended_long_ago_is_forgotten(shells, sandbox):
@@ -107,7 +107,7 @@ def test_what_ended_long_ago_is_forgotten(shells, sandbox):
 
 
 def test_closing_ends_every_one(sandbox):
-    shells = Shells()
+    shells = BackgroundCommands()
     running = [shells.start(sandbox, REQUEST) for _ in range(5)]
     shells.close()
     assert all(shell.ended.is_set() for shell in running)

@@ -13,7 +13,7 @@ import pytest
 
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox.limits import cgroup_paths, cgroups
-from toolyard.sandbox.limits.cgroup_paths import Place
+from toolyard.sandbox.limits.cgroup_paths import CgroupLocation
 from toolyard.sandbox.limits.cgroups import Cgroup
 
 MIB = 1024 * 1024
@@ -80,7 +80,7 @@ def folders(group):
 
 def test_a_memory_hog_is_killed_and_told_of_once():
     with group_of(memory_bytes=64 * MIB) as group:
-        if "memory" not in group.limits_held:
+        if "memory" not in group.enforced_limits:
             pytest.skip("the memory controller is not writable here")
         assert not group.was_out_of_memory()
         with inside(group, HOG) as hog:
@@ -95,7 +95,7 @@ def test_a_memory_hog_is_killed_and_told_of_once():
 
 def test_a_fork_bomb_stays_within_its_bound_and_close_ends_it():
     with group_of(processes=30) as group:
-        if "processes" not in group.limits_held:
+        if "processes" not in group.enforced_limits:
             pytest.skip("the pids controller is not writable here")
         with inside(group, BOMB):
             most = 0
@@ -172,8 +172,8 @@ def alive(pid):
 
 
 def test_groups_with_other_names_are_left_alone():
-    began = cgroups._began("self")
-    space = cgroups._pid_space()
+    began = cgroups._start_time("self")
+    space = cgroups._pid_namespace()
     kept = [
         "toolyard",
         "toolyard-server",
@@ -244,21 +244,21 @@ class Model:
 @pytest.fixture
 def model(tmp_path, monkeypatch):
     made = Model(tmp_path / "fs")
-    monkeypatch.setattr(cgroup_paths, "write", made.write)
-    monkeypatch.setattr(cgroups, "write", made.write)
+    monkeypatch.setattr(cgroup_paths, "write_control_file", made.write)
+    monkeypatch.setattr(cgroups, "write_control_file", made.write)
     monkeypatch.setattr(os, "mkdir", lambda path, mode=0o777: made.mkdir(path))
     return made
 
 
 def place(model, controllers=("memory", "pids")):
-    return Place(str(model.root), frozenset(controllers), unified=True)
+    return CgroupLocation(str(model.root), frozenset(controllers), unified=True)
 
 
 def test_version_2_steps_aside_into_a_leaf_before_it_limits_children(model):
     (model.root / "cgroup.procs").write_text(f"{os.getpid()}\n")
-    group = Cgroup.create(memory_bytes=123, processes=7, name="x", places=[place(model)])
+    group = Cgroup.create(memory_bytes=123, processes=7, name="x", locations=[place(model)])
     assert group is not None
-    assert group.limits_held == {"memory", "processes"}
+    assert group.enforced_limits == {"memory", "processes"}
     assert (model.root / "cgroup.procs").read_text() == ""
     assert (model.root / "toolyard-server" / "cgroup.procs").read_text() == f"{os.getpid()}\n"
     [folder] = map(Path, folders(group))
@@ -267,7 +267,7 @@ def test_version_2_steps_aside_into_a_leaf_before_it_limits_children(model):
     assert not group.was_out_of_memory()
     (folder / "memory.events").write_text("oom 3\noom_kill 1\n")
     assert group.was_out_of_memory()
-    again = Cgroup.create(memory_bytes=123, processes=7, name="x", places=[place(model)])
+    again = Cgroup.create(memory_bytes=123, processes=7, name="x", locations=[place(model)])
     assert again is not None
     assert folders(again) != folders(group)
 
@@ -275,15 +275,15 @@ def test_version_2_steps_aside_into_a_leaf_before_it_limits_children(model):
 def test_version_2_moves_nobody_else(model):
     text = f"{os.getpid()}\n1\n"
     (model.root / "cgroup.procs").write_text(text)
-    assert Cgroup.create(**AMPLE, name="x", places=[place(model)]) is None
+    assert Cgroup.create(**AMPLE, name="x", locations=[place(model)]) is None
     assert (model.root / "cgroup.procs").read_text() == text
     assert not (model.root / "toolyard-server").exists()
 
 
 def test_a_hierarchy_with_one_controller_holds_one_limit(model):
-    group = Cgroup.create(**AMPLE, name="x", places=[place(model, ["pids"])])
+    group = Cgroup.create(**AMPLE, name="x", locations=[place(model, ["pids"])])
     assert group is not None
-    assert group.limits_held == {"processes"}
+    assert group.enforced_limits == {"processes"}
 
 
 MOUNTS = """\
@@ -316,10 +316,10 @@ def test_our_own_group_is_found_in_the_kernels_tables(tmp_path, groups, expected
     (tmp_path / "cgroup").write_text(groups)
     found = [
         (os.path.relpath(place.folder, tmp_path), set(place.controllers), place.unified)
-        for place in cgroup_paths.find(str(tmp_path))
+        for place in cgroup_paths.find_cgroups(str(tmp_path))
     ]
     assert found == expected
 
 
 def test_nothing_is_found_where_the_tables_are_missing(tmp_path):
-    assert cgroup_paths.find(str(tmp_path)) == ()
+    assert cgroup_paths.find_cgroups(str(tmp_path)) == ()

@@ -49,13 +49,13 @@ def small_disk(mounted):
 def watching(small_disk, *, most_files=None, reserve=RESERVE_MIB, **options):
     watch = DiskWatch(
         [str(small_disk / "run")],
-        most_bytes=LIMIT_MIB * MIB,
-        most_files=most_files,
+        max_bytes=LIMIT_MIB * MIB,
+        max_files=most_files,
         reserve_bytes=reserve * MIB,
         **options,
     )
     with contextlib.closing(watch):
-        watch.begin()
+        watch.start()
         yield watch
 
 
@@ -74,7 +74,7 @@ def let_the_clock_pass():
 def verdict(watch):
     """What the watch says once it has finished counting."""
     for _ in range(MOST_TICKS):
-        if (reason := watch.check()) or watch._disks[0]._account is None:
+        if (reason := watch.check()) or watch._disks[0]._counter is None:
             return reason
     raise AssertionError("it never finished counting")
 
@@ -265,7 +265,7 @@ def test_files_may_vanish_under_the_count(small_disk):
 
 def test_a_tree_too_deep_to_count_is_the_runs_fault(small_disk):
     with watching(small_disk) as watch:
-        path = small_disk / "run" / "/".join("d" * (disk_usage._DEEPEST + 2))
+        path = small_disk / "run" / "/".join("d" * (disk_usage._MAX_DEPTH + 2))
         path.mkdir(parents=True)
         fill(path / "a", LIMIT_MIB + 1)
         assert "too deep" in verdict(watch)
@@ -308,7 +308,7 @@ def test_counting_is_spread_over_ticks_and_comes_to_an_end(small_disk, monkeypat
             (small_disk / "run" / str(number)).touch()
         fill(small_disk / "other" / "a", LIMIT_MIB + 1)
         assert watch.check() is None
-        assert watch._disks[0]._account is not None, "more than one slice of work"
+        assert watch._disks[0]._counter is not None, "more than one slice of work"
         assert verdict(watch) is None
         watch.begin()
         fill(small_disk / "other" / "b", LIMIT_MIB + 1)
@@ -332,7 +332,7 @@ def test_a_look_is_cheap(small_disk):
 
 def test_a_folder_that_is_missing_is_an_error(small_disk):
     watch = DiskWatch(
-        [str(small_disk / "run"), str(small_disk / "nowhere")], most_bytes=1, most_files=None, reserve_bytes=0
+        [str(small_disk / "run"), str(small_disk / "nowhere")], max_bytes=1, max_files=None, reserve_bytes=0
     )
     with pytest.raises(FileNotFoundError):
-        watch.begin()
+        watch.start()

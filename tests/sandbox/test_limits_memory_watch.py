@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.sandbox_suite.kit import Kit, Subject, tight
 from toolyard.core.limits import MIB
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
 from toolyard.sandbox.process import sandbox
-from toolyard.sandbox.spec import Ending
+from toolyard.sandbox.spec import RunEnding
 
 PROGRAM = find_bubblewrap()
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no bubblewrap")
@@ -22,13 +22,13 @@ for at in range(0, {size}, 4096): shared[at] = 1
 @pytest.fixture
 def box(tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox.Cgroup, "create", lambda **_: None)
-    with Kit(Subject(lambda: bubblewrap(PROGRAM), ""), str(tmp_path)) as kit:
+    with Kit(Subject(lambda: bubblewrap_sandbox(PROGRAM), ""), str(tmp_path)) as kit:
         yield kit.open(limits=tight(memory_bytes=128 * MIB))
 
 
 def test_a_process_that_holds_too_much_shared_memory_is_ended_and_that_is_told(box):
     ran = box.python(FILL.format(size=300 * MIB, then="time.sleep(20)"))
-    assert (ran.outcome.ending, ran.outcome.exit_code) == (Ending.MEMORY, 137)
+    assert (ran.outcome.ending, ran.outcome.exit_code) == (RunEnding.MEMORY, 137)
     assert ran.seconds < 15
     assert box.command("echo next").text == "next\n"
 
@@ -48,6 +48,6 @@ def test_what_a_process_may_have_it_may_share(box):
 
 def test_other_runs_go_on(box):
     kept = box.begin("echo begun; until [ -e go ]; do sleep 0.02; done; echo done")
-    assert box.python(FILL.format(size=300 * MIB, then="time.sleep(20)")).outcome.ending is Ending.MEMORY
+    assert box.python(FILL.format(size=300 * MIB, then="time.sleep(20)")).outcome.ending is RunEnding.MEMORY
     assert box.command("touch go").code == 0
     assert kept.result().text == "begun\ndone\n"

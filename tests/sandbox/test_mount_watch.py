@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from toolyard.sandbox import mount_watch
-from toolyard.sandbox.mount_watch import CoverWatch
+from toolyard.sandbox.mount_watch import MountWatch
 
 WAIT = 20.0
 
@@ -33,13 +33,13 @@ def looks():
 
 @pytest.fixture
 def watch(looks, monkeypatch):
-    monkeypatch.setattr(mount_watch, "_LOOK_SECONDS", 0.001)
-    with CoverWatch(looks.look, looks.lost.set) as made:
+    monkeypatch.setattr(mount_watch, "_CHECK_SECONDS", 0.001)
+    with MountWatch(looks.look, looks.lost.set) as made:
         yield made
 
 
 def test_many_runs_have_one_that_looks(watch, looks):
-    with watch.awake(), watch.awake(), watch.awake():
+    with watch.while_running(), watch.while_running(), watch.while_running():
         for _ in range(10):
             looks.again()
     assert len(looks.threads) == 1
@@ -47,19 +47,19 @@ def test_many_runs_have_one_that_looks(watch, looks):
 
 
 def test_nobody_looks_while_nothing_runs(watch, looks):
-    with watch.awake():
+    with watch.while_running():
         looks.again()
-    while watch._busy.is_set():
+    while watch._run_active.is_set():
         threading.Event().wait(0.001)
     before = looks.count
     assert not threading.Event().wait(0.05)
     assert looks.count == before
-    with watch.awake():
+    with watch.while_running():
         looks.again()
 
 
 def test_a_cover_that_is_gone_is_told_once(watch, looks):
-    with watch.awake():
+    with watch.while_running():
         looks.again()
         looks.whole = False
         assert looks.lost.wait(WAIT)
@@ -69,11 +69,11 @@ def test_a_cover_that_is_gone_is_told_once(watch, looks):
 
 def test_a_look_that_takes_long_is_followed_by_a_long_rest(looks, monkeypatch):
     rests = []
-    monkeypatch.setattr(mount_watch, "_TIMES_RESTING", 1_000_000)
-    with CoverWatch(looks.look, looks.lost.set) as watch:
+    monkeypatch.setattr(mount_watch, "_REST_FACTOR", 1_000_000)
+    with MountWatch(looks.look, looks.lost.set) as watch:
         wait = watch._closed.wait
         monkeypatch.setattr(watch._closed, "wait", lambda seconds: rests.append(seconds) or wait(0.001))
-        with watch.awake():
+        with watch.while_running():
             looks.again()
             looks.again()
-    assert rests[-1] > rests[0] == mount_watch._LOOK_SECONDS
+    assert rests[-1] > rests[0] == mount_watch._CHECK_SECONDS

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.sandbox_suite.kit import Kit, Subject, refusal, tight
 from toolyard.core.limits import MIB
-from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces_sandbox
 from toolyard.sandbox.spec import Mount
 from toolyard_runtime import mounts as runtime_mounts
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no unshare")
 
 @pytest.fixture
 def kit(tmp_path):
-    with Kit(Subject(lambda: namespaces(PROGRAM), ""), str(tmp_path)) as kit:
+    with Kit(Subject(lambda: namespaces_sandbox(PROGRAM), ""), str(tmp_path)) as kit:
         yield kit
 
 
@@ -106,7 +106,7 @@ def test_a_link_that_is_put_in_the_way_of_a_mount_while_it_starts_is_refused(kit
         os.rename(above, f"{above}-gone")
         os.symlink(os.path.dirname(os.path.dirname(elsewhere)), above)
 
-    launch = namespaces(PROGRAM)._launch
+    launch = namespaces_sandbox(PROGRAM)._launch
 
     def late(spec):
         launched = launch(spec)
@@ -118,7 +118,7 @@ def test_a_link_that_is_put_in_the_way_of_a_mount_while_it_starts_is_refused(kit
 
 
 def _with_launch(launch):
-    sandbox = namespaces(PROGRAM)
+    sandbox = namespaces_sandbox(PROGRAM)
     sandbox._launch = launch
     return sandbox
 
@@ -129,7 +129,7 @@ def test_a_place_that_a_link_leads_to_is_no_place_for_a_mount(tmp_path, kind):
     (tmp_path / "link").symlink_to("real")
     place = {"link": tmp_path / "link", "folder": tmp_path / "link" / "below"}[kind]
     with pytest.raises(OSError) as raised:
-        runtime_mounts._make_folder(str(place))
+        runtime_mounts._ensure_folder(str(place))
     assert raised.value.errno == errno.ELOOP
     assert os.listdir(tmp_path / "real") == []  # which might be a folder of the host's
 
@@ -155,8 +155,8 @@ def test_a_file_of_the_view_is_never_written_into_another(tmp_path):
 def test_links_to_a_source_are_followed_before_anything_is_covered_unless_it_has_to_be_plain(tmp_path):
     (tmp_path / "link").symlink_to("real")
     step = ("bind", "/shown", f"{tmp_path}/link", False, 0, 0)
-    assert runtime_mounts._resolved((*step, True)) == f"{tmp_path}/link"
-    assert runtime_mounts._resolved((*step, False)) == os.path.realpath(tmp_path / "real")
+    assert runtime_mounts._resolve_source((*step, True)) == f"{tmp_path}/link"
+    assert runtime_mounts._resolve_source((*step, False)) == os.path.realpath(tmp_path / "real")
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_a_step_that_fails_is_told(kit):
 def _open_without(kit, path):
     """Gone after the host has looked."""
     os.mkdir(path)
-    launch = namespaces(PROGRAM)._launch
+    launch = namespaces_sandbox(PROGRAM)._launch
 
     def late(spec):
         launched = launch(spec)

@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.sandbox_suite.kit import within
 from toolyard.sandbox import guest_layout
-from toolyard.sandbox.guest_layout import Walls
-from toolyard.sandbox.process.channel import SocketLine
-from toolyard.sandbox.process.client import Box, Unreached
-from toolyard.sandbox.spec import Ending, Request, Spec, What
+from toolyard.sandbox.guest_layout import Restrictions
+from toolyard.sandbox.process.channel import SocketChannel
+from toolyard.sandbox.process.client import NotStarted, SandboxProcess
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, SandboxSpec
 
 UNABLE = (
     "from toolyard_runtime import supervisor; supervisor.Warden._made = lambda self, kind: None; supervisor.main()"
@@ -36,10 +36,10 @@ def open_box(tmp_path):
                 process = subprocess.Popen(
                     line, stdin=own, pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, env=found
                 )
-        setup = guest_layout.run_setup(Spec(workspace=str(tmp_path)), "/usr/bin")
-        box = Box(process, SocketLine(ours), setup)
+        setup = guest_layout.run_setup(SandboxSpec(workspace=str(tmp_path)), "/usr/bin")
+        box = SandboxProcess(process, SocketChannel(ours), setup)
         boxes.append(box)
-        walls = Walls(b"", (), b"").worded(pid_max=0, in_worker=False)
+        walls = Restrictions(b"", (), b"").setup_fields(pid_max=0, in_worker=False)
         box.set_up({**walls, "shown": [], "hidden": [], "forward": "", "forward_port": 0})
         return box
 
@@ -50,9 +50,9 @@ def open_box(tmp_path):
 
 def test_a_warden_that_can_start_nothing_says_so_and_makes_way_for_another(open_box):
     box, printed = open_box(UNABLE), []
-    request = Request(What.COMMAND, "echo here", LONGEST_WAIT)
+    request = RunRequest(RunKind.COMMAND, "echo here", LONGEST_WAIT)
     outcome = box.run(request, lambda stream, data: printed.append(data), threading.Event())
-    assert (outcome.ending, outcome.exit_code) == (Ending.FINISHED, 1)
+    assert (outcome.ending, outcome.exit_code) == (RunEnding.FINISHED, 1)
     assert b"".join(printed) == b"No process could be started: the sandbox is full.\n"
     box.process.wait(LONGEST_WAIT)
     box._reader.join(LONGEST_WAIT)
@@ -75,7 +75,7 @@ def test_what_a_session_prints_between_runs_belongs_to_none(open_box, tmp_path, 
     send = box._line.send
 
     def run(code):
-        request = Request(What.PYTHON, code, LONGEST_WAIT, session="a")
+        request = RunRequest(RunKind.PYTHON, code, LONGEST_WAIT, session="a")
         return box.run(request, lambda stream, data: printed.append(data), threading.Event())
 
     run(LATE)
@@ -91,12 +91,14 @@ def test_what_a_session_prints_between_runs_belongs_to_none(open_box, tmp_path, 
     assert b"".join(printed) == b"its own\n"
 
 
-@pytest.mark.parametrize("wanted", [(What.PYTHON, "import os; os.write(1, os.read(0, 9))"), (What.COMMAND, "cat")])
+@pytest.mark.parametrize(
+    "wanted", [(RunKind.PYTHON, "import os; os.write(1, os.read(0, 9))"), (RunKind.COMMAND, "cat")]
+)
 def test_a_run_reads_nothing_of_what_its_warden_could(open_box, wanted):
     """In a container that is the line to the host."""
     printed = []
     outcome = open_box().run(
-        Request(*wanted, LONGEST_WAIT), lambda stream, data: printed.append(data), threading.Event()
+        RunRequest(*wanted, LONGEST_WAIT), lambda stream, data: printed.append(data), threading.Event()
     )
     assert (outcome.exit_code, printed) == (0, [])
 
@@ -114,8 +116,10 @@ supervisor.main()
 
 def test_the_host_is_heard_while_orphans_come_faster_than_they_can_be_reaped(open_box):
     box = open_box(ORPHANS_WITHOUT_END)
-    outcome = box.run(Request(What.COMMAND, "(true &); sleep 60", 0.5), lambda stream, data: None, threading.Event())
-    assert outcome.ending is Ending.TIMEOUT
+    outcome = box.run(
+        RunRequest(RunKind.COMMAND, "(true &); sleep 60", 0.5), lambda stream, data: None, threading.Event()
+    )
+    assert outcome.ending is RunEnding.TIMEOUT
 
 
 @pytest.mark.parametrize("noticed", [False, True])
@@ -127,6 +131,6 @@ def test_what_does_not_reach_a_warden_that_is_gone_may_be_run_elsewhere(open_box
         box._reader.join(LONGEST_WAIT)
     else:
         box._ended.clear()
-    with pytest.raises(Unreached):
-        box.run(Request(What.COMMAND, "true", LONGEST_WAIT), lambda stream, data: None, threading.Event())
+    with pytest.raises(NotStarted):
+        box.run(RunRequest(RunKind.COMMAND, "true", LONGEST_WAIT), lambda stream, data: None, threading.Event())
     assert not box.is_up

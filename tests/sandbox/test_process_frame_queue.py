@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from toolyard.sandbox.process import frame_queue
-from toolyard.sandbox.process.frame_queue import SPILLED, Mailbox
+from toolyard.sandbox.process.frame_queue import OVERFLOWED, FrameQueue
 from toolyard_runtime import protocol
 
 ENDLESS = 1 << 40
@@ -24,7 +24,7 @@ def taken(box):
 
 
 def test_frames_come_in_their_order():
-    box = Mailbox(ENDLESS)
+    box = FrameQueue(ENDLESS)
     frames = [(protocol.OUT, b"a"), (protocol.ERR, b"b"), (protocol.EXIT, b"c")]
     for frame in frames:
         box.put(frame)
@@ -32,9 +32,9 @@ def test_frames_come_in_their_order():
 
 
 def test_the_reader_waits_until_there_is_room(monkeypatch):
-    monkeypatch.setattr(frame_queue, "_MOST_HELD", 3 * 65_536)
-    monkeypatch.setattr(frame_queue, "_PATIENCE_SECONDS", WAIT)
-    box = Mailbox(ENDLESS)
+    monkeypatch.setattr(frame_queue, "_MAX_QUEUED_BYTES", 3 * 65_536)
+    monkeypatch.setattr(frame_queue, "_FULL_WAIT_SECONDS", WAIT)
+    box = FrameQueue(ENDLESS)
     reading = threading.Thread(target=lambda: [box.put(PART) for _ in range(50)])
     reading.start()
     found = 0
@@ -47,29 +47,29 @@ def test_the_reader_waits_until_there_is_room(monkeypatch):
 
 @pytest.mark.parametrize("frame", [PART, (protocol.OUT, b""), (protocol.VALUE, b"{}")])
 def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch, frame):
-    monkeypatch.setattr(frame_queue, "_MOST_HELD", 3 * 65_536)
-    monkeypatch.setattr(frame_queue, "_PATIENCE_SECONDS", 0.01)
-    box = Mailbox(ENDLESS)
+    monkeypatch.setattr(frame_queue, "_MAX_QUEUED_BYTES", 3 * 65_536)
+    monkeypatch.setattr(frame_queue, "_FULL_WAIT_SECONDS", 0.01)
+    box = FrameQueue(ENDLESS)
     for _ in range(3_000):
         box.put(frame)
     box.put((protocol.EXIT, b"end"))
     held = taken(box)
-    assert held[-2:] == [(SPILLED, b""), (protocol.EXIT, b"end")]
+    assert held[-2:] == [(OVERFLOWED, b""), (protocol.EXIT, b"end")]
     assert len(held) < 2_000
 
 
 def test_more_than_a_run_may_print_is_not_believed(monkeypatch):
-    monkeypatch.setattr(frame_queue, "_SLACK", 65_536)
-    box = Mailbox(65_536)
+    monkeypatch.setattr(frame_queue, "_OUTPUT_SLACK_BYTES", 65_536)
+    box = FrameQueue(65_536)
     for _ in range(5):
         box.put(PART)
-    assert taken(box) == [PART, PART, (SPILLED, b"")]
+    assert taken(box) == [PART, PART, (OVERFLOWED, b"")]
 
 
 def test_a_reader_that_waits_is_let_go_when_the_run_is_over(monkeypatch):
-    monkeypatch.setattr(frame_queue, "_MOST_HELD", 65_536)
-    monkeypatch.setattr(frame_queue, "_PATIENCE_SECONDS", WAIT * 3)
-    box = Mailbox(ENDLESS)
+    monkeypatch.setattr(frame_queue, "_MAX_QUEUED_BYTES", 65_536)
+    monkeypatch.setattr(frame_queue, "_FULL_WAIT_SECONDS", WAIT * 3)
+    box = FrameQueue(ENDLESS)
     box.put(PART)
     reading = threading.Thread(target=box.put, args=(PART,))
     reading.start()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ConfigError
-from toolyard.sandbox.proxy.allow_list import AllowList, literal, normal_host, normal_port, public
+from toolyard.sandbox.proxy.allow_list import AllowList, is_public, literal_address, normalized_host, normalized_port
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from toolyard.sandbox.proxy.allow_list import AllowList, literal, normal_host, n
     ],
 )
 def test_a_host_has_one_normal_spelling(text, expected):
-    assert normal_host(text) == expected
+    assert normalized_host(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,25 +76,25 @@ def test_a_host_has_one_normal_spelling(text, expected):
     ],
 )
 def test_whatever_else_is_no_host(text):
-    assert normal_host(text) is None
+    assert normalized_host(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "0", "00", "080", "+80", "-80", " 80", "80 ", "8_0", "\uff18\uff10", "65536", "99999", "x"]
 )
 def test_an_odd_port_is_none(text):
-    assert normal_port(text) is None
+    assert normalized_port(text) is None
 
 
 def test_ports_reach_from_1_to_65535():
-    assert (normal_port("1"), normal_port("65535")) == (1, 65535)
+    assert (normalized_port("1"), normalized_port("65535")) == (1, 65535)
 
 
 @given(st.text(alphabet="abcxn09.-_:[]@%\0*/ ", max_size=20))
 def test_a_normal_host_stays_what_it_is(text):
-    once = normal_host(text)
+    once = normalized_host(text)
     if once is not None:
-        assert normal_host(once) == once
+        assert normalized_host(once) == once
         assert not set(once) & set("@%\0*/ \r\n")
 
 
@@ -122,12 +122,12 @@ def test_a_normal_host_stays_what_it_is(text):
 )
 def test_an_entry_covers_what_it_says_and_no_more(entry, covered, not_covered):
     allowed = AllowList([entry])
-    assert [each for each in covered if not allowed.covers(*each)] == []
-    assert [each for each in not_covered if allowed.covers(*each)] == []
+    assert [each for each in covered if not allowed.matches(*each)] == []
+    assert [each for each in not_covered if allowed.matches(*each)] == []
 
 
 def test_an_empty_list_covers_nothing():
-    assert not AllowList([]).covers("example.org", 443)
+    assert not AllowList([]).matches("example.org", 443)
     assert AllowList([]).describe() == "nothing"
 
 
@@ -199,35 +199,35 @@ PRIVATE = [
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_a_name_does_not_lead_to_an_address_that_is_not_public(address):
-    assert not public(ip_address(address))
-    assert not AllowList(["rebound.example"]).reaches("rebound.example", ip_address(address), 443)
+    assert not is_public(ip_address(address))
+    assert not AllowList(["rebound.example"]).may_connect("rebound.example", ip_address(address), 443)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "151.101.0.223", "2606:4700::1111", "64:ff9b::808:808"])
 def test_a_name_leads_to_public_addresses(address):
-    assert AllowList(["example.org"]).reaches("example.org", ip_address(address), 443)
+    assert AllowList(["example.org"]).may_connect("example.org", ip_address(address), 443)
 
 
 def test_localhost_is_loopback_and_nothing_else():
     allowed = AllowList(["localhost"])
-    assert allowed.reaches("localhost", ip_address("127.0.0.1"), 80)
-    assert allowed.reaches("localhost", ip_address("::1"), 80)
-    assert not allowed.reaches("localhost", ip_address("192.168.0.1"), 80)
-    assert not AllowList(["*.localhost"]).reaches("a.localhost", ip_address("127.0.0.1"), 80)
+    assert allowed.may_connect("localhost", ip_address("127.0.0.1"), 80)
+    assert allowed.may_connect("localhost", ip_address("::1"), 80)
+    assert not allowed.may_connect("localhost", ip_address("192.168.0.1"), 80)
+    assert not AllowList(["*.localhost"]).may_connect("a.localhost", ip_address("127.0.0.1"), 80)
 
 
 def test_a_private_address_that_the_list_names_is_reached_by_its_name_too():
     allowed = AllowList(["packages.corp:8080", "10.0.0.5:8080"])
-    assert allowed.reaches("packages.corp", ip_address("10.0.0.5"), 8080)
-    assert not allowed.reaches("packages.corp", ip_address("10.0.0.6"), 8080)
-    assert not allowed.reaches("packages.corp", ip_address("10.0.0.5"), 443)
+    assert allowed.may_connect("packages.corp", ip_address("10.0.0.5"), 8080)
+    assert not allowed.may_connect("packages.corp", ip_address("10.0.0.6"), 8080)
+    assert not allowed.may_connect("packages.corp", ip_address("10.0.0.5"), 443)
 
 
 def test_a_literal_address_stands_for_itself():
-    assert AllowList(["169.254.1.1"]).reaches("169.254.1.1", ip_address("169.254.1.1"), 80)
-    assert not AllowList(["169.254.1.1"]).reaches("169.254.1.1", ip_address("10.0.0.1"), 80)
-    assert literal("[::1]") == ip_address("::1")
-    assert literal("example.org") is None
+    assert AllowList(["169.254.1.1"]).may_connect("169.254.1.1", ip_address("169.254.1.1"), 80)
+    assert not AllowList(["169.254.1.1"]).may_connect("169.254.1.1", ip_address("10.0.0.1"), 80)
+    assert literal_address("[::1]") == ip_address("::1")
+    assert literal_address("example.org") is None
 
 
 def test_a_long_list_is_shown_cut():

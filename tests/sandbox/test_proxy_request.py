@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.sandbox.proxy.request import BadRequest, Request, parse
+from toolyard.sandbox.proxy.request import BadRequest, ProxyRequest, parse_request
 
 
 def head(line, *fields):
@@ -14,12 +14,14 @@ def head(line, *fields):
 
 
 def test_connect_names_host_and_port():
-    assert parse(head("CONNECT Example.org.:443 HTTP/1.1", "Host: else.org")) == Request("example.org", 443)
-    assert parse(head("CONNECT [0::1]:8443 HTTP/1.0")) == Request("[::1]", 8443)
+    assert parse_request(head("CONNECT Example.org.:443 HTTP/1.1", "Host: else.org")) == ProxyRequest(
+        "example.org", 443
+    )
+    assert parse_request(head("CONNECT [0::1]:8443 HTTP/1.0")) == ProxyRequest("[::1]", 8443)
 
 
 def test_a_plain_request_is_written_anew_for_the_server():
-    found = parse(
+    found = parse_request(
         head(
             "POST http://Example.org/a?b=%0d%0a HTTP/1.0",
             "Host: internal.example",
@@ -32,7 +34,7 @@ def test_a_plain_request_is_written_anew_for_the_server():
             "Content-Length: 5",
         )
     )
-    assert found == Request(
+    assert found == ProxyRequest(
         "example.org",
         80,
         b"POST /a?b=%0d%0a HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n"
@@ -54,7 +56,7 @@ def test_a_plain_request_is_written_anew_for_the_server():
     ],
 )
 def test_the_host_sent_on_is_the_one_that_was_judged(target, first, host):
-    lines = parse(head(f"GET {target} HTTP/1.1", "Host: b.org", "hOST: c.org")).head.split(b"\r\n")
+    lines = parse_request(head(f"GET {target} HTTP/1.1", "Host: b.org", "hOST: c.org")).head.split(b"\r\n")
     assert lines[0] == first
     assert [line for line in lines if line.lower().startswith(b"host")] == [b"Host: " + host]
 
@@ -120,7 +122,7 @@ def test_the_host_sent_on_is_the_one_that_was_judged(target, first, host):
 )
 def test_an_unusual_first_line_is_refused(line):
     with pytest.raises(BadRequest):
-        parse(head(line))
+        parse_request(head(line))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_an_unusual_first_line_is_refused(line):
 )
 def test_an_unusual_header_is_refused(fields):
     with pytest.raises(BadRequest) as caught:
-        parse(head("POST http://a.org/ HTTP/1.1", *fields))
+        parse_request(head("POST http://a.org/ HTTP/1.1", *fields))
     assert caught.value.status == 400
 
 
@@ -167,12 +169,14 @@ def test_an_unusual_header_is_refused(fields):
 )
 def test_a_body_of_unknown_length_is_refused_with_the_reason(fields):
     with pytest.raises(BadRequest, match="must come with its Content-Length") as caught:
-        parse(head("POST http://a.org/ HTTP/1.1", *fields))
+        parse_request(head("POST http://a.org/ HTTP/1.1", *fields))
     assert caught.value.status == 411
 
 
 def test_naming_a_header_in_connection_cannot_take_the_length_or_the_host_away():
-    found = parse(head("POST http://a.org/ HTTP/1.1", "Connection: content-length, host", "Content-Length: 3"))
+    found = parse_request(
+        head("POST http://a.org/ HTTP/1.1", "Connection: content-length, host", "Content-Length: 3")
+    )
     assert found.length == 3
     assert b"\r\nContent-Length: 3\r\n" in found.head
     assert b"\r\nHost: a.org\r\n" in found.head
@@ -190,14 +194,14 @@ def test_a_large_head_is_read_in_little_time(filler):
         long + b"\r\n\r\n",
     ):
         with pytest.raises(BadRequest):
-            parse(data)
+            parse_request(data)
     assert time.process_time() - start < 1
 
 
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_a_request_or_a_refusal(data):
     try:
-        parse(data + b"\r\n\r\n")
+        parse_request(data + b"\r\n\r\n")
     except BadRequest:
         return
 
@@ -208,7 +212,7 @@ def test_bytes_of_any_kind_are_a_request_or_a_refusal(data):
 )
 def test_what_is_sent_on_has_one_head_and_one_host(authority, field):
     try:
-        found = parse(head(f"GET http://{authority} HTTP/1.1", field, "Accept: x"))
+        found = parse_request(head(f"GET http://{authority} HTTP/1.1", field, "Accept: x"))
     except BadRequest:
         return
     lines = found.head.split(b"\r\n")

@@ -14,7 +14,7 @@ from tests.support.descriptors import open_now
 from toolyard.core.limits import MIB
 from toolyard.sandbox.proxy.allow_list import AllowList
 from toolyard.sandbox.proxy.dns import system_lookup
-from toolyard.sandbox.proxy.server import Proxy
+from toolyard.sandbox.proxy.server import ProxyServer
 
 from .proxying import (
     ANSWER,
@@ -239,7 +239,7 @@ def test_a_path_that_is_taken_is_an_error_and_leaks_nothing(tmp_path):
     (tmp_path / "taken").write_text("mine")
     before = open_now()  # what a test before had open may be closed meanwhile
     with pytest.raises(OSError, match="Address already in use"):
-        Proxy(str(tmp_path / "taken"), AllowList([]), lambda *_: None)
+        ProxyServer(str(tmp_path / "taken"), AllowList([]), lambda *_: None)
     assert open_now() <= before
     assert (tmp_path / "taken").read_text() == "mine"
 

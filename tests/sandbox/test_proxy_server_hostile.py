@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.support.fake_clock import put_forward
-from toolyard.sandbox.proxy.dns import LOOKUPS_AT_ONCE
+from toolyard.sandbox.proxy.dns import MAX_CONCURRENT_LOOKUPS
 
 from .proxying import (
     WAIT,
@@ -48,7 +48,7 @@ def test_lookups_that_never_end_hold_up_neither_others_nor_the_end(server, proxy
         return []
 
     way = proxy("*.test", f"127.0.0.1:{origin.port}", lookup=lookup, connect_seconds=0.5)
-    clients = [dial(way) for _ in range(LOOKUPS_AT_ONCE + 4)]
+    clients = [dial(way) for _ in range(MAX_CONCURRENT_LOOKUPS + 4)]
     for number, client in enumerate(clients):
         client.sendall(f"CONNECT {number}.test:443 HTTP/1.1\r\n\r\n".encode())
     with tunnel(way, "127.0.0.1", origin.port) as other:
@@ -57,7 +57,7 @@ def test_lookups_that_never_end_hold_up_neither_others_nor_the_end(server, proxy
     for client in clients:
         with client:
             assert status(read_all(client)) == 502
-    assert len(running) == LOOKUPS_AT_ONCE
+    assert len(running) == MAX_CONCURRENT_LOOKUPS
     assert len([allowed for *_, allowed in way.told if allowed]) == len(clients) + 1
     way.close()
     go_on.set()

@@ -14,28 +14,30 @@ from toolyard.sandbox import probe
 from toolyard.sandbox.backends import landlock as backends_landlock
 from toolyard.sandbox.backends.bubblewrap import find_bubblewrap
 from toolyard.sandbox.backends.namespaces import find_unshare
-from toolyard.sandbox.probe import Means, TierReport
-from toolyard.sandbox.selection import choose
-from toolyard.sandbox.spec import Request, Spec, Tier, What
+from toolyard.sandbox.probe import SandboxPrograms, TierReport
+from toolyard.sandbox.selection import choose_sandbox
+from toolyard.sandbox.spec import RunKind, RunRequest, SandboxSpec, Tier
 
-HERE = Means.found()
-HIDDEN = Means()
+HERE = SandboxPrograms.find_programs()
+HIDDEN = SandboxPrograms()
 
 needs_bubblewrap = pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
 needs_unshare = pytest.mark.skipif(find_unshare() is None, reason="there is no unshare")
-needs_landlock = pytest.mark.skipif(bool(backends_landlock.why_not()), reason=backends_landlock.why_not())
+needs_landlock = pytest.mark.skipif(
+    bool(backends_landlock.unsupported_reason()), reason=backends_landlock.unsupported_reason()
+)
 
 
 @pytest.fixture(autouse=True)
 def fresh():
-    probe.forget()
+    probe.clear_cache()
     yield
-    probe.forget()
+    probe.clear_cache()
 
 
 @pytest.fixture
 def no_landlock(monkeypatch):
-    monkeypatch.setattr(landlock, "level", lambda: 0)
+    monkeypatch.setattr(landlock, "abi_version", lambda: 0)
 
 
 def said(choice, tmp_path):
@@ -43,21 +45,23 @@ def said(choice, tmp_path):
     heard = bytearray()
     with choice.make() as sandbox:
         assert sandbox.tier is choice.tier
-        sandbox.start(Spec(str(tmp_path)))
-        sandbox.run(Request(What.COMMAND, "echo hello", 20), lambda _, data: heard.extend(data), threading.Event())
+        sandbox.start(SandboxSpec(str(tmp_path)))
+        sandbox.run(
+            RunRequest(RunKind.COMMAND, "echo hello", 20), lambda _, data: heard.extend(data), threading.Event()
+        )
     return bytes(heard)
 
 
 @needs_bubblewrap
 def test_bubblewrap_is_taken_where_it_runs_and_nothing_is_said(tmp_path):
-    choice = choose(CodeExecution(), HERE)
+    choice = choose_sandbox(CodeExecution(), HERE)
     assert (choice.tier, choice.note) == (Tier.BUBBLEWRAP, "")
     assert said(choice, tmp_path) == b"hello\n"
 
 
 @needs_unshare
 def test_own_namespaces_take_over_where_bubblewrap_is_not_found_and_that_is_said(tmp_path):
-    choice = choose(CodeExecution(), Means(unshare=HERE.unshare))
+    choice = choose_sandbox(CodeExecution(), SandboxPrograms(unshare=HERE.unshare))
     assert (choice.tier, choice.tier.is_weak) == (Tier.NAMESPACES, False)
     assert choice.note == "Sandbox: namespaces, because bubblewrap does not run here (bubblewrap was not found)."
     assert said(choice, tmp_path) == b"hello\n"
@@ -65,7 +69,7 @@ def test_own_namespaces_take_over_where_bubblewrap_is_not_found_and_that_is_said
 
 def test_the_weak_tier_has_to_be_chosen_by_name():
     with pytest.raises(SecurityError) as refused:
-        choose(CodeExecution(), HIDDEN)
+        choose_sandbox(CodeExecution(), HIDDEN)
     assert "No sandbox as strong as `code_execution.minimum` (namespaces)" in refused.value.message
     assert "bubblewrap was not found" in refused.value.message
     assert "{minimum: landlock}" in refused.value.hint
@@ -74,12 +78,12 @@ def test_the_weak_tier_has_to_be_chosen_by_name():
 @needs_unshare
 def test_nothing_below_the_minimum_is_taken():
     with pytest.raises(SecurityError, match=r"minimum` \(bubblewrap\)"):
-        choose(CodeExecution(minimum="bubblewrap"), Means(unshare=HERE.unshare))
+        choose_sandbox(CodeExecution(minimum="bubblewrap"), SandboxPrograms(unshare=HERE.unshare))
 
 
 @needs_landlock
 def test_the_weak_tier_takes_over_where_it_is_the_minimum_and_says_so(tmp_path):
-    choice = choose(CodeExecution(minimum="landlock"), HIDDEN)
+    choice = choose_sandbox(CodeExecution(minimum="landlock"), HIDDEN)
     assert choice.tier is Tier.LANDLOCK
     assert "Weak sandbox (landlock)" in choice.note
     assert "bubblewrap was not found" in choice.note
@@ -88,14 +92,14 @@ def test_the_weak_tier_takes_over_where_it_is_the_minimum_and_says_so(tmp_path):
 
 @needs_landlock
 def test_a_bubblewrap_that_does_not_work_counts_as_none(tmp_path):
-    choice = choose(CodeExecution(minimum="landlock"), Means(bubblewrap="/bin/false"))
+    choice = choose_sandbox(CodeExecution(minimum="landlock"), SandboxPrograms(bubblewrap="/bin/false"))
     assert choice.tier is not Tier.BUBBLEWRAP
     assert "bubblewrap does not run here" in choice.note
 
 
 def test_with_no_walls_at_all_it_is_refused_and_says_how_to_get_some(no_landlock):
     with pytest.raises(SecurityError) as refused:
-        choose(CodeExecution(minimum="landlock"), HIDDEN)
+        choose_sandbox(CodeExecution(minimum="landlock"), HIDDEN)
     assert "nothing was run" in refused.value.message
     for word in ("bubblewrap", "namespaces", "landlock"):
         assert word in refused.value.message
@@ -106,15 +110,15 @@ def test_with_no_walls_at_all_it_is_refused_and_says_how_to_get_some(no_landlock
 def test_docker_never_becomes_anything_else(tmp_path):
     asked = CodeExecution(mode="docker")
     with pytest.raises(SecurityError, match="neither docker nor podman"):
-        choose(asked, Means(bubblewrap=HERE.bubblewrap))
-    broken = choose(asked, Means(bubblewrap=HERE.bubblewrap, engine="/bin/false"))
+        choose_sandbox(asked, SandboxPrograms(bubblewrap=HERE.bubblewrap))
+    broken = choose_sandbox(asked, SandboxPrograms(bubblewrap=HERE.bubblewrap, engine="/bin/false"))
     assert broken.tier is Tier.DOCKER
     with pytest.raises(SystemFault), broken.make() as sandbox:
-        sandbox.start(Spec(str(tmp_path)))
+        sandbox.start(SandboxSpec(str(tmp_path)))
 
 
 def test_none_is_taken_only_by_name_and_says_so(tmp_path):
-    choice = choose(CodeExecution(mode="none"), HERE)
+    choice = choose_sandbox(CodeExecution(mode="none"), HERE)
     assert choice.tier is Tier.NONE
     assert choice.note.startswith("Not sandboxed")
     assert said(choice, tmp_path) == b"hello\n"
@@ -122,10 +126,10 @@ def test_none_is_taken_only_by_name_and_says_so(tmp_path):
 
 @needs_bubblewrap
 def test_a_probe_is_made_once(monkeypatch):
-    first = probe.stands(Tier.BUBBLEWRAP, HERE)
-    monkeypatch.setattr(Means, "make", None)
-    assert probe.stands(Tier.BUBBLEWRAP, HERE) is first
-    assert first == TierReport(Tier.BUBBLEWRAP, stands=True)
+    first = probe.probe_tier(Tier.BUBBLEWRAP, HERE)
+    monkeypatch.setattr(SandboxPrograms, "make_sandbox", None)
+    assert probe.probe_tier(Tier.BUBBLEWRAP, HERE) is first
+    assert first == TierReport(Tier.BUBBLEWRAP, is_available=True)
 
 
 def short_of(tmp_path, message):
@@ -138,7 +142,7 @@ def short_of(tmp_path, message):
     )
     program.chmod(0o755)
     (tmp_path / "shortage").touch()
-    return Means(bubblewrap=str(program))
+    return SandboxPrograms(bubblewrap=str(program))
 
 
 @needs_bubblewrap
@@ -154,14 +158,14 @@ def short_of(tmp_path, message):
 )
 def test_after_a_passing_shortage_the_stronger_tier_is_taken_again(tmp_path, message):
     means = short_of(tmp_path, message)
-    weak = choose(CodeExecution(minimum="landlock"), means)
+    weak = choose_sandbox(CodeExecution(minimum="landlock"), means)
     assert (weak.tier, weak.is_provisional) == (Tier.LANDLOCK, True)
     with pytest.raises(SecurityError) as refused:
-        choose(CodeExecution(minimum="bubblewrap"), means)
+        choose_sandbox(CodeExecution(minimum="bubblewrap"), means)
     assert refused.value.retryable
     assert refused.value.hint.startswith("Try again in a moment.")
     (tmp_path / "shortage").unlink()
-    strong = choose(CodeExecution(minimum="landlock"), means)
+    strong = choose_sandbox(CodeExecution(minimum="landlock"), means)
     assert (strong.tier, strong.is_provisional, strong.note) == (Tier.BUBBLEWRAP, False, "")
 
 
@@ -170,19 +174,19 @@ def test_after_a_passing_shortage_the_stronger_tier_is_taken_again(tmp_path, mes
 def test_a_lasting_failure_is_remembered_until_what_it_depends_on_changes(tmp_path):
     means = short_of(tmp_path, "No permissions to create new namespace: Operation not permitted")
     for _ in range(3):
-        choice = choose(CodeExecution(minimum="landlock"), means)
+        choice = choose_sandbox(CodeExecution(minimum="landlock"), means)
         assert (choice.tier, choice.is_provisional) == (Tier.LANDLOCK, False)
     assert (tmp_path / "starts").read_text().count("start") == 1
     (tmp_path / "shortage").unlink()
     os.utime(means.bubblewrap, ns=(1, 1))  # as an upgrade of the package would
-    assert choose(CodeExecution(minimum="landlock"), means).tier is Tier.BUBBLEWRAP
+    assert choose_sandbox(CodeExecution(minimum="landlock"), means).tier is Tier.BUBBLEWRAP
 
 
 COUNTED = """
 import sys
 from toolyard.config.models import CodeExecution
 from toolyard.core.errors import SecurityError
-from toolyard.sandbox.selection import choose
+from toolyard.sandbox.selection import choose_sandbox
 
 def allow(number):
     with open("/proc/sys/user/max_user_namespaces", "w") as setting:
@@ -190,11 +194,11 @@ def allow(number):
 
 allow(0)
 try:
-    print(choose(CodeExecution()).tier)
+    print(choose_sandbox(CodeExecution()).tier)
 except SecurityError as error:
     print("refused", error.retryable)
 allow(100)
-print(choose(CodeExecution()).tier)
+print(choose_sandbox(CodeExecution()).tier)
 """
 
 
@@ -207,15 +211,15 @@ def test_a_machine_that_has_no_namespaces_left_gets_its_walls_back_when_there_ar
 
 
 def test_every_tier_is_told_with_a_reason_and_a_way_where_it_fails(no_landlock):
-    reports = probe.probe(HIDDEN)
+    reports = probe.probe_tiers(HIDDEN)
     assert [report.tier for report in reports] == [tier for tier in Tier if tier is not Tier.NONE]
-    assert [report.stands for report in reports] == [False] * len(reports)
+    assert [report.is_available for report in reports] == [False] * len(reports)
     assert all(report.reason and report.hint for report in reports)
 
 
 def test_the_single_walls_are_told():
-    walls = {wall.name: wall for wall in probe.walls(HERE)}
-    assert walls["landlock"].stands is (landlock.level() > 0)
+    walls = {wall.name: wall for wall in probe.probe_restrictions(HERE)}
+    assert walls["landlock"].is_available is (landlock.abi_version() > 0)
     assert {"namespaces", "seccomp", "cgroup memory", "cgroup processes", "pid_max", "network"} <= set(walls)
     assert all(wall.detail for wall in walls.values())
 
@@ -223,5 +227,5 @@ def test_the_single_walls_are_told():
 def test_probes_leave_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.LANDLOCK):
-        probe.stands(tier, HERE)
+        probe.probe_tier(tier, HERE)
     assert list((tmp_path / "toolyard" / "run").iterdir()) == []

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.support.sandbox_suite.kit import Kit, Subject
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
 
 PROGRAM = find_bubblewrap()
 
@@ -20,7 +20,7 @@ ORPHAN = (
 
 @pytest.fixture
 def kit(tmp_path):
-    with Kit(Subject(lambda: bubblewrap(PROGRAM), ""), str(tmp_path)) as kit:
+    with Kit(Subject(lambda: bubblewrap_sandbox(PROGRAM), ""), str(tmp_path)) as kit:
         yield kit
 
 

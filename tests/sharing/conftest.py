@@ -9,9 +9,9 @@ from toolyard.core.actions import Effect
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.policy.policy import Policy
 from toolyard.policy.rules import parse_rule
-from toolyard.sharing.manifest import NOTE
+from toolyard.sharing.manifest import MANIFEST_FILE
 from toolyard.sharing.publisher import Publisher
-from toolyard.sharing.visibility import Filter
+from toolyard.sharing.visibility import VisibilityFilter
 from toolyard.snapshots import SnapshotStore
 
 
@@ -38,7 +38,9 @@ class Team:
     def filter(self, *denied):
         rules = tuple(parse_rule(text, Effect.DENY) for text in denied)
         policy = Policy(PermissionMode.STRICT, str(self.work), rules=rules)
-        return Filter(policy, workspace=str(self.work), root=str(self.root), place=str(self.place))
+        return VisibilityFilter(
+            policy, workspace=str(self.work), root=str(self.root), published_folder=str(self.place)
+        )
 
     def take(self):
         return self.store.create(str(self.work), agent="agent_b").snapshot
@@ -62,7 +64,7 @@ def picture(folder):
                 found[inside] = os.readlink(path)
             elif stat.S_ISDIR(status.st_mode):
                 found[inside] = "folder"
-            elif inside != NOTE:
+            elif inside != MANIFEST_FILE:
                 with open(path, "rb") as file:
                     found[inside] = (stat.S_IMODE(status.st_mode), file.read())
     return found

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.sharing.diff3 import Conflict, Settled, merge_lines, paired
+from toolyard.sharing.diff3 import Conflict, MergedLines, match_lines, merge_lines
 
 FEW = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"{\n", b"\n"]), max_size=12)
 SECONDS = 20
@@ -21,7 +21,7 @@ def merged(base, ours, theirs):
     """The lines, with each conflict as one item."""
     done = []
     for piece in merge_lines(base, ours, theirs):
-        done += piece.lines if isinstance(piece, Settled) else [piece]
+        done += piece.lines if isinstance(piece, MergedLines) else [piece]
     return done
 
 
@@ -123,7 +123,7 @@ def test_both_sides_of_a_conflict_are_pieces_of_their_versions_and_differ(base, 
 
 @given(left=FEW, right=FEW)
 def test_pairs_are_equal_lines_in_order_and_begin_where_both_begin_alike(left, right):
-    pairs = [(place, there) for place, there in enumerate(paired(left, right)) if there is not None]
+    pairs = [(place, there) for place, there in enumerate(match_lines(left, right)) if there is not None]
 
     assert all(left[place] == right[there] for place, there in pairs)
     assert all(one[1] < other[1] for one, other in itertools.pairwise(pairs))

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.sharing.conflict_markers import Names, Side, joined, unresolved
+from toolyard.sharing.conflict_markers import Side, SideNames, parse_conflict_markers, render_merge
 from toolyard.sharing.diff3 import Conflict
-from toolyard.sharing.merge import Decision, Outcome, decide, merge_texts
-from toolyard.snapshots.store.objects import Entry, Kind, digest_of
+from toolyard.sharing.merge import MergeDecision, MergeOutcome, decide_merge, merge_texts
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry, digest_of
 
-NAMES = Names("agent_a", "agent_b (snapshot 0123)")
+NAMES = SideNames("agent_a", "agent_b (snapshot 0123)")
 BASE = b"one\ntwo\nthree\nfour\nfive\n"
 OURS = b"ONE\ntwo\nthree\nfour\nfive\n"
 THEIRS = b"one\ntwo\nthree\nfour\nFIVE\n"
@@ -23,7 +23,7 @@ class Contents:
         if data is None:
             return None
         self.data[digest_of(data)] = data
-        return Entry(b"name", Kind.FILE, mode, len(data), digest_of(data))
+        return TreeEntry(b"name", EntryKind.FILE, mode, len(data), digest_of(data))
 
     def read(self, entry):
         return self.data[entry.ref]
@@ -32,23 +32,23 @@ class Contents:
 def decided(base, ours, theirs, modes=(0o644, 0o644, 0o644)):
     contents = Contents()
     entries = [contents.entry(data, mode) for data, mode in zip((base, ours, theirs), modes, strict=True)]
-    return decide(*entries, contents.read, NAMES)
+    return decide_merge(*entries, contents.read, NAMES)
 
 
 @pytest.mark.parametrize(
     ("base", "ours", "theirs", "outcome", "data"),
     [
-        (None, None, THEIRS, Outcome.ADDED, THEIRS),
-        (BASE, BASE, THEIRS, Outcome.MERGED, THEIRS),
-        (BASE, OURS, BASE, Outcome.KEPT, None),
-        (BASE, OURS, OURS, Outcome.UNCHANGED, None),
-        (None, OURS, OURS, Outcome.UNCHANGED, None),
-        (BASE, BASE, None, Outcome.REMOVED, None),
-        (BASE, OURS, None, Outcome.KEPT, None),
-        (None, OURS, None, Outcome.KEPT, None),
-        (BASE, None, BASE, Outcome.KEPT, None),
-        (BASE, None, None, Outcome.UNCHANGED, None),
-        (BASE, OURS, THEIRS, Outcome.MERGED, b"ONE\ntwo\nthree\nfour\nFIVE\n"),
+        (None, None, THEIRS, MergeOutcome.ADDED, THEIRS),
+        (BASE, BASE, THEIRS, MergeOutcome.MERGED, THEIRS),
+        (BASE, OURS, BASE, MergeOutcome.KEPT, None),
+        (BASE, OURS, OURS, MergeOutcome.UNCHANGED, None),
+        (None, OURS, OURS, MergeOutcome.UNCHANGED, None),
+        (BASE, BASE, None, MergeOutcome.REMOVED, None),
+        (BASE, OURS, None, MergeOutcome.KEPT, None),
+        (None, OURS, None, MergeOutcome.KEPT, None),
+        (BASE, None, BASE, MergeOutcome.KEPT, None),
+        (BASE, None, None, MergeOutcome.UNCHANGED, None),
+        (BASE, OURS, THEIRS, MergeOutcome.MERGED, b"ONE\ntwo\nthree\nfour\nFIVE\n"),
     ],
 )
 def test_each_combination_has_its_outcome(base, ours, theirs, outcome, data):
@@ -60,14 +60,14 @@ def test_each_combination_has_its_outcome(base, ours, theirs, outcome, data):
 def test_a_file_removed_here_and_changed_there_is_put_beside_its_place():
     decision = decided(BASE, None, THEIRS)
 
-    assert (decision.outcome, decision.data, decision.beside) == (Outcome.CONFLICT, THEIRS, True)
+    assert (decision.outcome, decision.data, decision.beside) == (MergeOutcome.CONFLICT, THEIRS, True)
 
 
 def test_a_conflict_is_marked_with_both_agents_and_the_snapshot():
     decision = decided(b"one\ntwo\n", b"one\nours\n", b"one\ntheirs\n")
 
-    assert decision == Decision(
-        Outcome.CONFLICT,
+    assert decision == MergeDecision(
+        MergeOutcome.CONFLICT,
         "1 conflict to resolve",
         b"one\n<<<<<<< agent_a\nours\n=======\ntheirs\n>>>>>>> agent_b (snapshot 0123)\n",
     )
@@ -76,7 +76,7 @@ def test_a_conflict_is_marked_with_both_agents_and_the_snapshot():
 def test_files_without_a_common_ancestor_conflict_only_where_they_differ():
     decision = decided(None, b"same\nours\nend\n", b"same\ntheirs\nend\n")
 
-    assert decision.outcome is Outcome.CONFLICT
+    assert decision.outcome is MergeOutcome.CONFLICT
     assert decision.data.count(b"same") == 1
     assert decision.data.count(b"end") == 1
 
@@ -85,7 +85,7 @@ def test_files_without_a_common_ancestor_conflict_only_where_they_differ():
 def test_what_is_no_text_is_never_overwritten_when_both_changed_it(text):
     decision = decided(BASE, text + b"ours", text + b"theirs")
 
-    assert (decision.outcome, decision.data, decision.beside) == (Outcome.CONFLICT, text + b"theirs", True)
+    assert (decision.outcome, decision.data, decision.beside) == (MergeOutcome.CONFLICT, text + b"theirs", True)
 
 
 def test_a_large_text_is_never_overwritten_when_both_changed_it():
@@ -93,7 +93,7 @@ def test_a_large_text_is_never_overwritten_when_both_changed_it():
 
     decision = decided(BASE, large + b"ours", large + b"theirs")
 
-    assert (decision.outcome, decision.beside) == (Outcome.CONFLICT, True)
+    assert (decision.outcome, decision.beside) == (MergeOutcome.CONFLICT, True)
 
 
 def test_a_text_of_too_many_lines_is_told_to_be_too_large():
@@ -101,7 +101,7 @@ def test_a_text_of_too_many_lines_is_told_to_be_too_large():
 
     decision = decided(BASE, many + b"ours", many + b"theirs")
 
-    assert (decision.outcome, decision.beside) == (Outcome.CONFLICT, True)
+    assert (decision.outcome, decision.beside) == (MergeOutcome.CONFLICT, True)
     assert "too large" in decision.why
 
 
@@ -121,7 +121,7 @@ def test_a_mode_is_taken_where_we_left_it_alone(base, ours, theirs, wanted):
     decision = decided(BASE, BASE, BASE, (base, ours, theirs))
 
     assert decision.mode == wanted
-    assert decision.outcome is (Outcome.UNCHANGED if wanted is None else Outcome.MERGED)
+    assert decision.outcome is (MergeOutcome.UNCHANGED if wanted is None else MergeOutcome.MERGED)
 
 
 def test_a_merge_keeps_our_mode_and_takes_theirs_alike():
@@ -170,11 +170,11 @@ MARKED = b"one\n<<<<<<< agent_a\nours\n=======\ntheirs\n>>>>>>> agent_b (snapsho
 
 
 def test_marks_that_are_still_there_are_found_and_settled_by_either_side():
-    pieces = unresolved(MARKED, "agent_a")
+    pieces = parse_conflict_markers(MARKED, "agent_a")
 
-    assert joined(pieces, NAMES, b"\n", None) == MARKED
-    assert joined(pieces, NAMES, b"\n", Side.OURS) == b"one\nours\nend\n"
-    assert joined(pieces, NAMES, b"\n", Side.THEIRS) == b"one\ntheirs\nend\n"
+    assert render_merge(pieces, NAMES, b"\n", None) == MARKED
+    assert render_merge(pieces, NAMES, b"\n", Side.OURS) == b"one\nours\nend\n"
+    assert render_merge(pieces, NAMES, b"\n", Side.THEIRS) == b"one\ntheirs\nend\n"
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,10 @@ def test_marks_that_are_still_there_are_found_and_settled_by_either_side():
     ],
 )
 def test_what_only_looks_like_a_mark_is_text(text):
-    pieces = unresolved(text, "agent_a")
+    pieces = parse_conflict_markers(text, "agent_a")
 
     assert not any(isinstance(piece, Conflict) for piece in pieces)
-    assert joined(pieces, NAMES, b"\n", Side.OURS) == text
+    assert render_merge(pieces, NAMES, b"\n", Side.OURS) == text
 
 
 @given(
@@ -202,4 +202,4 @@ def test_what_only_looks_like_a_mark_is_text(text):
 def test_finding_marks_loses_nothing(parts):
     text = b"".join(parts)
 
-    assert joined(unresolved(text, "agent_a"), NAMES, b"\n", None) == text
+    assert render_merge(parse_conflict_markers(text, "agent_a"), NAMES, b"\n", None) == text

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from toolyard.core.errors import ToolyardError
-from toolyard.sharing.provenance import Origin, Provenance
+from toolyard.sharing.provenance import MergeOrigin, Provenance
 
-ONE = Origin("a", b"x.txt", "b", b"x.txt", "0d3c457c96a4", b"digest", "added")
+ONE = MergeOrigin("a", b"x.txt", "b", b"x.txt", "0d3c457c96a4", b"digest", "added")
 
 
 def test_what_is_recorded_together_is_kept_whole_or_not_at_all(tmp_path):
@@ -17,7 +17,7 @@ def test_what_is_recorded_together_is_kept_whole_or_not_at_all(tmp_path):
     with Provenance(str(tmp_path)) as provenance:
         with pytest.raises(ToolyardError):
             provenance.record([ONE, broken])
-        assert provenance.of("a") == []
+        assert provenance.origins_of("a") == []
         provenance.record([ONE, replace(ONE, path=b"y.txt")])
     with Provenance(str(tmp_path)) as again:
-        assert sorted(origin.path for origin in again.of("a")) == [b"x.txt", b"y.txt"]
+        assert sorted(origin.path for origin in again.origins_of("a")) == [b"x.txt", b"y.txt"]

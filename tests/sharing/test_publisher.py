@@ -9,8 +9,8 @@ import pytest
 from toolyard.core.errors import SystemFault
 from toolyard.linux import renameat2
 from toolyard.sharing import publisher
-from toolyard.sharing.manifest import MOST_PATHS, NOTE, read_note
-from toolyard.sharing.publisher import trees_folder
+from toolyard.sharing.manifest import MANIFEST_FILE, MAX_PATHS, read_manifest
+from toolyard.sharing.publisher import former_trees_folder
 
 
 def test_a_snapshot_is_shown_with_its_files_links_and_empty_folders(team):
@@ -37,7 +37,7 @@ def test_the_note_says_which_snapshot_it_is(team):
 
     team.publish(snapshot=snapshot)
 
-    note = read_note(str(team.place))
+    note = read_manifest(str(team.place))
     assert (note.agent, note.snapshot, note.number, note.tree) == (
         "agent_b",
         snapshot.id,
@@ -160,7 +160,7 @@ def test_only_two_former_trees_stay_and_lie_where_peers_do_not_look(team):
         team.publish()
 
     assert os.listdir(team.shared) == ["agent_b"]
-    trees = os.path.join(trees_folder(str(team.shared)), "agent_b")
+    trees = os.path.join(former_trees_folder(str(team.shared)), "agent_b")
     assert len(os.listdir(trees)) == 2
     assert os.path.commonpath([trees, team.shared]) == str(team.root)
 
@@ -260,8 +260,8 @@ def test_what_a_rule_hides_is_not_published(team):
     team.publish("Read(.env)", "Read(/private/**)")
 
     assert set(team.shown()) - {"private"} == {"app", "app/main.py"}
-    assert "SECRET" not in (team.place / NOTE).read_text()
-    assert ".env" not in (team.place / NOTE).read_text()
+    assert "SECRET" not in (team.place / MANIFEST_FILE).read_text()
+    assert ".env" not in (team.place / MANIFEST_FILE).read_text()
 
 
 def test_a_new_rule_takes_away_what_was_published_before(team):
@@ -274,7 +274,7 @@ def test_a_new_rule_takes_away_what_was_published_before(team):
     team.publish("Read(secret)")
 
     assert set(team.shown()) == {"a"}
-    assert not [files for _, _, files in os.walk(trees_folder(str(team.shared))) if "secret" in files]
+    assert not [files for _, _, files in os.walk(former_trees_folder(str(team.shared))) if "secret" in files]
 
 
 def test_a_rule_about_the_place_where_peers_look_counts_too(team):
@@ -298,18 +298,18 @@ def test_our_own_links_are_left_out_and_other_links_of_those_names_are_not(team)
 
 
 def test_a_file_that_calls_itself_our_note_does_not_become_it(team):
-    team.write(NOTE, '{"agent": "somebody else"}')
+    team.write(MANIFEST_FILE, '{"agent": "somebody else"}')
     team.write("a")
 
     team.publish()
 
-    assert read_note(str(team.place)).agent == "agent_b"
+    assert read_manifest(str(team.place)).agent == "agent_b"
 
 
 def test_what_a_killed_publisher_left_is_removed_by_the_next(team):
     team.write("a", "1")
     team.publish()
-    trees = os.path.join(trees_folder(str(team.shared)), "agent_b")
+    trees = os.path.join(former_trees_folder(str(team.shared)), "agent_b")
     half = os.path.join(trees, ".toolyard-tmp-half")
     os.makedirs(os.path.join(half, "deep"))
     team.write("a", "2")
@@ -332,7 +332,7 @@ def test_a_tree_whose_snapshot_was_collected_is_made_anew(team):
     team.publish(snapshot=snapshot)
 
     assert team.shown() == {"a": (0o644, b"last"), "same": (0o644, b"same")}
-    assert read_note(str(team.place)).steps[-1].total is None
+    assert read_manifest(str(team.place)).steps[-1].total is None
 
 
 def test_the_note_tells_what_changed_since(team):
@@ -420,22 +420,22 @@ def test_an_empty_folder_there_is_taken_over(team):
 def test_a_tree_whose_note_was_lost_with_the_power_is_published_again(team):
     team.write("a.txt", "one\n")
     team.publish()
-    note = team.place / NOTE
+    note = team.place / MANIFEST_FILE
     os.truncate(note, 20)
     team.write("a.txt", "two\n")
     assert team.publish().changed
     assert (team.place / "a.txt").read_text() == "two\n"
-    assert read_note(str(team.place)) is not None
+    assert read_manifest(str(team.place)) is not None
 
 
 def test_long_paths_of_many_changes_make_no_note_that_nobody_can_read(team):
     deep = "/".join(["\u4e2d" * 80] * 12)
     for turn in range(6):
-        for number in range(MOST_PATHS):
+        for number in range(MAX_PATHS):
             team.write(f"{deep}/{number}", f"{turn}\n")
         assert team.publish().changed
-    note = read_note(str(team.place))
+    note = read_manifest(str(team.place))
     assert note is not None
-    assert [step.total for step in note.steps] == [MOST_PATHS] * 6
+    assert [step.total for step in note.steps] == [MAX_PATHS] * 6
     assert [step.snapshot for step in note.steps if not step.paths] == []
-    assert any(len(step.paths) < MOST_PATHS for step in note.steps)
+    assert any(len(step.paths) < MAX_PATHS for step in note.steps)

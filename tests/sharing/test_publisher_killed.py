@@ -7,9 +7,9 @@ import subprocess
 import sys
 import threading
 
-from toolyard.sharing.manifest import NOTE, read_note
-from toolyard.sharing.publisher import trees_folder
-from toolyard.snapshots import Kind, SnapshotStore
+from toolyard.sharing.manifest import MANIFEST_FILE, read_manifest
+from toolyard.sharing.publisher import former_trees_folder
+from toolyard.snapshots import EntryKind, SnapshotStore
 from toolyard.snapshots.store.object_reader import walk_tree
 
 KILLS = 25
@@ -19,7 +19,7 @@ import os, random, signal, sys
 from pathlib import Path
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.policy.policy import Policy
-from toolyard.sharing.visibility import Filter
+from toolyard.sharing.visibility import VisibilityFilter
 from toolyard.sharing.publisher import Publisher
 from toolyard.snapshots import SnapshotStore
 
@@ -43,7 +43,7 @@ def run(step):
     is_first = True
     with SnapshotStore(state + "/snapshots") as store:
         publisher = Publisher(shared, state, store)
-        shown = Filter(policy, workspace=work, root=root, place=shared + "/agent_b")
+        shown = VisibilityFilter(policy, workspace=work, root=root, place=shared + "/agent_b")
         while True:
             for _ in range(4):
                 path = Path(work, f"d{chance.randrange(4)}", f"f{chance.randrange(5)}")
@@ -87,23 +87,25 @@ def test_a_killed_publisher_leaves_a_whole_tree(team):
     team.publish()
 
     assert _is_whole(team)["last"] == b"last"
-    trees = os.path.join(trees_folder(str(team.shared)), "agent_b")
-    assert all(read_note(os.path.join(trees, name)) is not None for name in os.listdir(trees))
+    trees = os.path.join(former_trees_folder(str(team.shared)), "agent_b")
+    assert all(read_manifest(os.path.join(trees, name)) is not None for name in os.listdir(trees))
     assert len(os.listdir(trees)) <= 2
 
 
 def _is_whole(team):
     """What is published is, file for file, the snapshot that its note names."""
-    note = read_note(str(team.place))
+    note = read_manifest(str(team.place))
     assert note is not None
     with SnapshotStore(str(team.state / "snapshots")) as store, store.reader() as reader:
         entries = walk_tree(reader, store.get(note.snapshot).tree)
-        held = {os.fsdecode(path): reader.content(entry) for path, entry in entries if entry.kind is not Kind.FOLDER}
+        held = {
+            os.fsdecode(path): reader.content(entry) for path, entry in entries if entry.kind is not EntryKind.FOLDER
+        }
     shown = {}
     for above, _, files in os.walk(team.place):
         for name in files:
             path = os.path.join(above, name)
-            if name != NOTE:
+            if name != MANIFEST_FILE:
                 with open(path, "rb") as file:
                     shown[os.path.relpath(path, team.place)] = file.read()
     assert shown == held

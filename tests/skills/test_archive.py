@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
 from toolyard.files.roots import Root
 from toolyard.skills import Skill, archive, export_skill, import_skill, list_skills, save, versions
-from toolyard.skills.archive import packed, unpacked
-from toolyard.skills.skill_files import File, tree_of
+from toolyard.skills.archive import pack_skill, unpack_skill
+from toolyard.skills.skill_files import SkillFile, tree_from_bytes
 
 PAGE = "---\nname: my-skill\ndescription: Does it.\n---\n"
 
@@ -122,11 +122,11 @@ def test_an_archive_that_holds_a_file_twice_or_is_encrypted_is_refused() -> None
             made.writestr("s/SKILL.md", b"x")
             made.writestr("s/SKILL.md", b"y")
     with pytest.raises(ToolError, match="twice"):
-        unpacked(data.getvalue(), "x")
+        unpack_skill(data.getvalue(), "x")
     locked = bytearray(zipped({"s/SKILL.md": b"x"}))
     locked[locked.rindex(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(ToolError, match="encrypted"):
-        unpacked(bytes(locked), "x")
+        unpack_skill(bytes(locked), "x")
 
 
 def test_an_archive_without_a_folder_takes_the_name_of_its_page(root: Root, tmp_path: Path) -> None:
@@ -177,17 +177,17 @@ PATHS = st.from_regex(r"[a-z]{1,5}(/[a-z]{1,5}){0,2}\.py", fullmatch=True)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(PATHS, st.builds(File, st.binary(max_size=50), st.booleans()), max_size=5))
-def test_any_files_come_out_of_their_archive_as_they_went_in(files: dict[str, File]) -> None:
-    tree = {**tree_of({"SKILL.md": b"x"}), **files}
-    assert unpacked(packed("some-skill", tree), "x") == (tree, "some-skill")
+@given(st.dictionaries(PATHS, st.builds(SkillFile, st.binary(max_size=50), st.booleans()), max_size=5))
+def test_any_files_come_out_of_their_archive_as_they_went_in(files: dict[str, SkillFile]) -> None:
+    tree = {**tree_from_bytes({"SKILL.md": b"x"}), **files}
+    assert unpack_skill(pack_skill("some-skill", tree), "x") == (tree, "some-skill")
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_archive_or_a_refusal(data: bytes) -> None:
     try:
-        unpacked(data, "x")
+        unpack_skill(data, "x")
     except ToolError:
         return
 
@@ -195,7 +195,7 @@ def test_any_bytes_are_an_archive_or_a_refusal(data: bytes) -> None:
 def test_a_skill_that_is_too_large_is_not_packed_into_memory(
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "_MOST_ARCHIVE_BYTES", 10)
+    monkeypatch.setattr(archive, "_MAX_ARCHIVE_BYTES", 10)
     (tmp_path / "x.zip").write_bytes(b"x" * 11)
     with pytest.raises(ToolError, match="larger than a skill may be"):
         import_skill(root, "a", str(tmp_path / "x.zip"), by="a")

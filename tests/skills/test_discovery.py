@@ -12,8 +12,8 @@ from tests.support.descriptors import open_now
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.files.roots import Root
 from toolyard.skills import Skill, discovery, find_skill, list_skills, save
-from toolyard.skills.skill_md import module_name, one_line, page_name, parse_page, written_page
-from toolyard.skills.store import load
+from toolyard.skills.skill_md import module_name, one_line, page_name, parse_page, render_page
+from toolyard.skills.store import load_skill_files
 
 
 def put(folder: Path, page: str | bytes) -> None:
@@ -46,7 +46,7 @@ def test_listing_leaves_nothing_open_whether_a_skill_was_saved_put_there_or_dama
 def test_whoever_makes_folders_without_end_hides_only_its_own(
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "_MOST_SKILLS", 3)
+    monkeypatch.setattr(discovery, "_MAX_SKILLS", 3)
     put(tmp_path / "home/skills/mine", "---\nname: mine\ndescription: The user's.\n---\n")
     put(Path(root.path) / "skills/z/good", "---\nname: good\ndescription: A peer's.\n---\n")
     for number in range(20):
@@ -65,7 +65,7 @@ def test_a_skill_of_folders_without_end_is_not_walked_to_the_end(root: Root) -> 
         (folder / f"f{number}").mkdir()
 
     with pytest.raises(ToolError, match="larger than a skill may be"):
-        load(root, "a", "wide")
+        load_skill_files(root, "a", "wide")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_any_description_can_be_written_and_read(text: str) -> None:
     described = one_line(text)
     if not described:
         return
-    page = parse_page(written_page("a-b", described, "# Body\n---\nmore\n"))
+    page = parse_page(render_page("a-b", described, "# Body\n---\nmore\n"))
     assert (page.name, page.description, page.body) == ("a-b", described, "\n# Body\n---\nmore\n")
 
 

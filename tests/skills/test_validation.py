@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import ValidationError
 from toolyard.files.roots import Root
-from toolyard.skills import Checks, Skill, check, save, versions
-from toolyard.skills.import_check import Resolver, imports_in, is_installed
-from toolyard.skills.skill_files import File, tree_of
-from toolyard.skills.validation import RunAnswer
+from toolyard.skills import Skill, SkillChecks, check_skill, save, versions
+from toolyard.skills.import_check import ImportResolver, is_installed, required_imports
+from toolyard.skills.skill_files import SkillFile, tree_from_bytes
+from toolyard.skills.validation import ExampleResult
 
 
 @pytest.fixture
-def checks(root: Root, tmp_path: Path) -> Checks:
+def checks(root: Root, tmp_path: Path) -> SkillChecks:
     for path, text in {
         "servers/disk/__init__.py": "def __getattr__(name): ...\n",
         "servers/disk/read_file.py": "def read_file(): ...\n",
@@ -30,12 +30,12 @@ def checks(root: Root, tmp_path: Path) -> Checks:
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    return Checks(Resolver(root, "a"))
+    return SkillChecks(ImportResolver(root, "a"))
 
 
-def faults(checks: Checks, code: str, others: dict[str, bytes] | None = None) -> tuple[str, ...]:
-    made = tree_of({**Skill("s", f'"""Doc."""\n{code}', "Says x.").files("a"), **(others or {})})
-    return check(checks, "s", made, "a").faults
+def faults(checks: SkillChecks, code: str, others: dict[str, bytes] | None = None) -> tuple[str, ...]:
+    made = tree_from_bytes({**Skill("s", f'"""Doc."""\n{code}', "Says x.").files("a"), **(others or {})})
+    return check_skill(checks, "s", made, "a").faults
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def faults(checks: Checks, code: str, others: dict[str, bytes] | None = None) ->
         "from . import helper\nfrom .helper import x\nfrom .parts.deep import y",
     ],
 )
-def test_imports_that_lead_somewhere_are_found(checks: Checks, code: str) -> None:
+def test_imports_that_lead_somewhere_are_found(checks: SkillChecks, code: str) -> None:
     others = {"helper.py": b"x = 1", "parts/deep.py": b"y = 1\nfrom ..helper import x\n"}
     assert faults(checks, code, others) == ()
 
@@ -81,19 +81,21 @@ def test_imports_that_lead_somewhere_are_found(checks: Checks, code: str) -> Non
         ("try:\n    pass\nexcept ImportError:\n    pass\nelse:\n    import nowhere", "there is no module nowhere"),
     ],
 )
-def test_imports_that_lead_nowhere_are_named(checks: Checks, code: str, fault: str) -> None:
+def test_imports_that_lead_nowhere_are_named(checks: SkillChecks, code: str, fault: str) -> None:
     (found,) = faults(checks, code)
     assert fault in found
 
 
-def test_links_are_no_tools(checks: Checks, tmp_path: Path) -> None:
+def test_links_are_no_tools(checks: SkillChecks, tmp_path: Path) -> None:
     (tmp_path / "servers/disk/leads.py").symlink_to("/etc/passwd")
     (tmp_path / "servers/link").symlink_to("disk")
     assert faults(checks, "from servers.disk import leads") != ()
     assert faults(checks, "import servers.link") != ()
 
 
-def test_nothing_is_imported_to_find_out(checks: Checks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_imported_to_find_out(
+    checks: SkillChecks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "installed/loud"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('imported')")
@@ -103,7 +105,7 @@ def test_nothing_is_imported_to_find_out(checks: Checks, tmp_path: Path, monkeyp
 
 
 def test_what_lies_in_the_current_folder_alone_is_not_installed(
-    checks: Checks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checks: SkillChecks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "near_by.py").write_text("x = 1")
     (tmp_path / "pytest.py").write_text("x = 1")  # which is installed, too
@@ -116,9 +118,9 @@ def test_what_lies_in_the_current_folder_alone_is_not_installed(
     assert "there is no module near_by here" in faults(checks, "import near_by")[0]
 
 
-def test_each_lack_is_said(checks: Checks) -> None:
-    tree = {"__init__.py": File(b"x = 1"), "helper.py": File(b"x = ("), "bad.py": File(b"\xff")}
-    report = check(checks, "s", tree)
+def test_each_lack_is_said(checks: SkillChecks) -> None:
+    tree = {"__init__.py": SkillFile(b"x = 1"), "helper.py": SkillFile(b"x = ("), "bad.py": SkillFile(b"\xff")}
+    report = check_skill(checks, "s", tree)
     assert [fault.partition(":")[0] for fault in report.faults] == [
         "it has no SKILL.md",
         "helper.py is no Python",
@@ -126,9 +128,9 @@ def test_each_lack_is_said(checks: Checks) -> None:
         "__init__.py has no docstring that says what it is for",
     ]
     assert "no example" in report.remarks[0]
-    page = {"SKILL.md": File(b"---\nname: other\ndescription: d\n---\n")}
-    assert check(checks, "s", page).remarks == ("SKILL.md calls it other, its folder s",)
-    assert check(checks, "s", page).faults == ()
+    page = {"SKILL.md": SkillFile(b"---\nname: other\ndescription: d\n---\n")}
+    assert check_skill(checks, "s", page).remarks == ("SKILL.md calls it other, its folder s",)
+    assert check_skill(checks, "s", page).faults == ()
 
 
 DOCTEST = '''"""Doc."""
@@ -144,18 +146,18 @@ def add(a, b):
 
 
 def sandbox(root: Root) -> object:
-    def run(code: str) -> RunAnswer:
+    def run(code: str) -> ExampleResult:
         wrapped = f"import asyncio, ast\nexec(compile({code!r}, 'x', 'exec'))"
         ended = subprocess.run(
             [sys.executable, "-c", wrapped], cwd=root.path, capture_output=True, text=True, timeout=50, check=False
         )
-        return RunAnswer(ended.returncode == 0, ended.stdout + ended.stderr)
+        return ExampleResult(ended.returncode == 0, ended.stdout + ended.stderr)
 
     return run
 
 
-def test_a_doctest_is_an_example_that_a_sandbox_runs(checks: Checks, root: Root) -> None:
-    trying = Checks(checks.resolver, sandbox(root), needs_example=True)
+def test_a_doctest_is_an_example_that_a_sandbox_runs(checks: SkillChecks, root: Root) -> None:
+    trying = SkillChecks(checks.resolver, sandbox(root), needs_example=True)
     assert save(root, "a", Skill("s", DOCTEST, "Adds."), trying) == "skills/a/s"
     wrong = DOCTEST.replace("    3\n", "    4\n")
     with pytest.raises(ValidationError, match=r"(?s)example .* failed:.*Expected"):
@@ -169,12 +171,14 @@ def test_a_doctest_is_an_example_that_a_sandbox_runs(checks: Checks, root: Root)
     assert "    3\n" in (Path(root.path) / "skills/a/s/__init__.py").read_text()
 
 
-def test_a_section_of_the_page_is_an_example_too(checks: Checks) -> None:
+def test_a_section_of_the_page_is_an_example_too(checks: SkillChecks) -> None:
     page = (
         "---\nname: s\ndescription: d\n---\n# S\n```python\nnot this\n```\n## Example of use\nSo:\n\n"
         "````python\nfrom skills.s import x\n# ## not a heading\nprint('```')\n````\n## More\n"
     )
-    report = check(checks, "s", {"SKILL.md": File(page.encode()), "__init__.py": File(b'"""Doc."""\nx = 1\n')})
+    report = check_skill(
+        checks, "s", {"SKILL.md": SkillFile(page.encode()), "__init__.py": SkillFile(b'"""Doc."""\nx = 1\n')}
+    )
     assert report.example is not None
     assert (report.example.code, report.example.where) == (
         "from skills.s import x\n# ## not a heading\nprint('```')\n",
@@ -183,24 +187,24 @@ def test_a_section_of_the_page_is_an_example_too(checks: Checks) -> None:
     assert report.remarks == ()
 
 
-def test_an_example_that_waits_is_run_line_by_line(checks: Checks) -> None:
+def test_an_example_that_waits_is_run_line_by_line(checks: SkillChecks) -> None:
     code = '"""Doc.\n\n>>> for n in range(2):\n...     print(await go(n))\n0\n1\n"""\nasync def go(n): return n\n'
-    report = check(checks, "s", tree_of(Skill("s", code, "Goes.").files("a")), "a")
+    report = check_skill(checks, "s", tree_from_bytes(Skill("s", code, "Goes.").files("a")), "a")
     assert report.example is not None
     assert report.example.code == "from skills.a.s import *\nfor n in range(2):\n    print(await go(n))\n"
 
 
-def test_what_does_not_pass_is_not_saved(checks: Checks, root: Root, tmp_path: Path) -> None:
+def test_what_does_not_pass_is_not_saved(checks: SkillChecks, root: Root, tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match=r"no module nowhere.*Correct it"):
         save(root, "a", Skill("s", "import nowhere", "Goes."), checks)
     with pytest.raises(ValidationError, match="no example"):
-        save(root, "a", Skill("s", "x = 1", "Goes."), Checks(checks.resolver, needs_example=True))
+        save(root, "a", Skill("s", "x = 1", "Goes."), SkillChecks(checks.resolver, needs_example=True))
     assert not (tmp_path / "skills/a/s").exists()
     assert save(root, "a", Skill("s", "import nowhere", "Goes.")) == "skills/a/s"
 
 
 def test_a_sandbox_with_other_packages_is_asked_itself(root: Root) -> None:
-    only_numpy = Checks(Resolver(root, "a", installed=lambda module: module == "numpy"))
+    only_numpy = SkillChecks(ImportResolver(root, "a", installed=lambda module: module == "numpy"))
     assert faults(only_numpy, "import numpy") == ()
     assert faults(only_numpy, "import yaml") != ()
 
@@ -218,4 +222,4 @@ def test_any_code_has_imports_or_none(code: str) -> None:
         tree = ast.parse(f"import a\n{code}")
     except (SyntaxError, ValueError):
         return
-    assert next(iter(imports_in(tree))).module == "a"
+    assert next(iter(required_imports(tree))).module == "a"

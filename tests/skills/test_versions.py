@@ -25,7 +25,7 @@ from toolyard.skills import (
     store,
     versions,
 )
-from toolyard.skills.usage_stats import Uses
+from toolyard.skills.usage_stats import UsageStats
 
 
 def skill(value: int = 1, name: str = "s") -> Skill:
@@ -255,7 +255,7 @@ def test_a_full_disk_changes_nothing(root: Root, tmp_path: Path, monkeypatch: py
     save(root, "a", skill(1))
     written = skill_files._write_file
 
-    def full(folder: int, path: str, file: skill_files.File) -> None:
+    def full(folder: int, path: str, file: skill_files.SkillFile) -> None:
         if path == "__init__.py":
             raise OSError(errno.ENOSPC, "No space left on device")
         written(folder, path, file)
@@ -268,12 +268,12 @@ def test_a_full_disk_changes_nothing(root: Root, tmp_path: Path, monkeypatch: py
 
 
 def test_uses_are_counted_in_the_state_folder(root: Root, tmp_path: Path) -> None:
-    uses = Uses(root)
-    assert uses.of("a/s") == 0
+    uses = UsageStats(root)
+    assert uses.count_for("a/s") == 0
     uses.add("a/s", "a")
     uses.add("a/s", "b", 2)
     uses.add("a/t", "b")
-    assert uses.of("a/s") == 3
+    assert uses.count_for("a/s") == 3
     assert [(use.skill, use.agent, use.count) for use in uses.read()] == [
         ("a/s", "a", 1),
         ("a/s", "b", 2),
@@ -281,5 +281,5 @@ def test_uses_are_counted_in_the_state_folder(root: Root, tmp_path: Path) -> Non
     ]
     (tmp_path / "skill_uses.json").write_text("nonsense")
     uses.add("a/s", "a")
-    assert uses.of("a/s") == 1
+    assert uses.count_for("a/s") == 1
     assert len(list(tmp_path.glob("skill_uses.json.unreadable-*"))) == 1

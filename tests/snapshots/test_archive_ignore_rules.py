@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from toolyard.snapshots.archive.ignore_files import record_accepted
-from toolyard.snapshots.archive.ignore_rules import Rules
+from toolyard.snapshots.archive.ignore_rules import IgnoreRules
 
 PATHS = [
     "a",
@@ -90,7 +90,7 @@ def test_the_same_files_are_left_out_as_by_git(tmp_path, rules):
         check=True,
         timeout=30,
     )
-    assert ours(Rules(rules.splitlines()), root) == sorted(listed.stdout.split("\0")[:-1])
+    assert ours(IgnoreRules(rules.splitlines()), root) == sorted(listed.stdout.split("\0")[:-1])
 
 
 def held(place):

@@ -14,7 +14,7 @@ import pytest
 
 from toolyard.core.errors import SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.files import root_folder as folders
-from toolyard.snapshots import Counts, Kind, Note, SnapshotStore
+from toolyard.snapshots import Counts, EntryKind, PathNote, SnapshotStore
 from toolyard.snapshots import snapshot_store as store
 from toolyard.snapshots.archive import file_reader, stat_cache, walker
 from toolyard.snapshots.snapshot_store import StoreOptions
@@ -35,10 +35,10 @@ def test_a_snapshot_holds_files_links_modes_and_empty_folders(place):
     assert place.store.list() == [snapshot]
     shown = {entry.name: entry for entry in place.store.show(snapshot.id)}
     assert {name: entry.kind for name, entry in shown.items()} == {
-        b"a": Kind.FOLDER,
-        b"empty": Kind.FOLDER,
-        b"dangling": Kind.LINK,
-        b"loop": Kind.LINK,
+        b"a": EntryKind.FOLDER,
+        b"empty": EntryKind.FOLDER,
+        b"dangling": EntryKind.LINK,
+        b"loop": EntryKind.LINK,
     }
     assert shown[b"dangling"].ref == b"nowhere/at/all"
     assert shown[b"empty"].mode == 0o711
@@ -81,7 +81,7 @@ def test_what_has_no_content_is_skipped_and_noted(place):
     place.write("file", "x")
     for _ in range(3):  # the last comes from what was seen, and must say so too
         snapshot = place.take().snapshot
-        assert snapshot.notes == (Note(b"pipe", "a named pipe"), Note(b"socket", "a socket"))
+        assert snapshot.notes == (PathNote(b"pipe", "a named pipe"), PathNote(b"socket", "a socket"))
         assert (snapshot.counts.skipped, snapshot.counts.files) == (2, 1)
         place.settle()
 
@@ -120,7 +120,7 @@ def test_what_may_not_be_read_is_noted_and_the_rest_is_held():
 
 @pytest.mark.parametrize("at_once", [1_000, 1])
 def test_an_unchanged_folder_costs_no_reading_and_no_object(place, monkeypatch, at_once):
-    monkeypatch.setattr(store, "_MOST_AT_ONCE", at_once)
+    monkeypatch.setattr(store, "_MAX_PRELOADED_PAGES", at_once)
     for number in range(50):
         place.write(f"d{number % 5}/f{number}", f"{number}\n")
     place.settle()
@@ -253,7 +253,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(place, monkeypatch):
 
 def test_a_change_within_one_tick_of_the_clock_is_seen_though_no_time_tells(place, monkeypatch):
     path = place.write("f", "old")
-    real = file_reader.look_of
+    real = file_reader.stat_entry
 
     def change():
         with open(path, "r+b") as file:
@@ -261,7 +261,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen_though_no_time_tells(plac
 
     with monkeypatch.context() as patch:
         # As a clock that stands still has them. That they are young is still seen.
-        patch.setattr(file_reader, "look_of", lambda *seen: real(*seen)._replace(changed_ns=1, touched_ns=1))
+        patch.setattr(file_reader, "stat_entry", lambda *seen: real(*seen)._replace(changed_ns=1, touched_ns=1))
         patch.setattr(file_reader, "is_racy", lambda touched_ns, now_ns: True)
         during_read(patch, change)
         snapshot = place.take().snapshot
@@ -315,14 +315,14 @@ def test_a_file_that_keeps_changing_is_held_as_torn_and_noted(place, monkeypatch
 def test_a_file_that_goes_away_while_it_is_looked_for_is_simply_not_there(place, monkeypatch):
     path = place.write("f", "x")
     place.write("g", "y")
-    real = file_reader.Reader.read_all
+    real = file_reader.FileReader.read_all
 
     def read(self, folder, rows):
         if rows[0][0] == "f":
             os.unlink(path)
         return real(self, folder, rows)
 
-    monkeypatch.setattr(file_reader.Reader, "read_all", read)
+    monkeypatch.setattr(file_reader.FileReader, "read_all", read)
     snapshot = place.take().snapshot
     assert [entry.name for entry in place.store.show(snapshot.id)] == [b"g"]
     assert snapshot.notes == ()
@@ -340,19 +340,19 @@ def test_each_file_has_its_own_content_whatever_stands_and_happens_between_them(
         place.write(f"f{number:02}", f"changed {number}")
     place.settle()
     place.write("f06", "too new for its time to tell")
-    real = file_reader.Reader.read_all
+    real = file_reader.FileReader.read_all
 
     def read(self, folder, rows):
         os.unlink(place.root / "f04")
         return real(self, folder, rows)
 
-    monkeypatch.setattr(file_reader.Reader, "read_all", read)
+    monkeypatch.setattr(file_reader.FileReader, "read_all", read)
     taken = place.take()
     held = {entry.name: entry.kind for entry in place.store.show(taken.snapshot.id)}
     wanted = {f"f{number:02}": f"old {number}" if number % 2 else f"changed {number}" for number in range(12)}
     wanted["f06"] = "too new for its time to tell"
     del wanted["f04"]
-    assert {os.fsdecode(name) for name, kind in held.items() if kind is Kind.FILE} == set(wanted)
+    assert {os.fsdecode(name) for name, kind in held.items() if kind is EntryKind.FILE} == set(wanted)
     assert {name: place.store.read(taken.snapshot.id, name).decode() for name in wanted} == wanted
     assert (taken.work.files_read, taken.snapshot.counts.links) == (5, 12)
 
@@ -421,7 +421,7 @@ def test_other_mounts_are_not_crossed(place, small_disk, tmp_path, monkeypatch, 
         above = place.store.create(str(tmp_path / "above")).snapshot
     finally:
         subprocess.run(["umount", str(tmp_path / "above" / "inside")], check=True)
-    assert above.notes == (Note(b"inside", "another mount"),)
+    assert above.notes == (PathNote(b"inside", "another mount"),)
 
 
 def test_a_tree_deeper_than_recursion_goes_is_walked(place):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from toolyard.core.errors import ToolError
-from toolyard.snapshots import DiffLimits, What
+from toolyard.snapshots import ChangeType, DiffLimits
 from toolyard.snapshots.diff import renames
 
 
@@ -87,7 +87,7 @@ def test_texts_are_unified_and_the_rest_is_summarised(place, changed):
 
 
 def test_renames_say_how_alike_the_files_are(place, changed):
-    renames = {c.path: c for c in place.store.diff(changed.id).changes if c.what is What.RENAMED}
+    renames = {c.path: c for c in place.store.diff(changed.id).changes if c.what is ChangeType.RENAMED}
     assert renames[b"elsewhere/moved"].similarity == 1.0
     assert renames[b"elsewhere/moved"].old_path == b"moved"
     assert 0.85 < renames[b"rewritten"].similarity < 1.0
@@ -135,7 +135,7 @@ def test_a_renamed_folder_of_many_files_is_told_in_good_time(place):
     began = time.process_time()
     diff = place.store.diff(first.id)
     assert time.process_time() - began < 20
-    renamed = [change for change in diff.changes if change.what is What.RENAMED]
+    renamed = [change for change in diff.changes if change.what is ChangeType.RENAMED]
     assert len(renamed) == 3_000
     assert all(change.path[1:] == (change.old_path or b"")[1:] for change in renamed)
 
@@ -148,7 +148,7 @@ def test_many_files_that_are_nothing_alike_are_not_held_against_each_other_forev
         os.unlink(place.root / f"old{number}")
         place.write(f"new{number}", f"new {number}\n")
     calls = []
-    monkeypatch.setattr(renames, "_likeness", lambda *pair: calls.append(pair) or 0.0)
+    monkeypatch.setattr(renames, "_similarity", lambda *pair: calls.append(pair) or 0.0)
     diff = place.store.diff(first.id)
     assert {str(change.what) for change in diff.changes} == {"added", "removed"}
     assert 0 < len(calls) <= 60 * 60

@@ -27,7 +27,7 @@ def test_a_full_disk_leaves_the_old_snapshots_and_the_room(place, small_disk):
                 store.create(str(place.root))
         assert {name: os.stat(packs / name).st_size for name in os.listdir(packs)} == before
         assert store.list() == [first]
-        assert store.verify().is_sound
+        assert store.verify().is_intact
         assert store.read(first.id, "f") == b"small\n"
         os.unlink(place.root / "huge")
         assert store.read(store.create(str(place.root)).snapshot.id, "f") == b"changed\n"
@@ -50,7 +50,7 @@ def test_a_disk_too_full_for_the_index_leaves_the_old_snapshots(place, small_dis
         assert store.list() == [first]
         os.unlink(small_disk / "ballast")
         assert store.create(str(place.root)).snapshot.counts.files == 2_001
-        assert store.verify().is_sound
+        assert store.verify().is_intact
 
 
 def fill(disk):

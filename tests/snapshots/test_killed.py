@@ -154,7 +154,7 @@ def test_what_a_killed_writer_left_behind_is_taken_away(place):
         file.write(b"half a record" * 1000)
     (place.folder / "packs" / "000777.pack").write_bytes(b"a pack that nobody knows")
     assert place.store.read(first.id, "f") == b"first\n"
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
     place.write("f", "second\n")
     second = place.take().snapshot
     assert os.listdir(place.folder / "packs") == [pack]
@@ -162,7 +162,7 @@ def test_what_a_killed_writer_left_behind_is_taken_away(place):
         file.seek(size)
         assert b"half a record" not in file.read()
     assert place.store.read(second.id, "f") == b"second\n"
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_the_index_names_nothing_before_it_is_on_disk(place, monkeypatch):

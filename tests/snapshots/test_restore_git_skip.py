@@ -16,7 +16,7 @@ def repository(place, folder, head):
 
 
 def dry(place, snapshot, path=""):
-    found = place.store.diff(snapshot.id, root=str(place.root), path=path, limits=DiffLimits(leaves_git=True))
+    found = place.store.diff(snapshot.id, root=str(place.root), path=path, limits=DiffLimits(skip_git=True))
     return {change.path for change in found.changes}, found.left
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import SystemFault, ToolError
-from toolyard.snapshots import Note, SnapshotStore
+from toolyard.snapshots import PathNote, SnapshotStore
 from toolyard.snapshots.archive import file_reader
 from toolyard.snapshots.archive.ignore_files import record_accepted
 from toolyard.snapshots.restore import file_writer, restorer
@@ -165,7 +165,7 @@ def test_what_is_ignored_is_never_taken_away_or_replaced(place):
     assert (place.root / "dropped/build.log").read_text() == "log"
     assert (place.root / "built/out").read_text() == "z"
     assert not (place.root / "dropped/source").exists()
-    assert restored.kept == (Note(b"dropped", "it still holds what no snapshot does"),)
+    assert restored.kept == (PathNote(b"dropped", "it still holds what no snapshot does"),)
 
 
 def test_what_the_snapshot_holds_does_not_replace_what_the_settings_leave_out_by_now(place):
@@ -178,7 +178,7 @@ def test_what_the_snapshot_holds_does_not_replace_what_the_settings_leave_out_by
     restored = place.store.restore(snapshot.id)
     assert (place.root / "data").read_text() == "precious"
     assert (place.root / "folder/more").read_text() == "precious"
-    assert Note(b"data", "something else is there that no snapshot holds") in restored.kept
+    assert PathNote(b"data", "something else is there that no snapshot holds") in restored.kept
 
 
 @pytest.mark.parametrize("rules", ["*", "data\nfolder", "/**"])
@@ -211,7 +211,7 @@ def test_what_could_not_be_held_is_left_alone(place):
     os.mkfifo(place.root / "f")
     restored = place.store.restore(snapshot.id)
     assert stat.S_ISFIFO(os.stat(place.root / "f").st_mode)
-    assert restored.kept == (Note(b"f", "no snapshot holds it: a named pipe"),)
+    assert restored.kept == (PathNote(b"f", "no snapshot holds it: a named pipe"),)
 
 
 @pytest.mark.parametrize("how", ["replaced", "removed"])
@@ -221,16 +221,16 @@ def test_a_file_written_after_the_snapshot_before_is_kept(place, monkeypatch, ho
         place.write("f", "old")
     snapshot = place.take().snapshot
     place.write("f", "newer")
-    real = restorer.Restoring.run
+    real = restorer.Restorer.run
 
     def run(self, plan):
         place.write("f", "newest")
         real(self, plan)
 
-    monkeypatch.setattr(restorer.Restoring, "run", run)
+    monkeypatch.setattr(restorer.Restorer, "run", run)
     restored = place.store.restore(snapshot.id)
     assert (place.root / "f").read_text() == "newest"
-    assert restored.kept == (Note(b"f", "it was changed after the snapshot"),)
+    assert restored.kept == (PathNote(b"f", "it was changed after the snapshot"),)
 
 
 @pytest.mark.parametrize("how", ["replaced", "removed"])
@@ -239,7 +239,7 @@ def test_a_file_written_in_the_last_moment_is_put_back(place, monkeypatch, how):
         place.write("f", "old")
     snapshot = place.take().snapshot
     place.write("f", "newer")
-    real = file_writer.look_at
+    real = file_writer.lstat_or_none
 
     def look_at(fd, name):
         status = real(fd, name)
@@ -247,11 +247,11 @@ def test_a_file_written_in_the_last_moment_is_put_back(place, monkeypatch, how):
         place.write("f", "newest of all")
         return status
 
-    monkeypatch.setattr(restorer, "look_at", look_at)
-    monkeypatch.setattr(restorer.Held, "is_held", lambda *_: True)
+    monkeypatch.setattr(restorer, "lstat_or_none", look_at)
+    monkeypatch.setattr(restorer.UnchangedCheck, "is_unchanged", lambda *_: True)
     restored = place.store.restore(snapshot.id)
     assert (place.root / "f").read_text() == "newest of all"
-    assert restored.kept == (Note(b"f", "it was changed meanwhile"),)
+    assert restored.kept == (PathNote(b"f", "it was changed meanwhile"),)
     assert sorted(os.listdir(place.root)) == ["f"], "nothing temporary is left"
 
 
@@ -262,14 +262,14 @@ def test_a_folder_swapped_for_a_link_leads_no_write_out(place, tmp_path, monkeyp
     place.write("d/f", "old")
     snapshot = place.take().snapshot
     place.write("d/f", "new")
-    real = restorer.Restoring.run
+    real = restorer.Restorer.run
 
     def run(self, plan):
         os.rename(place.root / "d", place.root / "moved")
         os.symlink(outside, place.root / "d")
         real(self, plan)
 
-    monkeypatch.setattr(restorer.Restoring, "run", run)
+    monkeypatch.setattr(restorer.Restorer, "run", run)
     restored = place.store.restore(snapshot.id)
     assert (outside / "f").read_text() == "outside"
     assert os.listdir(outside) == ["f"]
@@ -565,9 +565,9 @@ def test_any_tree_survives_another_one_byte_for_byte(first, second):
         build(root, second)
         between = picture(root)
         restored = store.restore(snapshot.id)
-        assert (restored.kept, restored.failed) == ((), ())
+        assert (restored.skipped, restored.failed) == ((), ())
         assert picture(root) == was
         assert store.diff(snapshot.id).changes == ()
         store.restore(restored.before.id)
         assert picture(root) == between
-        assert store.verify().is_sound
+        assert store.verify().is_intact

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from toolyard.snapshots import Damaged
+from toolyard.snapshots import DamagedObjectError
 
 
 def damage(place, content, *, by=b"\0"):
@@ -34,7 +34,7 @@ def taken(place):
 
 def test_a_sound_store_is_said_to_be_sound(place, taken):
     verified = place.store.verify()
-    assert verified.is_sound
+    assert verified.is_intact
     assert verified.objects > 5
     assert verified.bytes_read > 600_000
 
@@ -47,13 +47,13 @@ def test_a_damaged_file_is_named_in_every_snapshot_that_needs_it(place, taken):
     damage(place, b"bad content\n")
     verified = place.store.verify()
     assert len(verified.damaged) == 1
-    assert [(harm.snapshot.id, harm.path) for harm in verified.harmed] == [
+    assert [(harm.snapshot.id, harm.path) for harm in verified.damaged_paths] == [
         (second.id, b"d/bad"),
         (second.id, b"e/copy-of-bad"),
         (taken.id, b"d/bad"),
         (taken.id, b"e/copy-of-bad"),
     ]
-    with pytest.raises(Damaged, match="bytes have changed"):
+    with pytest.raises(DamagedObjectError, match="bytes have changed"):
         place.store.read(taken.id, "d/bad")
 
 
@@ -108,23 +108,23 @@ def test_a_damaged_folder_is_left_alone_with_everything_in_it(place, taken):
     assert (place.root / "e/more").read_text() == "live\n"
     assert (place.root / "d/good").read_text() == "good content\n"
     assert [note.path for note in restored.failed] == [b"e"]
-    assert any(harm.path == b"e" for harm in place.store.verify().harmed)
+    assert any(harm.path == b"e" for harm in place.store.verify().damaged_paths)
 
 
 def test_a_damaged_chunk_harms_its_file(place, taken):
     damage(place, (place.root / "big").read_bytes()[300_000:300_020])
-    assert [harm.path for harm in place.store.verify().harmed] == [b"big"]
+    assert [harm.path for harm in place.store.verify().damaged_paths] == [b"big"]
 
 
 def test_a_pack_that_is_cut_short_or_gone_is_found(place, taken):
     (pack,) = os.listdir(place.folder / "packs")
     os.truncate(place.folder / "packs" / pack, os.stat(place.folder / "packs" / pack).st_size - 50)
     verified = place.store.verify()
-    assert not verified.is_sound
+    assert not verified.is_intact
     os.unlink(place.folder / "packs" / pack)
     verified = place.store.verify()
     assert len(verified.damaged) == verified.objects
-    assert [harm.path for harm in verified.harmed] == [b""]
+    assert [harm.path for harm in verified.damaged_paths] == [b""]
 
 
 def test_a_snapshot_of_a_folder_whose_object_is_damaged_reads_it_again(place, taken):
@@ -137,9 +137,9 @@ def test_a_snapshot_of_a_folder_whose_object_is_damaged_reads_it_again(place, ta
 def test_what_is_forgotten_is_stored_again_and_heals_old_snapshots(place, taken):
     damage(place, b"bad content\n")
     place.store.forget_damaged(place.store.verify())
-    assert not place.store.verify().is_sound
+    assert not place.store.verify().is_intact
     place.take()
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
     assert place.store.read(taken.id, "d/bad") == b"bad content\n"
 
 
@@ -148,7 +148,7 @@ def test_collecting_keeps_damage_visible(place, taken):
     os.unlink(place.root / "big")
     place.take()
     place.store.gc(keep=1)
-    assert {harm.path for harm in place.store.verify().harmed} == {b"d/bad", b"e/copy-of-bad"}
+    assert {harm.path for harm in place.store.verify().damaged_paths} == {b"d/bad", b"e/copy-of-bad"}
 
 
 @pytest.mark.parametrize("change", ["half", "tail", "gone", "zeroed"])
@@ -170,7 +170,7 @@ def test_a_snapshot_after_a_pack_was_cut_short_is_whole(place, taken, change, on
     later = place.take().snapshot
     assert place.store.read(later.id, "another") == b"and the next one\n"
     assert place.store.read(later.id, "d/bad") == b"bad content\n"
-    harmed = {harm.snapshot.id for harm in place.store.verify().harmed}
+    harmed = {harm.snapshot.id for harm in place.store.verify().damaged_paths}
     assert not {made.id, later.id} & harmed
 
 

@@ -4,7 +4,7 @@ import os
 import time
 
 from toolyard.snapshots.store import prune
-from toolyard.snapshots.store.prune import doomed
+from toolyard.snapshots.store.prune import expired_snapshots
 
 
 def packed(place):
@@ -34,7 +34,7 @@ def test_the_newest_stay_whole_and_the_room_comes_back(place):
     assert place.store.read(taken[-1].id, "same") == b"the same"
     assert packed(place) < before - 500_000
     assert collected.bytes_freed > 500_000
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_a_snapshot_after_a_collection_is_whole(place):
@@ -46,7 +46,7 @@ def test_a_snapshot_after_a_collection_is_whole(place):
     assert place.store.list() == [last]
     snapshot = place.take().snapshot
     assert place.store.read(snapshot.id, "same") == b"the same"
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_young_snapshots_stay_whatever_their_number(place):
@@ -59,7 +59,7 @@ def test_each_folder_keeps_its_own(place, tmp_path):
     (tmp_path / "other").mkdir()
     other = place.store.create(str(tmp_path / "other")).snapshot
     taken = take_some(place, 3)
-    gone = doomed(place.store.list(), 1, None)
+    gone = expired_snapshots(place.store.list(), 1, None)
     assert {one.id for one in gone} == {taken[0].id, taken[1].id}
     assert other.id not in {one.id for one in gone}
 
@@ -114,19 +114,19 @@ def test_a_reader_that_meets_a_collection_asks_again(place, monkeypatch):
 def test_a_collection_that_is_given_up_half_way_loses_nothing(place, monkeypatch):
     taken = take_some(place)
     content = place.store.read(taken[-1].id, "big")
-    real = prune._copy
+    real = prune._copy_objects
 
     def copy(*arguments):
         real(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prune, "_copy", copy)
+    monkeypatch.setattr(prune, "_copy_objects", copy)
     try:
         place.store.gc(keep=1)
     except KeyboardInterrupt:
         monkeypatch.undo()
     assert place.store.read(taken[-1].id, "big") == content
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
     assert packed(place) > 1_000_000
     place.store.gc(keep=1)
     assert packed(place) < 400_000
@@ -135,8 +135,8 @@ def test_a_collection_that_is_given_up_half_way_loses_nothing(place, monkeypatch
 
 def test_age_is_counted_from_when_a_snapshot_was_taken(place):
     first, newest = take_some(place, 2)
-    assert doomed([newest, first], None, first.time_ns) == []
-    assert doomed([newest, first], None, time.time_ns()) == [first]
+    assert expired_snapshots([newest, first], None, first.time_ns) == []
+    assert expired_snapshots([newest, first], None, time.time_ns()) == [first]
 
 
 def test_the_newest_of_each_folder_always_stays(place, tmp_path):

@@ -43,7 +43,7 @@ def test_a_store_whose_index_is_gone_is_as_it_was_when_it_is_opened(place, taken
     without_index(place)
     place.reopened()
     assert place.store.list() == taken
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
     assert place.store.read(taken[1].id, "f") == b"first\n"
     assert place.take().snapshot.parent == taken[0].id
     os.unlink(place.root / "f")
@@ -79,7 +79,7 @@ def test_a_damaged_spot_costs_what_lies_in_it(place, taken):
     damage(place, b"first\n")
     place.reopened()
     assert place.store.list() == taken
-    assert [(harm.snapshot.id, harm.path) for harm in place.store.verify().harmed] == [(taken[1].id, b"f")]
+    assert [(harm.snapshot.id, harm.path) for harm in place.store.verify().damaged_paths] == [(taken[1].id, b"f")]
     assert place.store.read(taken[0].id, "f") == b"second\n"
 
 
@@ -91,7 +91,7 @@ def test_a_damaged_length_costs_its_record_and_no_other(place, taken):
     pack.write_bytes(content)
     place.reopened()
     assert place.store.list() == taken
-    assert {harm.path for harm in place.store.verify().harmed} == {b"f"}
+    assert {harm.path for harm in place.store.verify().damaged_paths} == {b"f"}
 
 
 def test_what_a_killed_writer_left_is_no_object(place, taken):
@@ -104,7 +104,7 @@ def test_what_a_killed_writer_left_is_no_object(place, taken):
     assert place.store.list() == taken
     place.write("f", "third\n")
     assert place.store.read(place.take().snapshot.id, "f") == b"third\n"
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_a_rebuild_that_was_killed_is_done_again(place, taken):
@@ -129,7 +129,7 @@ def test_what_collections_kept_is_there_and_moved_records_are_found(place):
     place.store.gc(keep=2)
     without_index(place)
     assert [one.id for one in place.reopened().list()] == [one.id for one in kept[:2]]
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_an_index_of_the_version_before_is_taken_over(place, taken):
@@ -140,7 +140,7 @@ def test_an_index_of_the_version_before_is_taken_over(place, taken):
     db.close()
     assert place.reopened().list() == taken
     assert place.store.gc(keep=1).snapshots == (taken[1],)
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_a_folder_without_packs_is_said_so(tmp_path):

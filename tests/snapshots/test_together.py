@@ -61,7 +61,7 @@ def test_writers_in_several_processes_lose_nothing(place, tmp_path):
     for name in "abcd":
         mine = place.store.list(str(tmp_path / name))
         assert [one.parent for one in mine] == [*(one.id for one in mine[1:]), None]
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_two_processes_that_restore_at_once_end_in_one_of_the_two_states(place):
@@ -83,7 +83,7 @@ def test_two_processes_that_restore_at_once_end_in_one_of_the_two_states(place):
     for process in processes:
         end(process)
     assert place.picture() in (first, second)
-    assert place.store.verify().is_sound
+    assert place.store.verify().is_intact
 
 
 def test_threads_of_one_process_share_a_store(place, tmp_path):

@@ -38,7 +38,7 @@ def test_what_the_next_writer_took_for_a_leftover_is_not_named_again(tmp_path):
     done = subprocess.run([sys.executable, "-c", SCRIPT, root, folder], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     with SnapshotStore(os.fspath(folder)) as store:
-        assert store.verify().is_sound
+        assert store.verify().is_intact
         taken = store.create(os.fspath(root)).snapshot
         assert store.read(taken.id, "b.txt") == b"b" * 10_000
-        assert store.verify().is_sound
+        assert store.verify().is_intact

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from toolyard.core.errors import SecurityError, SystemFault
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.limits import Limits
 from toolyard.storage import audit_files
 from toolyard.storage.audit_format import GENESIS, LINE_BYTES, Head, digest
@@ -36,20 +36,20 @@ EVENT = Event(
     target="/ws/ä\x1b[31m.txt",
     decision="allow",
     reason="inside the workspace",
-    outcome=Outcome.OK,
+    outcome=CallOutcome.OK,
     code=0,
     milliseconds=1.5,
 )
 APPENDER = """
 import sys
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import Event, CallOutcome
 from toolyard.storage.audit_log import AuditLog
 state, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 with AuditLog.open(state) as log:
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(count):
-        log.append(Event(str(number), "test", name, "", "T", "read", "x" * 300, "allow", "", Outcome.OK, 0, 0.0))
+        log.append(Event(str(number), "test", name, "", "T", "read", "x" * 300, "allow", "", CallOutcome.OK, 0, 0.0))
 """
 
 
@@ -129,7 +129,7 @@ def test_the_folder_and_the_files_are_private(state):
 
 
 def test_what_was_written_is_read_back_whole(state):
-    odd = replace(EVENT, target='"\\\n\x00\x7f\ud800😀', reason="", outcome=Outcome.DENIED, code=-32001)
+    odd = replace(EVENT, target='"\\\n\x00\x7f\ud800😀', reason="", outcome=CallOutcome.DENIED, code=-32001)
     with AuditLog.open(state) as log:
         log.append(EVENT)
         log.append(odd)
@@ -138,12 +138,12 @@ def test_what_was_written_is_read_back_whole(state):
 
 
 def test_long_fields_are_cut_and_the_longest_line_fits_the_limit(state):
-    long = "😀" * (TARGET_CHARS + 1)
-    event = Event(long, long, long, long, long, long, long, long, long, Outcome.OK, -(2**63), 1e300)
+    long = "😀" * (MAX_TARGET_CHARS + 1)
+    event = Event(long, long, long, long, long, long, long, long, long, CallOutcome.OK, -(2**63), 1e300)
     with AuditLog.open(state) as log:
         log.append(event)
     assert len(content(log_path(state))) < LINE_BYTES
-    assert next(read(state)).event.target == "😀" * (TARGET_CHARS - 1) + "…"
+    assert next(read(state)).event.target == "😀" * (MAX_TARGET_CHARS - 1) + "…"
     assert verify(state).ok
 
 

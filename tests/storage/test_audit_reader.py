@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from toolyard.core.errors import ToolError
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.storage.audit_format import Head, encode
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.audit_reader import FOLLOW_SECONDS, Filter, read
+from toolyard.storage.audit_reader import FOLLOW_SECONDS, RecordFilter, read
 
-EVENT = Event("c", "stdio", "agent", "s", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.5)
-DENIED = replace(EVENT, tool="Edit", outcome=Outcome.DENIED)
+EVENT = Event("c", "stdio", "agent", "s", "Read", "read", "/ws/a", "allow", "inside", CallOutcome.OK, 0, 1.5)
+DENIED = replace(EVENT, tool="Edit", outcome=CallOutcome.DENIED)
 
 
 @pytest.fixture
@@ -65,11 +65,11 @@ def test_the_last_records_are_found_from_the_end(state, last, expected):
 
 def test_filters_choose_and_last_counts_what_they_chose(state):
     append(state, EVENT, DENIED, DENIED, EVENT)
-    denied = Filter(outcome=Outcome.DENIED)
+    denied = RecordFilter(outcome=CallOutcome.DENIED)
     assert [record.seq for record in read(state, only=denied)] == [2, 3]
     assert [record.seq for record in read(state, only=denied, last=1)] == [3]
-    assert [record.seq for record in read(state, only=Filter(tool="Read"))] == [1, 4]
-    assert [record.seq for record in read(state, only=Filter(tool="Read", outcome=Outcome.DENIED))] == []
+    assert [record.seq for record in read(state, only=RecordFilter(tool="Read"))] == [1, 4]
+    assert [record.seq for record in read(state, only=RecordFilter(tool="Read", outcome=CallOutcome.DENIED))] == []
 
 
 def test_lines_that_are_not_records_are_passed_over(state):
@@ -90,7 +90,7 @@ def test_following_gives_what_is_appended_later(state):
 def test_following_with_a_filter_gives_only_what_matches(state):
     append(state, EVENT)
     script = Script(lambda: append(state, DENIED, EVENT))
-    assert followed(state, script, only=Filter(tool="Edit")) == [2]
+    assert followed(state, script, only=RecordFilter(tool="Edit")) == [2]
 
 
 def test_following_waits_for_the_end_of_an_unfinished_line(state):

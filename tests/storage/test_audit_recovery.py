@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.storage.audit_format import Head, digest, encode
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_reader import read
-from toolyard.storage.audit_verifier import Finding, Verification, verify
+from toolyard.storage.audit_verifier import AuditFinding, Verification, verify
 
-EVENT = Event("c", "stdio", "agent", "s", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.5)
+EVENT = Event("c", "stdio", "agent", "s", "Read", "read", "/ws/a", "allow", "inside", CallOutcome.OK, 0, 1.5)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def next_line(state: str, event: Event = EVENT) -> bytes:
 def test_a_line_ahead_of_its_head_is_accepted_and_adopted(state):
     filled(state, 2)
     append_raw(state, next_line(state))
-    killed = Finding(3, "a writer was killed before it moved the head")
+    killed = AuditFinding(3, "a writer was killed before it moved the head")
     assert verify(state) == Verification(True, 3, (), (killed,))
     filled(state, 1)
     assert [record.seq for record in read(state)] == [1, 2, 3, 4]
@@ -69,10 +69,10 @@ def test_a_torn_line_is_closed_off_and_reported_as_recovered(state, kept):
     filled(state, 2)
     torn = next_line(state)[:kept]
     append_raw(state, torn)
-    open_end = Finding(3, "a writer was killed in the middle of the line; the next one will close it off")
+    open_end = AuditFinding(3, "a writer was killed in the middle of the line; the next one will close it off")
     assert verify(state) == Verification(True, 2, (), (open_end,))
     filled(state, 1)
-    closed = Finding(3, "a writer was killed in the middle of the line; the next one closed it off")
+    closed = AuditFinding(3, "a writer was killed in the middle of the line; the next one closed it off")
     assert verify(state) == Verification(True, 4, (), (closed,))
     assert content(log_path(state)).splitlines()[2] == torn
     recovered = list(read(state))[2]
@@ -97,7 +97,7 @@ def test_a_writer_killed_while_it_closed_off_a_torn_line_is_recovered_from(state
         file.write(head)
     assert verify(state).ok
     filled(state, 1)
-    closed = Finding(2, "a writer was killed in the middle of the line; the next one closed it off")
+    closed = AuditFinding(2, "a writer was killed in the middle of the line; the next one closed it off")
     assert verify(state) == Verification(True, 3, (), (closed,))
 
 

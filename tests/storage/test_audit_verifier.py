@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.errors import ToolError
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.storage.audit_format import LINE_BYTES, Head, encode
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_reader import read
-from toolyard.storage.audit_verifier import PROBLEMS_KEPT, Finding, Verification, verify
+from toolyard.storage.audit_verifier import MAX_PROBLEMS, AuditFinding, Verification, verify
 
-EVENT = Event("c", "stdio", "agent", "s", "Read", "read", "/ws/a", "allow", "inside", Outcome.OK, 0, 1.5)
+EVENT = Event("c", "stdio", "agent", "s", "Read", "read", "/ws/a", "allow", "inside", CallOutcome.OK, 0, 1.5)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def put_lines(state: str, lines: list[bytes]) -> None:
         file.write(b"".join(lines))
 
 
-def problems(state: str) -> tuple[Finding, ...]:
+def problems(state: str) -> tuple[AuditFinding, ...]:
     found = verify(state)
     assert found.ok == (not found.problems)
     return found.problems
@@ -61,7 +61,7 @@ def test_an_edited_line_is_found(state):
     lines = get_lines(state)
     lines[2] = lines[2].replace(b"/ws/a", b"/ws/b")
     put_lines(state, lines)
-    assert problems(state) == (Finding(3, "was changed: its content and its hash do not agree"),)
+    assert problems(state) == (AuditFinding(3, "was changed: its content and its hash do not agree"),)
 
 
 def test_an_edited_line_with_a_new_hash_is_found_by_the_line_after_it(state):
@@ -70,32 +70,32 @@ def test_an_edited_line_with_a_new_hash_is_found_by_the_line_after_it(state):
     before = Head(2, 0, records[1].hash)
     lines[2] = encode(replace(EVENT, target="/ws/b"), before, 1.5)[0]
     put_lines(state, [*lines[:3], b"", *lines[3:]])
-    assert Finding(4, "does not follow the line before it: one of them was replaced") in problems(state)
+    assert AuditFinding(4, "does not follow the line before it: one of them was replaced") in problems(state)
 
 
 def test_an_edited_newest_line_with_a_new_hash_is_found_by_the_head(state):
     lines, records = get_lines(state), list(read(state))
     forged = encode(replace(EVENT, target="/ws/b", call="4"), Head(4, 0, records[3].hash), 1.5)[0]
     put_lines(state, [*lines[:4], forged])
-    found = Finding(5, "audit.head names another line in this place: one of them was replaced")
+    found = AuditFinding(5, "audit.head names another line in this place: one of them was replaced")
     assert (len(forged), problems(state)) == (len(lines[4]), (found,))
 
 
 def test_a_line_removed_from_the_middle_is_found(state):
     lines = get_lines(state)
     put_lines(state, lines[:1] + lines[2:])
-    assert Finding(2, "lines are missing before it: number 2") in problems(state)
+    assert AuditFinding(2, "lines are missing before it: number 2") in problems(state)
 
 
 def test_lines_removed_from_the_front_are_found(state):
     put_lines(state, get_lines(state)[2:])
-    assert Finding(1, "lines are missing before it: number 1 to 2") in problems(state)
+    assert AuditFinding(1, "lines are missing before it: number 1 to 2") in problems(state)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 4])
 def test_lines_removed_from_the_end_are_found(state, kept):
     put_lines(state, get_lines(state)[:kept])
-    gone = Finding(kept, "lines were removed from the end: the head says number 5 was the newest")
+    gone = AuditFinding(kept, "lines were removed from the end: the head says number 5 was the newest")
     assert verify(state) == Verification(False, kept, (gone,), ())
 
 
@@ -104,8 +104,8 @@ def test_a_removed_tail_is_still_found_after_more_was_written(state):
     fill(state, 2)
     assert [record.seq for record in read(state)] == [1, 2, 3, 6, 7, 8]
     assert problems(state) == (
-        Finding(4, "lines are missing before it: number 4 to 5"),
-        Finding(4, "written when the log was found shorter than its head said: lines before it were removed"),
+        AuditFinding(4, "lines are missing before it: number 4 to 5"),
+        AuditFinding(4, "written when the log was found shorter than its head said: lines before it were removed"),
     )
 
 
@@ -114,13 +114,13 @@ def test_a_tail_cut_in_the_middle_of_a_line_is_found_before_and_after_more_was_w
     put_lines(state, [*lines[:3], lines[3][:50]])
     assert not verify(state).ok
     fill(state, 1)
-    assert Finding(4, "is not a record: it was put in or changed") in problems(state)
+    assert AuditFinding(4, "is not a record: it was put in or changed") in problems(state)
 
 
 def test_a_line_put_in_is_found(state):
     lines = get_lines(state)
     put_lines(state, [*lines[:2], lines[1], *lines[2:]])
-    assert Finding(3, "is out of place: it is number 2 where 3 belongs") in problems(state)
+    assert AuditFinding(3, "is out of place: it is number 2 where 3 belongs") in problems(state)
 
 
 def test_a_chained_line_put_in_behind_the_head_of_another_is_found(state):
@@ -128,7 +128,7 @@ def test_a_chained_line_put_in_behind_the_head_of_another_is_found(state):
     first, first_hash = encode(EVENT, Head(5, 0, newest.hash), 1.5)
     second, _ = encode(EVENT, Head(6, 0, first_hash), 1.5)
     put_lines(state, [*get_lines(state), first, second])
-    assert problems(state) == (Finding(7, "2 lines follow the newest that the head knows: they were put in"),)
+    assert problems(state) == (AuditFinding(7, "2 lines follow the newest that the head knows: they were put in"),)
     fill(state, 1)
     assert not verify(state).ok
 
@@ -139,8 +139,8 @@ def test_swapped_lines_are_found(state):
     put_lines(state, lines)
     found = problems(state)
     assert found[:2] == (
-        Finding(2, "lines are missing before it: number 2"),
-        Finding(3, "is out of place: it is number 2 where 4 belongs"),
+        AuditFinding(2, "lines are missing before it: number 2"),
+        AuditFinding(3, "is out of place: it is number 2 where 4 belongs"),
     )
 
 
@@ -149,7 +149,7 @@ def test_swapped_lines_are_found(state):
 def test_a_garbage_line_is_found_wherever_it_is_and_still_after_more_was_written(state, garbage, place):
     lines = get_lines(state)
     put_lines(state, [*lines[:place], garbage, *lines[place:]])
-    found = Finding(place + 1, "is not a record: it was put in or changed")
+    found = AuditFinding(place + 1, "is not a record: it was put in or changed")
     assert found in problems(state)
     fill(state, 1)
     assert found in problems(state)
@@ -157,19 +157,21 @@ def test_a_garbage_line_is_found_wherever_it_is_and_still_after_more_was_written
 
 def test_a_line_longer_than_any_record_is_found_without_being_held(state):
     put_lines(state, [*get_lines(state), b"x" * (3 * LINE_BYTES) + b"\n"])
-    assert problems(state) == (Finding(6, f"is longer than {LINE_BYTES} bytes"),)
+    assert problems(state) == (AuditFinding(6, f"is longer than {LINE_BYTES} bytes"),)
 
 
 def test_a_replaced_log_is_found(state, tmp_path):
     other = str(tmp_path / "other")
     fill(other, tool="Edit")
     os.replace(log_path(other), log_path(state))
-    assert problems(state) == (Finding(5, "audit.head names another line in this place: one of them was replaced"),)
+    assert problems(state) == (
+        AuditFinding(5, "audit.head names another line in this place: one of them was replaced"),
+    )
 
 
 def test_a_missing_log_is_found(state):
     os.remove(log_path(state))
-    assert problems(state) == (Finding(0, "audit.jsonl is missing"),)
+    assert problems(state) == (AuditFinding(0, "audit.jsonl is missing"),)
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"toolyard-audit 1", b"x" * 500])
@@ -180,11 +182,11 @@ def test_a_missing_or_broken_head_is_found_and_still_after_more_was_written(stat
         with open(path, "wb") as file:
             file.write(raw)
     state_of_it = "missing" if raw is None else "unreadable"
-    gone = Finding(5, f"audit.head is {state_of_it}: lines may have been removed from the end")
+    gone = AuditFinding(5, f"audit.head is {state_of_it}: lines may have been removed from the end")
     assert verify(state) == Verification(False, 5, (gone,), ())
     fill(state, 1)
     marked = "written when the head was missing or unreadable: lines before it may have been removed"
-    assert verify(state) == Verification(False, 7, (Finding(6, marked),), ())
+    assert verify(state) == Verification(False, 7, (AuditFinding(6, marked),), ())
 
 
 def test_removing_what_a_killed_writer_left_is_found(state):
@@ -194,13 +196,15 @@ def test_removing_what_a_killed_writer_left_is_found(state):
     assert verify(state).ok
     lines = get_lines(state)
     put_lines(state, lines[:5] + lines[6:])
-    assert Finding(6, "closes off an unfinished line that is not there: it was removed or changed") in problems(state)
+    assert AuditFinding(6, "closes off an unfinished line that is not there: it was removed or changed") in problems(
+        state
+    )
 
 
 def test_only_so_many_problems_are_kept(state):
-    put_lines(state, [b"garbage\n"] * (PROBLEMS_KEPT + 10))
+    put_lines(state, [b"garbage\n"] * (MAX_PROBLEMS + 10))
     found = problems(state)
-    assert (len(found), found[-1]) == (PROBLEMS_KEPT + 1, Finding(0, "and 11 more"))
+    assert (len(found), found[-1]) == (MAX_PROBLEMS + 1, AuditFinding(0, "and 11 more"))
 
 
 def test_no_log_is_an_error_that_says_where_to_look(tmp_path):
@@ -238,10 +242,10 @@ def test_a_head_that_points_into_a_line_is_found(state):
     size = os.path.getsize(log_path(state))
     with open(os.path.join(state, "audit.head"), "wb") as file:
         file.write(Head(5, size - 10, newest.hash).to_bytes())
-    assert problems(state) == (Finding(5, "audit.head points into the middle of a line"),)
+    assert problems(state) == (AuditFinding(5, "audit.head points into the middle of a line"),)
 
 
 def test_a_newest_line_without_its_end_is_found_when_the_head_knows_it_whole(state):
     lines = get_lines(state)
     put_lines(state, [*lines[:4], lines[4][:-1] + b" "])
-    assert problems(state)[0] == Finding(5, "the last line was changed: it has no end")
+    assert problems(state)[0] == AuditFinding(5, "the last line was changed: it has no end")

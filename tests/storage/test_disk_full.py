@@ -9,9 +9,9 @@ import pytest
 
 from toolyard.codemode.catalog import Catalog
 from toolyard.core.errors import SystemFault
-from toolyard.sharing.provenance import Origin, Provenance
+from toolyard.sharing.provenance import MergeOrigin, Provenance
 from toolyard.snapshots import SnapshotStore
-from toolyard.storage.disk_full import is_full
+from toolyard.storage.disk_full import is_disk_full
 from toolyard.storage.state_folder import ensure_state_dir
 
 BYTES, FILES = "size=2m", "size=8m,nr_inodes=24"
@@ -72,16 +72,16 @@ def test_a_state_folder_that_finds_no_room_is_told_as_that(disk):
 def test_what_cannot_be_recorded_of_a_merge_says_that_the_merge_stands(disk):
     with Provenance(str(disk / "state")) as provenance:
         fill(disk)
-        many = [Origin("a", b"p" * 3_000, "b", b"p" * 3_000, "s", b"d", "taken") for _ in range(400)]
+        many = [MergeOrigin("a", b"p" * 3_000, "b", b"p" * 3_000, "s", b"d", "taken") for _ in range(400)]
         with pytest.raises(SystemFault, match=r"disk is full\. What was merged stays merged"):
             provenance.record(many)
         clear(disk)
         provenance.record(many[:1])
-        assert len(provenance.of("a")) == 1
+        assert len(provenance.origins_of("a")) == 1
 
 
 def test_a_database_that_may_not_be_opened_is_no_full_disk(tmp_path):
     with pytest.raises(sqlite3.OperationalError) as error:
         sqlite3.connect(tmp_path / "missing" / "x").execute("select 1")
-    assert not is_full(error.value, str(tmp_path / "x"))
-    assert not is_full(sqlite3.ProgrammingError("closed"), str(tmp_path / "x"))
+    assert not is_disk_full(error.value, str(tmp_path / "x"))
+    assert not is_disk_full(sqlite3.ProgrammingError("closed"), str(tmp_path / "x"))

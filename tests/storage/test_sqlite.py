@@ -11,7 +11,7 @@ import pytest
 from toolyard.codemode.catalog import Catalog
 from toolyard.sharing.provenance import Provenance
 from toolyard.snapshots.store.index import Index
-from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.storage.sqlite import create_private_file, enable_wal
 
 IN_ANOTHER_PROCESS = """
 import sys
@@ -38,10 +38,10 @@ def test_a_second_connection_keeps_the_locks_of_the_first(tmp_path, what, make):
 
 def test_a_new_file_is_private_and_one_that_is_there_stays(tmp_path):
     path = tmp_path / "db"
-    make_private(str(path))
+    create_private_file(str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.write_text("content")
-    make_private(str(path))
+    create_private_file(str(path))
     assert path.read_text() == "content"
     assert os.listdir(tmp_path) == ["db"]
 
@@ -63,14 +63,14 @@ class Busy:
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY])
 def test_a_log_that_others_are_just_making_or_clearing_away_is_waited_for(code):
     connection = Busy(2, code)
-    write_ahead(connection, 30)
+    enable_wal(connection, 30)
     assert connection.left == -1
 
 
 def test_a_log_is_waited_for_no_longer_than_said_and_no_other_error_is_waited_out():
     with pytest.raises(sqlite3.OperationalError):
-        write_ahead(Busy(float("inf")), 0.01)
+        enable_wal(Busy(float("inf")), 0.01)
     full = Busy(1, sqlite3.SQLITE_FULL)
     with pytest.raises(sqlite3.OperationalError):
-        write_ahead(full, 30)
+        enable_wal(full, 30)
     assert full.left == 0

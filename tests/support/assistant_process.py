@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from toolyard.config.assistant import ASSISTANT_TOOLS
 from toolyard.testing.mcp_client import StdioClient, error_in
-from toolyard.testing.mock_model import ModelServer, Scripted, serving
+from toolyard.testing.mock_model import ModelServer, ScriptLike, serve_model
 
 MODELS: Mapping[str, str] = {
     "gemini": "google:gemini-2.5-pro",
@@ -59,7 +59,7 @@ class Assisted(StdioClient):
     def post_call(self, tool: str, /, **arguments: Any) -> int:
         """Begin a call, with a token for progress; its id."""
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": f"p-{tool}"}}
-        return self.post("tools/call", params)
+        return self.send_request("tools/call", params)
 
     def answers(self, requests: Sequence[int]) -> list[dict[str, Any]]:
         """The responses to requests under way, in their order, whichever comes first."""
@@ -75,7 +75,7 @@ class Assisted(StdioClient):
 
 def sent(served: Assisted) -> str:
     """All that its model was sent."""
-    return json.dumps([request.body for request in served.model.everything])
+    return json.dumps([request.body for request in served.model.all_requests])
 
 
 def emptied(folder: Path) -> Path:
@@ -105,11 +105,11 @@ def variables_for(model: ModelServer, home: str, api: str = "gemini", **more: st
 
 @contextlib.contextmanager
 def assisted(
-    folder: str, script: Scripted, *options: str, home: str, api: str = "gemini", key: str = "", **variables: str
+    folder: str, script: ScriptLike, *options: str, home: str, api: str = "gemini", key: str = "", **variables: str
 ) -> Generator[Assisted]:
     """An assistant on `folder`, whose model follows the script, until the block is left."""
     with (
-        serving(script, key=key) as model,
+        serve_model(script, key=key) as model,
         Assisted(folder, model, variables_for(model, home, api, **variables), options) as served,
     ):
         yield served

@@ -15,15 +15,15 @@ from toolyard.core.errors import SystemFault
 from toolyard.core.events import Event
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import Gate, Resources
-from toolyard.dispatch.dispatcher import Dispatch
-from toolyard.dispatch.read_tracker import Seen
+from toolyard.dispatch.call_context import CallContext, WorkspaceServices
+from toolyard.dispatch.dispatcher import CallDispatcher
+from toolyard.dispatch.read_tracker import ReadTracker
 from toolyard.dispatch.tool import Arguments, Tool, output_schema
 from toolyard.files.mounts import Mounts
 from toolyard.policy.policy import Policy
-from toolyard.sandbox.manager import Sandboxes
-from toolyard.sandbox.proxy.endpoint import tell_nobody
-from toolyard.sandbox.selection import choose
+from toolyard.sandbox.manager import SandboxManager
+from toolyard.sandbox.proxy.endpoint import ignore_connection
+from toolyard.sandbox.selection import choose_sandbox
 
 _LONGEST_WAIT = 10.0
 _TURN = 0.005
@@ -33,7 +33,7 @@ class ProbeArguments(Arguments):
     paths: tuple[str, ...] | list[str] = ()
 
 
-ProbeFunction = Callable[[ProbeArguments, Gate], Result | None]
+ProbeFunction = Callable[[ProbeArguments, CallContext], Result | None]
 
 
 @dataclass(slots=True)
@@ -63,10 +63,14 @@ class Bench:
     log: MemoryLog = field(default_factory=MemoryLog)
     ran: list[ProbeArguments] = field(default_factory=list[ProbeArguments])
 
-    def resources(self, mode: PermissionMode = PermissionMode.STRICT, limits: Limits = DEFAULT_LIMITS) -> Resources:
+    def resources(
+        self, mode: PermissionMode = PermissionMode.STRICT, limits: Limits = DEFAULT_LIMITS
+    ) -> WorkspaceServices:
         policy = Policy(mode, self.workspace)
-        sandboxes = Sandboxes(policy, CodeExecution(), "/nowhere", lambda: choose(CodeExecution()), tell_nobody)
-        return Resources(self.mounts, policy, limits, Seen(), sandboxes)
+        sandboxes = SandboxManager(
+            policy, CodeExecution(), "/nowhere", lambda: choose_sandbox(CodeExecution()), ignore_connection
+        )
+        return WorkspaceServices(self.mounts, policy, limits, ReadTracker(), sandboxes)
 
     def dispatch(
         self,
@@ -76,8 +80,8 @@ class Bench:
         *,
         read_only: bool = False,
         line: str | None = None,
-    ) -> Dispatch:
-        def run(arguments: ProbeArguments, gate: Gate) -> Result:
+    ) -> CallDispatcher:
+        def run(arguments: ProbeArguments, gate: CallContext) -> Result:
             self.ran.append(arguments)
             return function(arguments, gate) or done("done")
 
@@ -87,11 +91,13 @@ class Bench:
             del arguments
             return line
 
-        tool = Tool("Probe", "A probe.", ProbeArguments, output, run, "read", read_only=read_only, line=standing)
-        return Dispatch({"Probe": tool}, {}, self.resources(mode, limits), self.log)
+        tool = Tool(
+            "Probe", "A probe.", ProbeArguments, output, run, "read", read_only=read_only, queue_name=standing
+        )
+        return CallDispatcher({"Probe": tool}, {}, self.resources(mode, limits), self.log)
 
-    def gate(self, mode: PermissionMode = PermissionMode.STRICT, **options: Any) -> Gate:
-        return Gate(self.resources(mode), call(), **options)
+    def gate(self, mode: PermissionMode = PermissionMode.STRICT, **options: Any) -> CallContext:
+        return CallContext(self.resources(mode), call(), **options)
 
 
 def done(text: str) -> Result:
@@ -105,9 +111,9 @@ def call(**options: Any) -> Call:
 def touching(*kinds: Kind) -> ProbeFunction:
     """A tool's function that asks the gate for each of its paths."""
 
-    def run(arguments: ProbeArguments, gate: Gate) -> None:
+    def run(arguments: ProbeArguments, gate: CallContext) -> None:
         for path in arguments.paths:
-            with gate.target(path, *kinds):
+            with gate.open(path, *kinds):
                 pass
 
     return run
@@ -121,7 +127,7 @@ class Hold:
         self.release = threading.Event()
         self._heeds = heeds
 
-    def __call__(self, arguments: ProbeArguments, gate: Gate) -> None:
+    def __call__(self, arguments: ProbeArguments, gate: CallContext) -> None:
         del arguments
         self.entered.set()
         while not self.release.wait(_TURN):

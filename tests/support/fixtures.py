@@ -9,10 +9,10 @@ from tests.support.dispatch_probe import Bench
 from toolyard.app.yard import Yard
 from toolyard.files.mounts import Mounts
 from toolyard.files.roots import Root
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.backends.landlock import landlocked
-from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
-from toolyard.sandbox.selection import Choice
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.backends.landlock import landlock_sandbox
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces_sandbox
+from toolyard.sandbox.selection import SandboxChoice
 from toolyard.sandbox.spec import Tier
 
 
@@ -43,9 +43,9 @@ def opened(bench):
 
 
 TIERS = {
-    Tier.BUBBLEWRAP: lambda: bubblewrap(find_bubblewrap()),
-    Tier.NAMESPACES: lambda: namespaces(find_unshare()),
-    Tier.LANDLOCK: landlocked,
+    Tier.BUBBLEWRAP: lambda: bubblewrap_sandbox(find_bubblewrap()),
+    Tier.NAMESPACES: lambda: namespaces_sandbox(find_unshare()),
+    Tier.LANDLOCK: landlock_sandbox,
 }
 
 
@@ -53,7 +53,7 @@ TIERS = {
 def walls(request, monkeypatch):
     """Each kind of sandbox in its turn, for every Yard that is opened."""
     tier = request.param
-    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, TIERS[tier]))
+    monkeypatch.setattr(Yard, "_select_sandbox", lambda _: SandboxChoice(tier, TIERS[tier]))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from toolyard.linux import mount_namespace
-from toolyard.linux.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, check_errno
 
 TEMPORARY = "/tmp"
 _SHARED_MEMORY = "/dev/shm"
@@ -103,7 +103,7 @@ def enter() -> None:
                 _set_attributes(entry.target, _MountAttributes(attr_clr=_READ_ONLY))
         here = os.getcwd()
         for target in _PRIVATE:
-            checked(LIBC.mount(b"tmpfs", os.fsencode(target), b"tmpfs", 0, _TMPFS_OPTIONS), target)
+            check_errno(LIBC.mount(b"tmpfs", os.fsencode(target), b"tmpfs", 0, _TMPFS_OPTIONS), target)
         for path, fd in needed.items():
             os.makedirs(path)
             mount_namespace.bind(f"/proc/self/fd/{fd}", path)
@@ -136,7 +136,7 @@ def _opened(path: str) -> Generator[int]:
 
 def _set_attributes(path: str, attributes: _MountAttributes, flags: int = 0) -> None:
     where, size = ctypes.c_char_p(os.fsencode(path)), ctypes.c_size_t(ctypes.sizeof(attributes))
-    checked(
+    check_errno(
         LIBC.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, where, ctypes.c_uint(flags), ctypes.byref(attributes), size), path
     )
 
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SystemExit(_USAGE_EXIT)
     try:
         enter()
-        checked(LIBC.unshare(_NEW_PROCESSES))
+        check_errno(LIBC.unshare(_NEW_PROCESSES))
     except OSError as error:
         sys.stderr.write(f"No private mount namespace can be made here: {error}\n")
         raise SystemExit(UNAVAILABLE_EXIT) from None
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str]) -> None:
     if first:
         raise SystemExit(_exit_code(os.waitpid(first, 0)[1]))
     LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    checked(LIBC.mount(b"proc", b"/proc", b"proc", 0, None), "/proc")
+    check_errno(LIBC.mount(b"proc", b"/proc", b"proc", 0, None), "/proc")
     with contextlib.suppress(OSError), open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
         last.write(_FIRST_PROCESS)
     program = os.fork()

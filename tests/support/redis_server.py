@@ -15,8 +15,8 @@ import subprocess
 import tempfile
 import time
 
-from toolyard.core.closeable import Closing
-from toolyard.files.die_with_parent import tether
+from toolyard.core.closeable import Closeable
+from toolyard.files.die_with_parent import die_with_parent_group
 
 _PATIENCE_SECONDS = 20.0
 _POLL_SECONDS = 0.005
@@ -32,7 +32,7 @@ def _server_program() -> str:
     return found
 
 
-class RedisServer(Closing):
+class RedisServer(Closeable):
     def __init__(self, password: str = "") -> None:
         self._folder = tempfile.mkdtemp(prefix="toolyard-redis-")
         self._program = _server_program()
@@ -46,7 +46,7 @@ class RedisServer(Closing):
         """Returns when it takes connections."""
         quiet = ("--port", "0", "--save", "", "--appendonly", "no", "--loglevel", "warning")
         secret = ("--requirepass", self._password) if self._password else ()
-        held = tether()
+        held = die_with_parent_group()
         self._process = subprocess.Popen(
             [self._program, "--unixsocket", self.socket, *quiet, *secret],
             cwd=self._folder,

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 USER_ID = 65534
 _TELL = "import os; print(os.getuid(), open('/proc/self/status').read())"
@@ -41,7 +41,7 @@ def why_not() -> str:
     return ""
 
 
-class OrdinaryUser(Closing):
+class OrdinaryUser(Closeable):
     def __init__(self, *needed: str) -> None:
         """`needed` are the folders it must be able to read beside the interpreter's."""
         self._needed = (os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix), *needed)

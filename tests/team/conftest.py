@@ -16,7 +16,7 @@ from toolyard.config.settings import Settings
 from toolyard.team.events import RunFinished, TeamEvent
 from toolyard.team.options import RunOptions
 from toolyard.team.run import TeamRun
-from toolyard.testing.mock_model import ModelServer, Scripted, by_model, serving
+from toolyard.testing.mock_model import ModelServer, ScriptLike, by_model, serve_model
 
 KEYS = {"GEMINI_API_KEY": "gemini-key", "OPENAI_API_KEY": "openai-key", "ANTHROPIC_API_KEY": "anthropic-key"}
 
@@ -82,7 +82,7 @@ def team_of(tmp_path: Path) -> Iterator[Callable[..., Team]]:
 
     with ExitStack() as servers:
 
-        def made(**scripts: Scripted) -> Team:
-            return Team(tmp_path, servers.enter_context(serving(by_model(scripts))))
+        def made(**scripts: ScriptLike) -> Team:
+            return Team(tmp_path, servers.enter_context(serve_model(by_model(scripts))))
 
         yield made

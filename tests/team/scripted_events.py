@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from toolyard.models.messages import Spent
+from toolyard.models.messages import ModelUsage
 from toolyard.team.events import (
     AgentFailed,
     AgentInfo,
     AgentStarted,
     Answered,
-    Ended,
+    EndReason,
     FilesChanged,
     Notice,
     RoundStarted,
@@ -45,13 +45,13 @@ def started(*agents, folder=FOLDER, at=START, **more):
 def finished(folder=FOLDER, at=START + 96, **changes):
     values = {
         "run": "r7",
-        "ended": Ended.CONSENSUS,
+        "ended": EndReason.CONSENSUS,
         "why": "Every agent voted for ada's answer.",
         "winner": "ada",
         "text": "Prices are summed in **cents** now.\n\n- `shop.py` adds integers\n- a test shows it",
         "snapshot": "0d3c457c96a4f00d",
         "votes": {"ada": "ada", "bob": "ada"},
-        "spent": Spent(40_200, 3_100, 12_000, 0.0512),
+        "spent": ModelUsage(40_200, 3_100, 12_000, 0.0512),
         "seconds": 96.0,
         "rounds": 2,
         "folder": folder,
@@ -71,7 +71,7 @@ def first_round(at=START):
     yield TextDelta(text="at the shop.\n\nThen I mend it.", at=at + 2.2, **ada)
     yield TextTakenBack(at=at + 2.5, **bob)
     yield Waiting(seconds=12, why="The model is busy (429).", at=at + 2.6, **bob)
-    yield Used(spent=Spent(1_000, 90, 0, 0.001), turns=1, at=at + 3, **ada)
+    yield Used(spent=ModelUsage(1_000, 90, 0, 0.001), turns=1, at=at + 3, **ada)
     yield ToolCalled(call="a1", tool="Read", arguments={"file_path": "/work/ada/shop.py"}, at=at + 3, **ada)
     yield ToolReturned(call="a1", tool="Read", ok=True, text="     1\tx = 0.1", seconds=0.012, at=at + 3.1, **ada)
     change = {"file_path": "/work/ada/shop.py", "old_string": "x = 0.1", "new_string": "x = 10"}
@@ -83,10 +83,10 @@ def first_round(at=START):
     yield ToolReturned(call="b1", tool="Read", ok=False, text=no, seconds=0.004, at=at + 15.1, **bob)
     yield Shortened(before=90_000, after=30_000, at=at + 16, **bob)
     yield TextDelta(text="I found nothing to mend.", at=at + 17, **bob)
-    yield Used(spent=Spent(9_000, 500, 2_000, 0.004), turns=2, at=at + 18, **bob)
+    yield Used(spent=ModelUsage(9_000, 500, 2_000, 0.004), turns=2, at=at + 18, **bob)
     yield Answered(text="I found nothing to mend.", at=at + 18, **bob)
     yield TextDelta(text="Prices are summed in cents.", at=at + 30, **ada)
-    yield Used(spent=Spent(20_000, 1_500, 8_000, 0.02), turns=4, at=at + 31, **ada)
+    yield Used(spent=ModelUsage(20_000, 1_500, 8_000, 0.02), turns=4, at=at + 31, **ada)
     yield Answered(text="Prices are summed in cents.", snapshot="0d3c457c96a4f00d", at=at + 31, **ada)
 
 
@@ -95,9 +95,9 @@ def second_round(at=START):
     yield AgentStarted(agent="ada", round=2, at=at + 32.1)
     yield AgentStarted(agent="bob", round=2, at=at + 32.1)
     yield Notice(text="Prices of gpt-5-mini are not known.", at=at + 33)
-    yield Used(agent="ada", round=2, spent=Spent(30_000, 2_400, 10_000, 0.0462), turns=5, at=at + 60)
+    yield Used(agent="ada", round=2, spent=ModelUsage(30_000, 2_400, 10_000, 0.0462), turns=5, at=at + 60)
     yield Voted(agent="ada", round=2, choice="ada", why="It mends the cause.", at=at + 60)
-    yield Used(agent="bob", round=2, spent=Spent(10_200, 700, 2_000, 0.005), turns=3, at=at + 95)
+    yield Used(agent="bob", round=2, spent=ModelUsage(10_200, 700, 2_000, 0.005), turns=3, at=at + 95)
     yield Voted(agent="bob", round=2, choice="ada", why="Mine changed nothing.", at=at + 95)
 
 

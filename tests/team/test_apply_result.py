@@ -35,7 +35,7 @@ def test_the_files_come_and_what_is_there_stays(team_of, tmp_path: Path) -> None
     (mine / "notes.txt").write_text("my notes")
     (mine / "plan.md").write_text("my old plan")
 
-    delivered = files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+    delivered = files_of(team, finished).apply_to_folder("a", finished.snapshot, str(mine))
 
     assert delivered.written >= 2
     assert (mine / "plan.md").read_text() == "# Plan\n"
@@ -50,9 +50,9 @@ def test_it_can_be_undone(team_of, tmp_path: Path) -> None:
     mine.mkdir()
     (mine / "plan.md").write_text("my old plan")
     files = files_of(team, finished)
-    delivered = files.deliver("a", finished.snapshot, str(mine))
+    delivered = files.apply_to_folder("a", finished.snapshot, str(mine))
 
-    with SnapshotStore(files._home("a").snapshots) as store:
+    with SnapshotStore(files._agent_paths("a").snapshots_folder) as store:
         store.restore(delivered.undo, root=str(mine))
 
     assert (mine / "plan.md").read_text() == "my old plan"
@@ -66,7 +66,7 @@ def test_the_same_files_come_again_from_a_second_run_that_changed_nothing(team_o
     mine = tmp_path / "mine"
     mine.mkdir()
 
-    files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+    files_of(team, finished).apply_to_folder("a", finished.snapshot, str(mine))
 
     assert (mine / "plan.md").exists()
 
@@ -77,7 +77,7 @@ def test_nothing_is_brought_unless_asked_and_only_into_a_folder(team_of, tmp_pat
 
     assert not (tmp_path / "plan.md").exists()
     with pytest.raises(ValidationError, match="is no folder"):
-        files_of(team, finished).deliver("a", finished.snapshot, str(tmp_path / "nowhere"))
+        files_of(team, finished).apply_to_folder("a", finished.snapshot, str(tmp_path / "nowhere"))
 
 
 def test_of_an_agent_in_the_users_folder_only_what_it_changed_is_brought(team_of, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_of_an_agent_in_the_users_folder_only_what_it_changed_is_brought(team_of
     other = tmp_path / "other"
     other.mkdir()
 
-    files_of(team, finished).deliver("a", finished.snapshot, str(other))
+    files_of(team, finished).apply_to_folder("a", finished.snapshot, str(other))
 
     assert (other / "plan.md").exists()
     assert not (other / "mine.txt").exists()
@@ -123,7 +123,7 @@ def test_a_repository_of_the_winner_never_touches_that_of_the_user(team_of, tmp_
     (mine / ".git" / "hooks").mkdir(parents=True)
     (mine / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
 
-    files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+    files_of(team, finished).apply_to_folder("a", finished.snapshot, str(mine))
 
     assert (mine / "a.txt").read_text() == "evil\n"
     assert (mine / ".git" / "HEAD").read_text() == "ref: refs/heads/main\n"
@@ -152,11 +152,11 @@ def test_what_else_is_in_the_same_folders_stays(team_of, tmp_path: Path, cwd: st
         (mine / folder / "mine.txt").write_text("mine")
     (mine / "old.txt").write_text("mine")
 
-    delivered = files_of(team, finished).deliver("a", finished.snapshot, str(mine))
+    delivered = files_of(team, finished).apply_to_folder("a", finished.snapshot, str(mine))
 
     assert [path.read_text() for path in sorted(mine.rglob("mine.txt"))] == ["mine"] * 7
     assert (mine / "src" / "app.py").read_text() == "new\n"
     assert (mine / "became" / "in").read_text() == "in\n"
     assert (mine / "new.txt").read_text() == "old.txt is as it was"
     assert not (mine / "old.txt").exists()
-    assert {line.partition(":")[0] for line in delivered.left} == {"moved.txt", "turned"}
+    assert {line.partition(":")[0] for line in delivered.skipped} == {"moved.txt", "turned"}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from toolyard.core.errors import SystemFault
-from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, ToolCalled
-from toolyard.team.store import FILE, RunStore, StateFault
+from toolyard.team.events import AgentFailed, EndReason, Notice, RunFinished, RunStarted, ToolCalled
+from toolyard.team.store import STORE_FILE, RunStore, StateFault
 from toolyard.team.votes import parse_vote
 from toolyard.testing.mock_model import Call, Fail, Hang, Say, Turn
 
@@ -59,11 +59,11 @@ def test_a_run_whose_state_cannot_be_kept_ends_in_order_and_is_resumed(team_of, 
         patch.setattr(RunStore, "_write", failing)
         first = team.run(["a", "b"])
 
-    assert first.ended is Ended.INTERRUPTED
+    assert first.ended is EndReason.INTERRUPTED
     assert "The disk is full." in team.heard(Notice)[0].text
     assert len(team.heard(RunFinished)) == 1
     assert team.heard(AgentFailed) == []
-    assert team.run(["a", "b"], resume=first.run).ended is Ended.CONSENSUS
+    assert team.run(["a", "b"], resume=first.run).ended is EndReason.CONSENSUS
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_run_whose_state_cannot_be_kept_ends_in_order_and_is_resumed(team_of, 
 def test_damaged_state_is_told_and_leaves_nothing_open(team_of, damage: str) -> None:
     team = team_of(a=[WRITES, Fail(400), Say("Fine.")])
     first = team.run(["a"])
-    with sqlite3.connect(os.path.join(first.folder, FILE)) as connection:
+    with sqlite3.connect(os.path.join(first.folder, STORE_FILE)) as connection:
         connection.execute(damage)
     connection.close()
     before = len(os.listdir("/proc/self/fd"))
@@ -128,6 +128,6 @@ def test_a_run_stopped_while_a_server_does_not_come_up_ends_at_once(team_of) -> 
     began = time.monotonic()
     finished = asyncio.run(stopped())
 
-    assert finished.ended is Ended.INTERRUPTED
+    assert finished.ended is EndReason.INTERRUPTED
     assert time.monotonic() - began < 20
     assert team.events[-1] == finished

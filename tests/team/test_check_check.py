@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.support.universe import universe
-from toolyard.app.execution_mode import injection_of
+from toolyard.app.execution_mode import tool_injection_for
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.cli.run.check_view import verdict
@@ -46,9 +46,9 @@ def checked(tmp_path):
             state = ensure_state_dir(state_dir(ensure_state_dir(settings.state_home), root))
             with Catalog.open(state) as catalog:
                 for listing in listings:
-                    catalog.record(listing, "")
+                    catalog.record_listing(listing, "")
                 for server, error in failed:
-                    catalog.failed(server, error)
+                    catalog.record_failure(server, error)
         variables = {"PATH": str(tmp_path / "bin")} if variables is None else variables
         return check_run(config, settings, None, variables, limits)
 
@@ -364,7 +364,9 @@ def test_code_that_is_switched_off_is_told(checked):
 
 
 def test_want_of_a_sandbox_that_is_not_asked_for_by_name_stops_files_first_alone(checked, monkeypatch):
-    monkeypatch.setattr(probe, "stands", lambda tier, means: TierReport(tier, stands=False, reason="It is broken."))
+    monkeypatch.setattr(
+        probe, "probe_tier", lambda tier, means: TierReport(tier, is_available=False, reason="It is broken.")
+    )
 
     context = checked(one(cwd="w"))
     files = checked({**one(cwd="w"), "toolyard": {"execution_mode": "filesystem_first"}})
@@ -475,9 +477,9 @@ def test_what_is_told_is_what_a_run_gives_its_agents(checked, tmp_path, mode):
     settings = Settings(*(str(tmp_path / name) for name in ("home", "state", "temp", "documents")))
 
     for agent, told in zip(config.agents, report.agents, strict=True):
-        injected = injection_of(written, agent.id)
+        injected = tool_injection_for(written, agent.id)
         folder = workspace_of(config, agent)
-        with Yard.open(YardOptions(folder, config, settings, agent=agent.id, injected=injected)) as yard:
+        with Yard.open(YardOptions(folder, config, settings, agent=agent.id, injection=injected)) as yard:
             assert told.tools == tuple(yard.dispatch.tools)
             assert told.prompt_tokens == count_tokens(system_prompt(config, agent, yard))
             assert told.workspace == (yard.home.workspace if injected.has_files else "")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from toolyard.drivers.messages import ResultStatus, ToolCall, ToolResult
-from toolyard.models.messages import Spent
+from toolyard.models.messages import ModelUsage
 from toolyard.team.cli_worker import CliWorker
 from toolyard.team.events import ToolReturned
 from toolyard.team.store import AgentState
@@ -24,7 +24,7 @@ def test_a_result_has_the_duration_of_its_call(monkeypatch, measured, expected) 
 
     calls: dict[str, tuple[str, float]] = {}
     for message in (ToolCall("1", "Bash", {}), ToolResult("1", ResultStatus.OK, "done", measured)):
-        worker._heard(message, 1, calls, Spent())
+        worker._forward_message(message, 1, calls, ModelUsage())
 
     returned = next(each for each in heard if isinstance(each, ToolReturned))
     assert (returned.tool, returned.seconds) == ("Bash", expected)

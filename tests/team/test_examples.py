@@ -16,10 +16,10 @@ from tests.config.test_source_documents import FILESYSTEM, FIRST, MAPPED, UNIVER
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError
-from toolyard.team.events import Ended, Notice, RunFinished, RunStarted, TeamEvent, ToolReturned
+from toolyard.team.events import EndReason, Notice, RunFinished, RunStarted, TeamEvent, ToolReturned
 from toolyard.team.options import RunOptions
 from toolyard.team.run import TeamRun
-from toolyard.testing.mock_model import Call, ModelServer, Say, Scripted, Step, serving
+from toolyard.testing.mock_model import Call, ModelServer, Say, ScriptLike, Step, serve_model
 
 UPSTREAM = [sys.executable, "-m", "toolyard.testing.mock_mcp_server"]
 _UNSANDBOXED = "Commands of gemini_filesystem_agent: Not sandboxed: bypassPermissions runs commands as the user."
@@ -151,8 +151,8 @@ def example(tmp_path):
     with ExitStack() as servers:
 
         def made(*steps: Step | Callable[..., Step]) -> Example:
-            scripted: Scripted = list(steps)  # type: ignore[arg-type]
-            return Example(tmp_path.resolve(), servers.enter_context(serving(scripted)))
+            scripted: ScriptLike = list(steps)  # type: ignore[arg-type]
+            return Example(tmp_path.resolve(), servers.enter_context(serve_model(scripted)))
 
         yield made
 
@@ -165,7 +165,7 @@ def test_two_lines_give_a_gemini_agent_files_and_a_server_that_cannot_be_started
 
     finished = work.run(MAPPED)
 
-    assert (finished.ended, finished.text) == (Ended.ANSWERED, "Written.")
+    assert (finished.ended, finished.text) == (EndReason.ANSWERED, "Written.")
     assert (work.folder / "gemini_workspace_shared" / "notes.md").read_text() == "x"
     assert work.offered >= EIGHT
     assert not any("weather" in name for name in work.offered)
@@ -224,7 +224,7 @@ def test_tools_of_named_servers_are_found_as_files_and_called_from_code(example)
 
     finished = work.run(FIRST, "Analyze our Q4 sales and send a summary to the team")
 
-    assert (finished.ended, finished.text) == (Ended.ANSWERED, "Sent.")
+    assert (finished.ended, finished.text) == (EndReason.ANSWERED, "Sent.")
     assert work.offered == ESSENTIAL
     found, called, _ = work.shown
     assert "servers/slack/add.py" in found

@@ -6,7 +6,7 @@ import pytest
 
 from toolyard.team.events import (
     AgentFailed,
-    Ended,
+    EndReason,
     Shortened,
     TextDelta,
     TextTakenBack,
@@ -23,7 +23,7 @@ from toolyard.testing.mock_model import (
     Fail,
     Say,
     Turn,
-    within,
+    with_context_limit,
 )
 
 KINDS = pytest.mark.parametrize("kind", ["gemini", "openai", "claude"])
@@ -78,7 +78,7 @@ def test_an_endless_loop_of_calls_is_pointed_out_and_bounded(team_of) -> None:
 
     finished = team.run(["a"])
 
-    assert finished.ended is Ended.FAILED
+    assert finished.ended is EndReason.FAILED
     assert len(team.server.requests) == 6
     assert "You have made this call 3 times now" in team.server.requests[-1].results[2]
     assert "orchestrator.limits.turns" in team.heard(AgentFailed)[0].hint
@@ -94,7 +94,7 @@ def test_who_is_told_to_answer_at_the_last_turn_can(team_of) -> None:
 
     finished = team.run(["a"])
 
-    assert (finished.ended, finished.text) == (Ended.ANSWERED, "This far I came.")
+    assert (finished.ended, finished.text) == (EndReason.ANSWERED, "This far I came.")
 
 
 @KINDS
@@ -146,7 +146,7 @@ def test_a_conversation_that_outgrows_the_context_is_shortened_and_goes_on(team_
     text = "".join(f"line {n} of a long file\n" for n in range(1500))
     reads = [Call("Read", {"file_path": "long.txt", "offset": n}) for n in range(1, 7)]
     calls = iter([Call("Write", {"file_path": "long.txt", "content": text}), *reads])
-    team = team_of(a=within(60_000, lambda request: next(calls, Say("It fits."))))
+    team = team_of(a=with_context_limit(60_000, lambda request: next(calls, Say("It fits."))))
     team.kinds = (kind,)
     team.backend = {"context_window": 64_000}
 
@@ -199,16 +199,16 @@ def test_where_nobody_can_be_asked_it_is_refused(team_of) -> None:
 
 def test_an_answer_survives_a_snapshot_that_cannot_be_taken(team_of, monkeypatch) -> None:
     from toolyard.core.errors import SystemFault
-    from toolyard.snapshots.service.auto_snapshots import Keeper
+    from toolyard.snapshots.service.auto_snapshots import AutoSnapshots
     from toolyard.team.events import Notice
 
     def broken(self, **options: object) -> None:
         raise SystemFault("The disk is full.")
 
-    monkeypatch.setattr(Keeper, "create", broken)
+    monkeypatch.setattr(AutoSnapshots, "create", broken)
     team = team_of(a=Say("My answer."))
 
     finished = team.run(["a"])
 
-    assert (finished.ended, finished.text, finished.snapshot) == (Ended.ANSWERED, "My answer.", "")
+    assert (finished.ended, finished.text, finished.snapshot) == (EndReason.ANSWERED, "My answer.", "")
     assert "The disk is full." in team.heard(Notice, "a")[0].text

@@ -8,11 +8,11 @@ import sys
 SCRIPT = """
 import resource, sys
 from toolyard.core.errors import SystemFault
-from toolyard.team.fd_limit import make_room
+from toolyard.team.fd_limit import raise_fd_limit
 soft, hard, agents = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 try:
-    make_room(agents)
+    raise_fd_limit(agents)
 except SystemFault as fault:
     print(fault)
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))

@@ -30,7 +30,7 @@ def records(log):
 def test_what_is_read_is_what_was_heard_but_for_texts_in_pieces(tmp_path):
     with RunLog(str(tmp_path), Told()) as log:
         for event in scripted.whole_run():
-            log.hear(event)
+            log.record(event)
     kept = (TextDelta, ThinkingDelta)
     read = [*read_log(log.path)]
     assert [e for e in read if not isinstance(e, kept)] == [
@@ -42,9 +42,9 @@ def test_what_is_read_is_what_was_heard_but_for_texts_in_pieces(tmp_path):
 def test_pieces_of_two_agents_at_once_become_one_text_of_each_before_what_follows(tmp_path):
     with RunLog(str(tmp_path), Told()) as log:
         for number in range(500):
-            log.hear(TextDelta(agent="ada", round=1, text=f"a{number} ", at=number))
-            log.hear(TextDelta(agent="bob", round=1, text="b", at=number))
-        log.hear(ToolCalled(call="1", tool="LS", arguments={}, **ADA))
+            log.record(TextDelta(agent="ada", round=1, text=f"a{number} ", at=number))
+            log.record(TextDelta(agent="bob", round=1, text="b", at=number))
+        log.record(ToolCalled(call="1", tool="LS", arguments={}, **ADA))
         found = records(log)
         assert [(each["type"], each["agent"]) for each in found] == [("text_delta", "ada"), ("tool_called", "ada")]
         assert found[0]["text"] == "".join(f"a{number} " for number in range(500))
@@ -54,7 +54,7 @@ def test_pieces_of_two_agents_at_once_become_one_text_of_each_before_what_follow
 
 def test_a_text_that_goes_on_is_on_disk_within_a_second_or_so(tmp_path):
     with RunLog(str(tmp_path), Told()) as log:
-        log.hear(TextDelta(text="and then silence", **ADA))
+        log.record(TextDelta(text="and then silence", **ADA))
         until = time.monotonic() + 20
         while not records(log) and time.monotonic() < until:
             time.sleep(0.01)
@@ -63,13 +63,13 @@ def test_a_text_that_goes_on_is_on_disk_within_a_second_or_so(tmp_path):
 
 def test_a_torn_line_costs_itself_only(tmp_path):
     with RunLog(str(tmp_path), Told()) as log:
-        log.hear(Notice(text="first"))
-        log.hear(Notice(text="second"))
+        log.record(Notice(text="first"))
+        log.record(Notice(text="second"))
     with open(log.path, "r+b") as file:
         file.truncate(os.path.getsize(log.path) - 7)
     assert [event.text for event in read_log(log.path)] == ["first"]
     with RunLog(str(tmp_path), Told()) as again:
-        again.hear(Notice(text="third"))
+        again.record(Notice(text="third"))
     assert [event.text for event in read_log(log.path)] == ["first", "third"]
 
 
@@ -89,12 +89,12 @@ def test_a_disk_that_takes_no_more_is_told_once_and_a_later_event_is_whole_again
     told = Told()
     try:
         with RunLog(str(tmp_path), told) as log:
-            log.hear(Notice(text="fits", at=0))
+            log.record(Notice(text="fits", at=0))
             resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(log.path) + 10, before[1]))
             for number in range(3):
-                log.hear(Notice(text=f"does not {number}"))
+                log.record(Notice(text=f"does not {number}"))
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
-            log.hear(Notice(text="fits again"))
+            log.record(Notice(text="fits again"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, usual)
@@ -106,8 +106,8 @@ def test_a_disk_that_takes_no_more_is_told_once_and_a_later_event_is_whole_again
 def test_a_folder_that_is_gone_is_told_once_and_stops_nobody(tmp_path):
     told = Told()
     with RunLog(str(tmp_path / "gone"), told) as log:
-        log.hear(Notice(text="a"))
-        log.hear(Notice(text="b"))
+        log.record(Notice(text="a"))
+        log.record(Notice(text="b"))
     assert len(told) == 1
 
 
@@ -116,12 +116,12 @@ def test_what_is_told_may_come_back_to_the_log(tmp_path):
 
     def tell(notice):
         heard.append(notice)
-        log.hear(notice)
+        log.record(notice)
 
-    log = RunLog(str(tmp_path), tell, most=400)
+    log = RunLog(str(tmp_path), tell, max_bytes=400)
     for number in range(50):
-        log.hear(ToolCalled(call=str(number), tool="LS", arguments={"path": "x" * 50}, **ADA))
-    log.hear(scripted.finished())
+        log.record(ToolCalled(call=str(number), tool="LS", arguments={"path": "x" * 50}, **ADA))
+    log.record(scripted.finished())
     log.close()
     assert len(heard) == 1
     assert os.path.getsize(log.path) < 2_000
@@ -132,7 +132,7 @@ def test_a_hundred_thousand_pieces_are_quick_and_few(tmp_path):
     began = time.monotonic()
     with RunLog(str(tmp_path), Told()) as log:
         for number in range(100_000):
-            log.hear(TextDelta(agent=f"agent{number % 12}", round=1, text="word ", at=0))
+            log.record(TextDelta(agent=f"agent{number % 12}", round=1, text="word ", at=0))
     assert time.monotonic() - began < 20
     assert sum(len(event.text) for event in read_log(log.path)) == 500_000
     assert len(records(log)) < 1_000
@@ -140,7 +140,7 @@ def test_a_hundred_thousand_pieces_are_quick_and_few(tmp_path):
 
 def test_no_record_is_longer_than_a_log_should_hold(tmp_path):
     with RunLog(str(tmp_path), Told()) as log:
-        log.hear(ToolCalled(call="1", tool="Write", arguments={"content": "x" * 5_000_000}, **ADA))
+        log.record(ToolCalled(call="1", tool="Write", arguments={"content": "x" * 5_000_000}, **ADA))
     assert os.path.getsize(log.path) < 100_000
     [event] = read_log(log.path)
     assert event.arguments["content"].endswith("… (4,934,464 more characters)")
@@ -151,7 +151,7 @@ def test_arguments_that_are_nested_without_end_are_no_fault_of_the_log(tmp_path)
     for _ in range(5_000):
         deep = {"a": deep}
     with RunLog(str(tmp_path), Told()) as log:
-        log.hear(ToolCalled(call="1", tool="LS", arguments=deep, **ADA))
+        log.record(ToolCalled(call="1", tool="LS", arguments=deep, **ADA))
     [event] = read_log(log.path)
     assert event.tool == "LS"
     while deep:  # from the outside: what is freed from the inside recurses

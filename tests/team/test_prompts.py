@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.universe import universe
-from toolyard.app.ensure_synced import know_before
-from toolyard.app.execution_mode import injection_of
+from toolyard.app.ensure_synced import sync_before_run
+from toolyard.app.execution_mode import tool_injection_for
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.codemode.catalog import Catalog
@@ -20,10 +20,10 @@ from toolyard.core.calls import Call
 from toolyard.core.tokens import count_tokens
 from toolyard.team.paths import make_folders, with_layout, workspace_of
 from toolyard.team.prompts import (
-    MOST_TOKENS,
+    MAX_TOKENS,
     PeerAnswer,
-    Scene,
-    composed,
+    PromptInputs,
+    compose_prompt,
     first_prompt,
     later_prompt,
     parse_vote,
@@ -72,14 +72,14 @@ def team(tmp_path):
                 config,
                 settings,
                 agent=agent.id,
-                injected=injection_of(written, agent.id),
+                injection=tool_injection_for(written, agent.id),
             )
             if listings and not found:  # they share one catalog
                 with Yard.open(options) as first, Catalog.open(first.home.state) as catalog:
                     for listing in listings:
-                        catalog.record(listing, "")
+                        catalog.record_listing(listing, "")
             elif servers and not listings:
-                know_before(options)
+                sync_before_run(options)
             found[agent.id] = Yard.open(options)
             yards.append(found[agent.id])
         return config, found
@@ -90,32 +90,32 @@ def team(tmp_path):
 
 
 def test_the_users_words_come_first_and_whole():
-    prompt = composed(Scene("a", "  Be brief.\n\nAlways.  ", "/work", files_first=True, tools=ESSENTIAL))
+    prompt = compose_prompt(PromptInputs("a", "  Be brief.\n\nAlways.  ", "/work", files_first=True, tools=ESSENTIAL))
 
     assert prompt.startswith("Be brief.\n\nAlways.\n\n# Where you work")
 
 
 def test_our_own_part_keeps_within_its_budget_with_a_dozen_agents():
-    prompt = composed(Scene("agent_0", "", FOLDER, True, ESSENTIAL, TWELVE[1:], f"{FOLDER}/shared"))
+    prompt = compose_prompt(PromptInputs("agent_0", "", FOLDER, True, ESSENTIAL, TWELVE[1:], f"{FOLDER}/shared"))
 
-    assert count_tokens(prompt) <= MOST_TOKENS
+    assert count_tokens(prompt) <= MAX_TOKENS
 
 
 def test_a_hundred_peers_with_long_names_do_not_fill_the_context():
     names = [f"{'long-name-' * 9}{number}" for number in range(100)]
 
-    prompt = composed(Scene("agent_0", "", FOLDER, True, ESSENTIAL, names, "shared"))
+    prompt = compose_prompt(PromptInputs("agent_0", "", FOLDER, True, ESSENTIAL, names, "shared"))
 
-    assert count_tokens(prompt) <= MOST_TOKENS
+    assert count_tokens(prompt) <= MAX_TOKENS
     assert "95 more" in prompt
 
 
 def test_an_agent_without_files_and_peers_is_told_nothing_of_ours():
-    assert composed(Scene("a", "You tell the weather.")) == "You tell the weather."
+    assert compose_prompt(PromptInputs("a", "You tell the weather.")) == "You tell the weather."
 
 
 def test_a_tool_that_is_not_served_is_not_spoken_of():
-    prompt = composed(Scene("a", "", FOLDER, True, ("execute_python",)))
+    prompt = compose_prompt(PromptInputs("a", "", FOLDER, True, ("execute_python",)))
 
     assert "execute_bash" not in prompt
     assert "search_tools" not in prompt

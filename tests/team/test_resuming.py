@@ -16,7 +16,7 @@ from toolyard.core.errors import ConfigError, ToolError
 from toolyard.team.events import (
     AgentStarted,
     Answered,
-    Ended,
+    EndReason,
     FilesChanged,
     Notice,
     RunStarted,
@@ -24,7 +24,7 @@ from toolyard.team.events import (
     ToolReturned,
 )
 from toolyard.team.paths import find_run
-from toolyard.testing.mock_model import Call, Fail, Hang, Say, Turn, by_model, in_turns, serving
+from toolyard.testing.mock_model import Call, Fail, Hang, Say, Turn, by_model, in_turns, serve_model
 
 WRITES = Call("Write", {"file_path": "plan.md", "content": "# Plan\n"})
 
@@ -50,13 +50,13 @@ def stopped_when(team, agents: list[str], is_time) -> object:
 def test_a_run_stopped_in_the_middle_of_a_round_goes_on_with_the_turn_that_is_missing(team_of) -> None:
     team = team_of(a=[WRITES, Call("Read", {"file_path": "plan.md"}), Say("The plan is written.")])
     first = stopped_when(team, ["a"], lambda event: isinstance(event, ToolReturned) and event.tool == "Write")
-    assert (first.ended, first.has_answer) == (Ended.INTERRUPTED, False)
+    assert (first.ended, first.has_answer) == (EndReason.INTERRUPTED, False)
     assert first.run in first.folder
     team.events.clear()
 
     finished = team.run(["a"], resume=first.run)
 
-    assert (finished.run, finished.ended, finished.text) == (first.run, Ended.ANSWERED, "The plan is written.")
+    assert (finished.run, finished.ended, finished.text) == (first.run, EndReason.ANSWERED, "The plan is written.")
     assert team.heard(RunStarted)[0].resumed
     assert team.heard(RunStarted)[0].task == "Do it."
     assert [each.tool for each in team.heard(ToolCalled)] == ["Read"]
@@ -75,12 +75,12 @@ def test_files_that_were_changed_before_are_told_again(team_of) -> None:
 def test_what_was_answered_before_is_not_asked_again(team_of) -> None:
     team = team_of(a=[Say("One."), Say("VOTE: a")], b=[Hang(times=1), Say("Two."), Say("VOTE: a")])
     first = stopped_when(team, ["a", "b"], lambda event: isinstance(event, Answered))
-    assert (first.ended, first.winner) == (Ended.INTERRUPTED, "a")
+    assert (first.ended, first.winner) == (EndReason.INTERRUPTED, "a")
     team.events.clear()
 
     finished = team.run(["a", "b"], resume=first.run)
 
-    assert (finished.ended, finished.winner) == (Ended.CONSENSUS, "a")
+    assert (finished.ended, finished.winner) == (EndReason.CONSENSUS, "a")
     assert [(each.agent, each.round) for each in team.heard(AgentStarted)][:1] == [("b", 1)]
     assert [each.agent for each in team.heard(Answered)] == ["b"]
 
@@ -88,7 +88,7 @@ def test_what_was_answered_before_is_not_asked_again(team_of) -> None:
 def test_a_call_that_was_under_way_is_told_as_unknown_and_not_repeated_by_us(team_of) -> None:
     team = team_of(a=[Call("Bash", {"command": "touch done; sleep 30"}), Say("I looked.")])
     first = stopped_when(team, ["a"], lambda event: isinstance(event, ToolCalled))
-    assert first.ended is Ended.INTERRUPTED
+    assert first.ended is EndReason.INTERRUPTED
 
     finished = team.run(["a"], resume=first.run)
 
@@ -106,7 +106,7 @@ def test_of_each_call_of_a_turn_that_was_cut_off_it_is_said_whether_it_was_carri
     ]
     team = team_of(a=[Turn(calls=tuple(calls)), Say("I looked.")])
     first = stopped_when(team, ["a"], lambda event: isinstance(event, ToolCalled) and event.tool == "Bash")
-    assert first.ended is Ended.INTERRUPTED
+    assert first.ended is EndReason.INTERRUPTED
     team.events.clear()
 
     assert team.run(["a"], resume=first.run).text == "I looked."
@@ -127,11 +127,11 @@ def test_of_each_call_of_a_turn_that_was_cut_off_it_is_said_whether_it_was_carri
 def test_an_agent_that_failed_has_another_chance(team_of) -> None:
     team = team_of(a=[Fail(400, times=1), Say("Now it works.")])
     first = team.run(["a"])
-    assert first.ended is Ended.FAILED
+    assert first.ended is EndReason.FAILED
 
     finished = team.run(["a"], resume=first.run)
 
-    assert (finished.ended, finished.text) == (Ended.ANSWERED, "Now it works.")
+    assert (finished.ended, finished.text) == (EndReason.ANSWERED, "Now it works.")
 
 
 def test_spent_tokens_and_time_are_counted_on(team_of) -> None:
@@ -148,13 +148,13 @@ def test_a_run_that_a_limit_ended_goes_on_with_a_higher_one(team_of) -> None:
     team = team_of(a=[Call("LS", {"path": "."}), Call("LS", {"path": "."}), Say("Done.")])
     team.more = {"orchestrator": {"limits": {"tokens": 10}}}
     first = team.run(["a"])
-    assert (first.ended, first.has_answer) == (Ended.TOKENS, False)
-    assert team.run(["a"], resume=first.run).ended is Ended.TOKENS
+    assert (first.ended, first.has_answer) == (EndReason.TOKENS, False)
+    assert team.run(["a"], resume=first.run).ended is EndReason.TOKENS
     team.more = {}
 
     finished = team.run(["a"], resume=first.run)
 
-    assert (finished.ended, finished.text) == (Ended.ANSWERED, "Done.")
+    assert (finished.ended, finished.text) == (EndReason.ANSWERED, "Done.")
 
 
 def test_a_run_is_found_by_the_beginning_of_its_name(team_of) -> None:
@@ -196,7 +196,7 @@ def test_a_killed_process_loses_nothing_that_was_finished(tmp_path: Path, team_o
             return Hang()
         return turns(request)
 
-    with serving(by_model({"a": script})) as server:
+    with serve_model(by_model({"a": script})) as server:
         team = team_of()
         team.server = server
         settings = team.settings()

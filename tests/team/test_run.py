@@ -13,7 +13,7 @@ from toolyard.team.events import (
     AgentFailed,
     AgentStarted,
     Answered,
-    Ended,
+    EndReason,
     FileOperated,
     FilesChanged,
     Notice,
@@ -39,7 +39,7 @@ def test_one_agent_works_on_its_files_and_answers(team_of, kind: str) -> None:
 
     finished = team.run(["a"])
 
-    assert (finished.ended, finished.winner, finished.text) == (Ended.ANSWERED, "a", "The plan is written.")
+    assert (finished.ended, finished.winner, finished.text) == (EndReason.ANSWERED, "a", "The plan is written.")
     assert (team.workspace("a") / "plan.md").read_text() == "# Plan\n"
     assert [each.ok for each in team.heard(ToolReturned)] == [True]
     assert team.heard(Answered)[0].snapshot == finished.snapshot != ""
@@ -79,7 +79,7 @@ def test_a_team_shares_files_votes_and_agrees(team_of) -> None:
 
     finished = team.run(["a", "b", "c"])
 
-    assert (finished.ended, finished.winner, finished.rounds) == (Ended.CONSENSUS, "a", 2)
+    assert (finished.ended, finished.winner, finished.rounds) == (EndReason.CONSENSUS, "a", 2)
     assert finished.votes == {"a": "a", "b": "a", "c": "a"}
     assert finished.why == "Everybody has voted, 3 of 3 for a."
     assert "# Plan" in next(each.text for each in team.heard(ToolReturned, "b"))
@@ -94,7 +94,7 @@ def test_a_better_answer_is_put_to_the_vote_again(team_of) -> None:
 
     finished = team.run(["a", "b"])
 
-    assert (finished.ended, finished.winner, finished.text) == (Ended.CONSENSUS, "b", "Two, and better.")
+    assert (finished.ended, finished.winner, finished.text) == (EndReason.CONSENSUS, "b", "Two, and better.")
     assert finished.rounds == 3
 
 
@@ -114,7 +114,7 @@ def test_rounds_end_a_team_that_does_not_agree(team_of) -> None:
 
     finished = team.run(["a", "b"])
 
-    assert (finished.ended, finished.winner, finished.text) == (Ended.ROUNDS, "a", "Other one.")
+    assert (finished.ended, finished.winner, finished.text) == (EndReason.ROUNDS, "a", "Other one.")
     assert "2 rounds" in finished.why
 
 
@@ -126,7 +126,7 @@ def test_votes_of_an_earlier_round_are_not_denied_at_the_end(team_of) -> None:
 
     finished = team.run(["a", "b"])
 
-    assert finished.ended is Ended.ROUNDS
+    assert finished.ended is EndReason.ROUNDS
     assert "No agent voted in the last round; the answer is that of a" in finished.why
 
 
@@ -158,7 +158,7 @@ def test_a_run_in_which_everybody_fails_says_so(team_of) -> None:
 
     finished = team.run(["a"])
 
-    assert (finished.ended, finished.has_answer) == (Ended.FAILED, False)
+    assert (finished.ended, finished.has_answer) == (EndReason.FAILED, False)
     assert "OPENAI_API_KEY" in str(team.heard(AgentFailed)[0])
     assert "openai-key" not in "".join(map(str, team.events))
 
@@ -178,7 +178,7 @@ def test_a_crash_of_ours_in_one_agent_costs_the_others_nothing(team_of, monkeypa
 
     finished = team.run(["a", "b"])
 
-    assert (finished.winner, finished.ended) == ("b", Ended.ANSWERED)
+    assert (finished.winner, finished.ended) == ("b", EndReason.ANSWERED)
     assert "ZeroDivisionError" in team.heard(AgentFailed)[0].why
 
 
@@ -202,7 +202,7 @@ def test_tokens_end_a_run_with_what_there_is(team_of) -> None:
 
     finished = team.run(["a", "b"])
 
-    assert (finished.ended, finished.winner) == (Ended.TOKENS, "a")
+    assert (finished.ended, finished.winner) == (EndReason.TOKENS, "a")
     assert finished.spent.total >= 1000
     assert "`orchestrator.limits.tokens`" in finished.why
 
@@ -215,7 +215,7 @@ def test_money_ends_a_run(team_of) -> None:
 
     finished = team.run(["claude-sonnet-4-5"])
 
-    assert finished.ended is Ended.COST
+    assert finished.ended is EndReason.COST
     assert finished.spent.cost is not None
     assert 3.5 <= finished.spent.cost < 14.0
     assert not finished.has_answer
@@ -229,21 +229,21 @@ def test_time_ends_a_run(team_of) -> None:
 
     finished = team.run(["a", "b"])
 
-    assert (finished.ended, finished.winner) == (Ended.TIME, "a")
+    assert (finished.ended, finished.winner) == (EndReason.TIME, "a")
     assert finished.seconds < 10
 
 
 def test_a_second_run_in_the_same_folder_is_refused_and_told_who_is_there(team_of) -> None:
-    from toolyard.team.run_lock import Guard
+    from toolyard.team.run_lock import RunLocks
 
     team = team_of(a=Say("Fine."))
     root = team.folder / "toolyard_workspace"
     state = team.settings().state_home
 
-    with Guard(state, [str(root)], "1234abcd"), pytest.raises(SystemFault, match=r"Run 1234abcd .* is at work in"):
+    with RunLocks(state, [str(root)], "1234abcd"), pytest.raises(SystemFault, match=r"Run 1234abcd .* is at work in"):
         team.run(["a"])
 
-    assert team.run(["a"]).ended is Ended.ANSWERED
+    assert team.run(["a"]).ended is EndReason.ANSWERED
 
 
 def test_an_agent_without_cwd_and_mode_has_no_files(team_of) -> None:
@@ -289,7 +289,7 @@ def test_a_fresh_folder_is_emptied_once_and_not_for_later_rounds(team_of) -> Non
 
     finished = team.run(["a", "b"])
 
-    assert finished.ended is Ended.CONSENSUS
+    assert finished.ended is EndReason.CONSENSUS
     names = {each.name for each in team.workspace("a").iterdir()}
     assert "plan.md" in names
     assert "old.txt" not in names
@@ -376,7 +376,9 @@ def test_a_run_with_every_tool_in_context_announces_that_commands_will_be_refuse
     team_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team = team_of(a=Say("Done."))
-    monkeypatch.setattr(probe, "stands", lambda tier, means: TierReport(tier, stands=False, reason="It is broken."))
+    monkeypatch.setattr(
+        probe, "probe_tier", lambda tier, means: TierReport(tier, is_available=False, reason="It is broken.")
+    )
 
     team.run(["a"])
 
@@ -403,7 +405,7 @@ def test_a_run_that_goes_without_commands_needs_no_sandbox_and_refuses_them_plai
     team.more = {"toolyard": {"code_execution": {"mode": "docker", "enabled": False}}}
     settings = replace(team.settings(), container_client={"DOCKER_HOST": "unix:///nonexistent"})
 
-    assert team.run(["a"], settings=settings).ended is Ended.ANSWERED
+    assert team.run(["a"], settings=settings).ended is EndReason.ANSWERED
 
     (result,) = team.heard(ToolReturned)
     assert "Commands and code are switched off" in result.text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.team.events import Ended, ToolReturned
+from toolyard.team.events import EndReason, ToolReturned
 from toolyard.testing.mock_model import Call, Say
 
 AGENTS = ("a", "b", "c")
@@ -50,7 +50,7 @@ def test_agents_of_one_run_use_one_process_of_each_server(team_of, tmp_path: Pat
 
     finished = team.run(AGENTS)
 
-    assert finished.ended in {Ended.ANSWERED, Ended.CONSENSUS, Ended.ROUNDS}
+    assert finished.ended in {EndReason.ANSWERED, EndReason.CONSENSUS, EndReason.ROUNDS}
     returned = team.heard(ToolReturned)
     assert [each.ok for each in returned] == [True] * len(AGENTS) * len(SERVERS)
     for server in SERVERS:

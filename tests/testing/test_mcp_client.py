@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from toolyard.testing.mcp_client import HANDSHAKE_VERSION, ServerGone, StdioClient, failure
+from toolyard.testing.mcp_client import HANDSHAKE_VERSION, ServerGone, StdioClient, expect_error
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
 
@@ -24,22 +24,22 @@ def test_a_tool_is_called_in_either_era(command, modern):
         refused = client.call("Read", file_path="/etc/passwd")
 
         assert answer["result"]["structuredContent"]["total_lines"] == 1
-        assert failure(refused)["code"] == -32001
-        assert bool(client.greeting) is not modern
+        assert expect_error(refused)["code"] == -32001
+        assert bool(client.initialize_response) is not modern
         assert client.close() == 0
 
 
 def test_the_handshake_is_kept_as_it_came(command):
     with StdioClient(command) as client:
-        assert client.greeting["result"]["protocolVersion"] == HANDSHAKE_VERSION
+        assert client.initialize_response["result"]["protocolVersion"] == HANDSHAKE_VERSION
 
 
 def test_answers_are_taken_by_their_id_whatever_comes_between(command):
     with StdioClient(command) as client:
-        first = client.post("tools/list", {})
-        second = client.post("tools/call", {"name": "Read", "arguments": {"file_path": "a.txt"}})
+        first = client.send_request("tools/list", {})
+        second = client.send_request("tools/call", {"name": "Read", "arguments": {"file_path": "a.txt"}})
 
-        assert client.answer(second)["id"] == second != first
+        assert client.wait_for_response(second)["id"] == second != first
 
 
 def test_a_server_that_ends_is_said_to_be_gone():
@@ -61,7 +61,7 @@ def test_closing_works_when_the_server_went_away_before_it_read():
 
 def test_what_is_sent_is_one_line_of_json_with_the_era_in_its_envelope():
     with StdioClient([sys.executable, "-c", ECHO], modern=True, client_name="me") as client:
-        client.post("tools/call", {"name": "x"})
+        client.send_request("tools/call", {"name": "x"})
 
         assert client.receive() == {
             "jsonrpc": "2.0",

@@ -15,7 +15,7 @@ from tests.testing.plain import sent
 from tests.testing.sdks import SDKS, Results
 from toolyard.core.errors import ConfigError
 from toolyard.testing.mock_model import Call, Cut, Fail, ModelServer, Turn, Usage
-from toolyard.testing.mock_model.script_files import read_script, step_of
+from toolyard.testing.mock_model.script_files import parse_step, read_script
 
 PROGRAM = (sys.executable, "-m", "toolyard.testing.mock_model")
 SCRIPT = {
@@ -117,7 +117,7 @@ def test_a_script_that_is_none_is_told_and_the_program_ends(tmp_path):
     ],
 )
 def test_a_step_is_written_as_json(written, meant):
-    assert step_of(written) == meant
+    assert parse_step(written) == meant
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_step_is_written_as_json(written, meant):
 )
 def test_a_step_that_is_wrong_is_told_with_what_would_be_right(written, words):
     with pytest.raises(ConfigError) as caught:
-        step_of(written)
+        parse_step(written)
     assert words in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.core.calls import Call, Result, ask_nobody
+from toolyard.core.calls import Call, Result, deny_without_asking
 from toolyard.core.errors import ToolyardError
 from toolyard.core.permission_modes import PermissionMode
 
@@ -22,12 +22,14 @@ class Workbench:
     path: str
     yard: Yard
 
-    async def call(self, tool: str, /, *, caller: str = "s", ask: Any = ask_nobody, **arguments: Any) -> Result:
+    async def call(
+        self, tool: str, /, *, caller: str = "s", ask: Any = deny_without_asking, **arguments: Any
+    ) -> Result:
         """`caller` names the session. Arguments that are no Python names come as `**{"-n": True}`."""
         result = await self.yard.dispatch(
             Call(tool, arguments, surface="test", session=caller, ask=ask, hidden="/" in tool)
         )
-        served = self.yard.dispatch.tools.get(tool) or self.yard.dispatch._hidden[tool]
+        served = self.yard.dispatch.tools.get(tool) or self.yard.dispatch._hidden_tools[tool]
         jsonschema.validate(result.structured, served.output, jsonschema.Draft202012Validator)
         return result
 

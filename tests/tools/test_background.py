@@ -14,7 +14,7 @@ CATASTROPHE = "(a+)+$"
 
 async def started(bench, command, **options):
     result = await bench.call("Bash", command=command, run_in_background=True, **options)
-    shell = bench.yard.sandboxes.shells.get(result.structured["shell_id"])
+    shell = bench.yard.sandboxes.background_commands.get(result.structured["shell_id"])
     return result, shell
 
 

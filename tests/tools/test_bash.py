@@ -77,7 +77,7 @@ async def test_a_background_command_starts_in_the_workspace_when_its_folder_went
     await bench.call("Bash", command="rmdir /tmp/deep", caller="two")
     started = await bench.call("Bash", command="pwd", run_in_background=True, caller="one")
     assert started.text.startswith("[/tmp/deep is not there any more, so this runs in the workspace.]\nRunning ")
-    shell = bench.yard.sandboxes.shells.get(started.structured["shell_id"])
+    shell = bench.yard.sandboxes.background_commands.get(started.structured["shell_id"])
     assert await asyncio.to_thread(shell.ended.wait, 20)
     assert (await bench.call("BashOutput", bash_id=shell.id)).structured["stdout"] == f"{bench.path}\n"
 

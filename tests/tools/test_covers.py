@@ -10,10 +10,10 @@ import pytest
 from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.sandbox import guest_layout as inside
 from toolyard.sandbox import mount_plan
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.backends.landlock import landlocked
-from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
-from toolyard.sandbox.spec import Mount, Spec
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.backends.landlock import landlock_sandbox
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces_sandbox
+from toolyard.sandbox.spec import Mount, SandboxSpec
 
 HIDING = {"deny": ["Read(.env)"]}
 # In place of the code's own answer, which must not follow: a run that has answered is ended.
@@ -23,8 +23,8 @@ SEND = (
     "import time; time.sleep(30)"
 )
 WITH_MOUNTS = {
-    "bubblewrap": lambda: bubblewrap(find_bubblewrap()),
-    "namespaces": lambda: namespaces(find_unshare()),
+    "bubblewrap": lambda: bubblewrap_sandbox(find_bubblewrap()),
+    "namespaces": lambda: namespaces_sandbox(find_unshare()),
 }
 
 
@@ -41,13 +41,13 @@ def outside(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "sandbox", [lambda: bubblewrap(find_bubblewrap()), landlocked], ids=["bubblewrap", "landlocked"]
+    "sandbox", [lambda: bubblewrap_sandbox(find_bubblewrap()), landlock_sandbox], ids=["bubblewrap", "landlocked"]
 )
 def test_a_mount_with_a_link_on_its_way_is_not_made(tmp_path, outside, sandbox):
     workspace = tmp_path / "ws"
     workspace.mkdir()
     (workspace / "x").symlink_to(outside.parent)
-    spec = Spec(str(workspace), mounts=(Mount(str(workspace / "x" / "data"), writable=True),))
+    spec = SandboxSpec(str(workspace), mounts=(Mount(str(workspace / "x" / "data"), writable=True),))
     with sandbox() as made, pytest.raises(SystemFault, match="a link was put in its way"):
         made.start(spec)
 
@@ -56,31 +56,31 @@ def test_a_mount_with_a_link_on_its_way_is_not_made(tmp_path, outside, sandbox):
 def test_a_workspace_that_becomes_a_link_while_the_sandbox_starts_is_not_shown(tmp_path, outside, monkeypatch, kind):
     workspace = tmp_path / "ws"
     workspace.mkdir()
-    words = inside.start_line
+    words = inside.supervisor_command
 
     def swap(*arguments, **options):  # the host has looked by now, and nothing is mounted yet
         workspace.rmdir()
         workspace.symlink_to(outside)
         return words(*arguments, **options)
 
-    monkeypatch.setattr(inside, "start_line", swap)
+    monkeypatch.setattr(inside, "supervisor_command", swap)
     with WITH_MOUNTS[kind]() as sandbox, pytest.raises(SystemFault):
-        sandbox.start(Spec(str(workspace)))
+        sandbox.start(SandboxSpec(str(workspace)))
 
 
 @pytest.mark.parametrize("kind", WITH_MOUNTS)
 def test_a_sandbox_that_shows_another_folder_as_its_workspace_does_not_start(tmp_path, outside, monkeypatch, kind):
     workspace = tmp_path / "ws"
     workspace.mkdir()
-    made = mount_plan.steps
+    made = mount_plan.mount_steps
 
     def led_elsewhere(*arguments, **options):
         for step in made(*arguments, **options):
             yield replace(step, source=str(outside)) if step.target == str(workspace) else step
 
-    monkeypatch.setattr(mount_plan, "steps", led_elsewhere)
+    monkeypatch.setattr(mount_plan, "mount_steps", led_elsewhere)
     with WITH_MOUNTS[kind]() as sandbox, pytest.raises(SystemFault, match="a link was put in its way"):
-        sandbox.start(Spec(str(workspace)))
+        sandbox.start(SandboxSpec(str(workspace)))
 
 
 @pytest.mark.parametrize("kind", WITH_MOUNTS)
@@ -91,7 +91,7 @@ def test_a_link_that_comes_and_goes_is_a_fault_in_words(tmp_path, monkeypatch, k
     monkeypatch.setattr(os, "readlink", gone)  # as when a link that was just seen is a folder again
     (tmp_path / "ws").symlink_to(tmp_path)
     with WITH_MOUNTS[kind]() as sandbox, pytest.raises(SystemFault):
-        sandbox.start(Spec(str(tmp_path / "ws")))
+        sandbox.start(SandboxSpec(str(tmp_path / "ws")))
 
 
 async def test_a_folder_above_a_sealed_one_cannot_be_moved_away(bench):
@@ -168,8 +168,8 @@ async def test_answers_that_nobody_asked_for_are_dropped(bench):
     )
     await bench.call("execute_python", code=flood, session="a")
     await run(bench, "sleep 0.3")
-    box = bench.yard.sandboxes.ready().sandbox._box
-    assert box._greetings.empty()
+    box = bench.yard.sandboxes.get_sandbox().sandbox._process
+    assert box._setup_replies.empty()
     assert (await bench.call("execute_python", code="1 + 1", session="a")).structured["value"] == "2"
 
 
@@ -192,12 +192,12 @@ def test_a_sandbox_in_which_something_is_not_covered_does_not_start(tmp_path, mo
     (tmp_path / "ws").mkdir()
     hidden = tmp_path / "ws" / ".env"
     hidden.write_text("SECRET")
-    made = mount_plan.steps
+    made = mount_plan.mount_steps
     monkeypatch.setattr(
-        mount_plan, "steps", lambda *a, **k: (step for step in made(*a, **k) if step.target != str(hidden))
+        mount_plan, "mount_steps", lambda *a, **k: (step for step in made(*a, **k) if step.target != str(hidden))
     )
-    with bubblewrap(find_bubblewrap()) as sandbox, pytest.raises(SystemFault, match="it is not covered"):
-        sandbox.start(Spec(str(tmp_path / "ws"), hidden=(str(hidden),)))
+    with bubblewrap_sandbox(find_bubblewrap()) as sandbox, pytest.raises(SystemFault, match="it is not covered"):
+        sandbox.start(SandboxSpec(str(tmp_path / "ws"), hidden=(str(hidden),)))
 
 
 async def test_the_authorities_that_the_host_trusts_are_known_inside(bench):

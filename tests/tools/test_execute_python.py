@@ -8,7 +8,7 @@ import pytest
 from toolyard.core.calls import Image
 from toolyard.core.errors import SecurityError
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.tools.execute_python import _Answer
+from toolyard.tools.execute_python import _CodeAnswer
 
 PNG = b"\x89PNG\r\n\x1a\n"
 GONE_SECONDS = 1.0
@@ -133,18 +133,18 @@ async def test_a_forged_answer_crashes_nobody(bench, forged):
     ],
 )
 def test_of_an_answer_only_what_it_should_be_is_taken(raw):
-    answer = _Answer(raw, 100)
+    answer = _CodeAnswer(raw, 100)
     assert (answer.value, answer.error, answer.exit_code, answer.images) == ("", "", 0, [])
     assert all(isinstance(note, str) and note for note in answer.notes)
 
 
 def test_an_answer_has_bounded_images_and_notes():
-    answer = _Answer({"notes": ["n"] * 500, "images": [{"media_type": "image/png", "data": "aGk="}] * 500}, 100)
+    answer = _CodeAnswer({"notes": ["n"] * 500, "images": [{"media_type": "image/png", "data": "aGk="}] * 500}, 100)
     assert (len(answer.notes), len(answer.images)) == (20, 20)
 
 
 def test_an_answers_texts_are_cut_and_can_be_sent():
-    answer = _Answer({"value": "v" * 1_000, "error": "\ud800" + "e" * 1_000, "notes": ["n" * 5_000]}, 100)
+    answer = _CodeAnswer({"value": "v" * 1_000, "error": "\ud800" + "e" * 1_000, "notes": ["n" * 5_000]}, 100)
     assert max(map(len, (answer.value, answer.error))) < 200
     assert (answer.error[0], len(answer.notes[0])) == ("?", 1_000)
 

@@ -9,11 +9,11 @@ import pytest
 from toolyard.core.errors import SystemFault
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.policy.policy import Policy
-from toolyard.policy.sandbox_rules import Seals
+from toolyard.policy.sandbox_rules import SandboxRules
 from toolyard.sandbox import file_visibility, tree_scan
 from toolyard.sandbox.backends import bubblewrap, namespaces
-from toolyard.sandbox.file_visibility import Exposure
-from toolyard.sandbox.spec import Mount, Spec
+from toolyard.sandbox.file_visibility import FileVisibility
+from toolyard.sandbox.spec import Mount, SandboxSpec
 
 FLOOD = 20_100
 SEALING = {"deny": ["Write(**/prod.yaml)"]}
@@ -44,17 +44,19 @@ def test_looking_through_a_large_tree_is_quick(tmp_path):
         flood(tmp_path / f"p{number % 10}" / f"d{number}", 100)
     (tmp_path / "p0" / ".git" / "hooks").mkdir(parents=True)
     policy = Policy(PermissionMode.STRICT, str(tmp_path))
-    look = Exposure(policy, Seals(policy), "/state")
+    look = FileVisibility(policy, SandboxRules(policy), "/state")
     took = []
     for _ in range(3):
         began = time.process_time()
-        assert str(tmp_path / "p0" / ".git" / "hooks") in [mount.source for mount in look.shown(writable=True).mounts]
+        assert str(tmp_path / "p0" / ".git" / "hooks") in [
+            mount.source for mount in look.visible_files(writable=True).mounts
+        ]
         took.append(time.process_time() - began)
     assert min(took) < 0.06  # 50,000 files in 0.3 s
 
 
 async def test_what_was_not_looked_through_cannot_be_written_and_the_result_says_so(bench, monkeypatch):
-    monkeypatch.setattr(tree_scan, "_LOOKED_AT", 50)
+    monkeypatch.setattr(tree_scan, "_MAX_ENTRIES", 50)
     bench.write("deep/er/pkg/.git/config", "[core]\n")
     bench.write("open/file", "")
     flood(f"{bench.path}/many", 100)
@@ -66,8 +68,8 @@ async def test_what_was_not_looked_through_cannot_be_written_and_the_result_says
 
 @pytest.mark.parametrize("folder", ["vendor/", ""])
 async def test_more_repositories_than_can_be_guarded_one_by_one_are_read_only_together(bench, monkeypatch, folder):
-    monkeypatch.setattr(file_visibility, "_MOST_MOUNTS", 60)
-    monkeypatch.setattr(file_visibility, "_MOST_CLOSED", 10)
+    monkeypatch.setattr(file_visibility, "_MAX_MOUNTS", 60)
+    monkeypatch.setattr(file_visibility, "_MAX_READ_ONLY_FOLDERS", 10)
     for number in range(30):
         bench.write(f"{folder}r{number}/.git/config", "[core]\n")
     said = await run(bench, f"echo evil > {folder}r7/.git/config; touch {folder}r7/new; echo hi; touch beside")
@@ -79,7 +81,7 @@ async def test_more_repositories_than_can_be_guarded_one_by_one_are_read_only_to
 
 
 async def test_more_hidden_files_than_can_be_covered_are_a_fault_in_words(open_bench, monkeypatch):
-    monkeypatch.setattr(file_visibility, "_MOST_MOUNTS", 20)
+    monkeypatch.setattr(file_visibility, "_MAX_MOUNTS", 20)
     bench = open_bench(permissions={"deny": ["Read(.env)"]})
     for number in range(30):
         bench.write(f"d{number}/.env", "SECRET")
@@ -89,7 +91,7 @@ async def test_more_hidden_files_than_can_be_covered_are_a_fault_in_words(open_b
 
 @pytest.mark.parametrize("by_bubblewrap", [True, False])
 async def test_many_repositories_need_no_more_files_than_a_process_may_open(bench, monkeypatch, by_bubblewrap):
-    monkeypatch.setattr(namespaces, "may_mount", lambda _: not by_bubblewrap)
+    monkeypatch.setattr(namespaces, "can_mount", lambda _: not by_bubblewrap)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for number in range(60):
         bench.write(f"r{number}/.git/config", "[core]\n")
@@ -105,9 +107,9 @@ async def test_many_repositories_need_no_more_files_than_a_process_may_open(benc
 
 
 def test_more_than_bubblewrap_can_mount_is_a_fault_in_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(namespaces, "may_mount", lambda _: False)
-    monkeypatch.setattr(bubblewrap, "_MOST_MOUNTS", 300)
+    monkeypatch.setattr(namespaces, "can_mount", lambda _: False)
+    monkeypatch.setattr(bubblewrap, "_MAX_BUBBLEWRAP_MOUNTS", 300)
     mounts = tuple(Mount(str(tmp_path), target=f"/srv/{number}") for number in range(301))
-    sandbox = bubblewrap.bubblewrap(bubblewrap.find_bubblewrap())
+    sandbox = bubblewrap.bubblewrap_sandbox(bubblewrap.find_bubblewrap())
     with sandbox, pytest.raises(SystemFault, match="301 files and folders would have to be hidden or sealed"):
-        sandbox.start(Spec(str(tmp_path), mounts=mounts))
+        sandbox.start(SandboxSpec(str(tmp_path), mounts=mounts))

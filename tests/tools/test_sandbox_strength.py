@@ -6,11 +6,11 @@ from toolyard.core.errors import SecurityError
 from toolyard.sandbox import manager, probe
 from toolyard.sandbox.backends import landlock
 from toolyard.sandbox.backends.bubblewrap import find_bubblewrap
-from toolyard.sandbox.probe import Means
+from toolyard.sandbox.probe import SandboxPrograms
 
 pytestmark = [
     pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap"),
-    pytest.mark.skipif(bool(landlock.why_not()), reason=landlock.why_not()),
+    pytest.mark.skipif(bool(landlock.unsupported_reason()), reason=landlock.unsupported_reason()),
 ]
 
 
@@ -25,11 +25,13 @@ def shortage(tmp_path, monkeypatch):
     )
     program.chmod(0o755)
     flag.touch()
-    monkeypatch.setattr(Means, "found", classmethod(lambda _, *__, **___: Means(bubblewrap=str(program))))
-    monkeypatch.setattr(manager, "LOOK_AGAIN_SECONDS", 0.0)
-    probe.forget()
+    monkeypatch.setattr(
+        SandboxPrograms, "find_programs", classmethod(lambda _, *__, **___: SandboxPrograms(bubblewrap=str(program)))
+    )
+    monkeypatch.setattr(manager, "RETRY_STRONGER_SECONDS", 0.0)
+    probe.clear_cache()
     yield flag
-    probe.forget()
+    probe.clear_cache()
 
 
 async def ran_in(bench, **arguments):

@@ -13,7 +13,7 @@ import pytest
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.sandbox.guest_layout import variables
+from toolyard.sandbox.guest_layout import environment_variables
 from toolyard.sandbox.manager import own_environment
 from toolyard.sandbox.spec import Tier
 from toolyard.storage.audit_reader import read
@@ -230,7 +230,7 @@ async def test_the_variables_named_are_seen_and_nothing_else_of_ours(open_bench,
     assert (code, "NAMED=value" in out.splitlines(), "mine" in out) == (0, True, False)
     # The shell adds the last ones, and code mode those that say where its tools are.
     tools = {"TOOLYARD_BROKER", "TOOLYARD_PACKAGES", "TOOLYARD_AGENT", "TOOLYARD_SKILLS"}
-    assert names <= {"NAMED", *variables("", {}, proxied=False), *tools, "PWD", "OLDPWD", "SHLVL", "_"}
+    assert names <= {"NAMED", *environment_variables("", {}, proxied=False), *tools, "PWD", "OLDPWD", "SHLVL", "_"}
 
 
 @contextlib.contextmanager
@@ -303,13 +303,13 @@ async def test_warming_up_starts_the_sandbox_ahead(bench):
         assert time.monotonic() < until
         await asyncio.sleep(0.01)
     (ready,) = bench.yard.sandboxes._ready.values()
-    assert bench.yard.sandboxes.ready() is ready
+    assert bench.yard.sandboxes.get_sandbox() is ready
 
 
 async def test_nothing_starts_after_closing(bench):
     bench.yard.close()
     with pytest.raises(SystemFault, match="closed"):
-        bench.yard.sandboxes.ready()
+        bench.yard.sandboxes.get_sandbox()
 
 
 async def test_a_sandbox_that_does_not_start_is_closed_and_tried_again(bench, monkeypatch):
@@ -381,7 +381,7 @@ async def test_a_proxy_that_tells_of_a_refusal_does_not_wait_for_who_ends_it(ope
     bench = open_bench(permissions={"deny": ["Read(.env)"]})
     await run(bench, "true")
     sandboxes = bench.yard.sandboxes
-    sandbox = sandboxes.ready().sandbox
+    sandbox = sandboxes.get_sandbox().sandbox
     close, still_telling = sandbox.close, []
 
     def close_and_join():

@@ -353,7 +353,7 @@ async def test_the_end_of_a_background_command_is_a_change(open_bench):
     command = "while [ ! -e go ]; do sleep 0.05; done; touch made"
     await bench.call("Bash", command=command, run_in_background=True)
     bench.yard.snapshots.flush()
-    bench.yard.snapshots.on_taken(told.put)
+    bench.yard.snapshots.on_snapshot(told.put)
     bench.write("go")
     while True:
         taken = await asyncio.to_thread(told.get, timeout=30)

@@ -19,7 +19,7 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
-from toolyard.testing.mcp_client import StdioClient, error_in, success
+from toolyard.testing.mcp_client import StdioClient, error_in, expect_result
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -87,7 +87,7 @@ def client(place: Place, request: pytest.FixtureRequest) -> Iterator[Listening]:
     """A session in which the client has listed its tools, and listens where its era wants that."""
     with place.client(modern=request.param == "later era") as client:
         if request.param == "later era":
-            client.post("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+            client.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
             client.receive()  # that it is listened to
         elif request.param == "with the SDK":
             client.request("no/such/method")
@@ -100,8 +100,8 @@ def test_a_server_that_is_added_and_synced_is_listed_and_can_be_called(place: Pl
     place.sync()
     client.until_told()
     assert client.upstream_tools() == {"one__a", "two__b"}
-    assert success(client.call("two__b"))["content"][0]["text"] == "answer of b"
-    assert success(client.call("one__a"))["content"][0]["text"] == "answer of a"
+    assert expect_result(client.call("two__b"))["content"][0]["text"] == "answer of b"
+    assert expect_result(client.call("one__a"))["content"][0]["text"] == "answer of a"
 
 
 def test_an_added_server_that_was_not_synced_is_not_listed(place: Place, client: Listening) -> None:
@@ -117,7 +117,7 @@ def test_an_added_server_that_was_not_synced_is_not_listed(place: Place, client:
 
 
 def test_a_removed_server_is_gone_from_the_list_and_from_code(place: Place, client: Listening) -> None:
-    assert success(client.call("one__a"))
+    assert expect_result(client.call("one__a"))
     place.configure()
     client.until_told()
     assert client.upstream_tools() == set()
@@ -129,25 +129,25 @@ def test_a_removed_server_is_gone_from_the_list_and_from_code(place: Place, clie
 
 
 def test_a_changed_entry_counts_once_it_is_synced(place: Place, client: Listening) -> None:
-    assert success(client.call("one__a"))
+    assert expect_result(client.call("one__a"))
     place.configure(one=place.entry("c"))
-    assert success(client.call("one__a"))["content"][0]["text"] == "answer of a"
+    assert expect_result(client.call("one__a"))["content"][0]["text"] == "answer of a"
     place.sync()
     client.until_told()
     assert client.upstream_tools() == {"one__c"}
-    assert success(client.call("one__c"))["content"][0]["text"] == "answer of c"
+    assert expect_result(client.call("one__c"))["content"][0]["text"] == "answer of c"
 
 
 def test_a_trusted_server_that_says_its_tools_changed_changes_the_list(place: Place) -> None:
     place.configure(grows=place.entry("grow", pinned=False))
     place.sync()
     with place.client(modern=False) as client:
-        assert client.greeting["result"]["capabilities"]["tools"] == {"listChanged": True}
+        assert client.initialize_response["result"]["capabilities"]["tools"] == {"listChanged": True}
         assert client.upstream_tools() == {"grows__grow"}
-        assert success(client.call("grows__grow"))
+        assert expect_result(client.call("grows__grow"))
         client.until_told()
         assert client.upstream_tools() == {"grows__grow", "grows__fresh"}
-        assert success(client.call("grows__fresh"))["content"][0]["text"] == "answer of fresh"
+        assert expect_result(client.call("grows__fresh"))["content"][0]["text"] == "answer of fresh"
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -157,7 +157,7 @@ async def test_a_client_of_the_sdk_is_told_at_the_start_that_tools_may_change(
     with opened(place, tmp_path) as yard:
         async with over_http(yard, mode) as client:
             assert client.server_capabilities.tools is not None
-            assert client.server_capabilities.tools.list_changed is True
+            assert client.server_capabilities.tools.on_list_changed is True
 
 
 async def test_a_client_of_the_sdk_is_told_over_http(place: Place, tmp_path: Path) -> None:

@@ -16,17 +16,17 @@ from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
-from toolyard.core.events import Outcome
+from toolyard.core.events import CallOutcome
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers.mcp_host import Host
 from toolyard.storage.audit_reader import read
-from toolyard.transports.client_profile import Terms
+from toolyard.transports.client_profile import ClientProfile
 from toolyard.transports.http import event_stream as outboxes
 from toolyard.transports.http import routes as doors
-from toolyard.transports.http.docs_page import page
-from toolyard.transports.http.event_stream import Outbox
-from toolyard.transports.http.openapi import openapi
-from toolyard.transports.mcp.http import Address, yard_app
+from toolyard.transports.http.docs_page import docs_page
+from toolyard.transports.http.event_stream import EventStream
+from toolyard.transports.http.openapi import openapi_document
+from toolyard.transports.mcp.http import ListenAddress, yard_app
 
 SECONDS = 20
 OK, DENIED, REFUSED = "result", "deny", "nobody"
@@ -48,7 +48,7 @@ def options(tmp_path, monkeypatch):
 @contextlib.contextmanager
 def entered(options, terms=None):
     with Yard.open(options) as yard:
-        app = yard_app(yard, Address("127.0.0.1", 0), terms or Terms())
+        app = yard_app(yard, ListenAddress("127.0.0.1", 0), terms or ClientProfile())
         yield (
             yard,
             lambda: httpx2.AsyncClient(
@@ -93,7 +93,7 @@ async def test_the_mode_decides_as_it_does_everywhere(options, mode, expected):
     ]
     assert tuple(kinds) == expected
     assert all(line["error"]["kind"] == "security" and line["error"]["hint"] for line in told if "error" in line)
-    outcomes = [Outcome.OK if kind == OK else Outcome.DENIED for kind in kinds]
+    outcomes = [CallOutcome.OK if kind == OK else CallOutcome.DENIED for kind in kinds]
     assert [(event.surface, event.outcome) for event in recorded] == [("http", outcome) for outcome in outcomes]
 
 
@@ -104,7 +104,7 @@ async def test_whoever_the_terms_name_is_asked(options):
         asked.append((action.tool, decision.effect.value))
         return len(asked) == 1
 
-    with entered(options(mode=PermissionMode.DEFAULT), Terms(ask=answer)) as (_, client):
+    with entered(options(mode=PermissionMode.DEFAULT), ClientProfile(ask=answer)) as (_, client):
         async with client() as door:
             yes = (await executed(door, "Write", file_path="b.txt", content="b"))[-1]
             no = (await executed(door, "Write", file_path="c.txt", content="c"))[-1]
@@ -113,7 +113,7 @@ async def test_whoever_the_terms_name_is_asked(options):
 
 
 async def test_tools_go_by_the_names_of_the_terms(options):
-    with entered(options(), Terms(names={"Read": "yard_Read"})) as (yard, client):
+    with entered(options(), ClientProfile(served_names={"Read": "yard_Read"})) as (yard, client):
         async with client() as door:
             tools = (await door.get("/tools")).json()["tools"]
             line = (await executed(door, "yard_Read", file_path="a.txt"))[-1]
@@ -123,13 +123,13 @@ async def test_tools_go_by_the_names_of_the_terms(options):
     assert "of ws" in line["content"][0]["text"]
     assert (missing.status_code, missing.json()["error"]["hint"]) == (404, "Did you mean yard_Read?")
     assert [(event.tool, event.outcome) for event in recorded] == [
-        ("Read", Outcome.OK),
-        ("yard_Raed", Outcome.INVALID),
+        ("Read", CallOutcome.OK),
+        ("yard_Raed", CallOutcome.INVALID),
     ]
 
 
 async def test_more_calls_than_can_be_are_put_off(options, monkeypatch):
-    monkeypatch.setattr(doors, "_MOST_CALLS", 0)
+    monkeypatch.setattr(doors, "_MAX_CALLS", 0)
     with entered(options()) as (_, client):
         async with client() as door:
             answer = await door.post("/execute", json={"tool_name": "LS"})
@@ -180,7 +180,7 @@ async def test_each_token_of_a_host_opens_its_own_workspace_until_it_is_dead(opt
     with Host() as host:
         async with contextlib.AsyncExitStack() as stack:
             stays = [
-                await stack.enter_async_context(host.stay(options(name), lambda _: Terms()))
+                await stack.enter_async_context(host.lease(options(name), lambda _: ClientProfile()))
                 for name in ("one", "two")
             ]
             base = host.url.removesuffix("/mcp")
@@ -203,7 +203,7 @@ async def test_a_run_that_ends_cancels_what_it_called(options, tmp_path):
         base = host.url.removesuffix("/mcp")
         async with httpx2.AsyncClient(base_url=base, timeout=SECONDS) as client:
             async with contextlib.AsyncExitStack() as stack:
-                stay = await stack.enter_async_context(host.stay(options(), lambda _: Terms()))
+                stay = await stack.enter_async_context(host.lease(options(), lambda _: ClientProfile()))
                 body = {"tool_name": "Bash", "args": {"command": "echo up; sleep 30"}}
                 bearer = {"Authorization": f"Bearer {stay.token}"}
                 request = client.build_request("POST", "/execute", json=body, headers=bearer)
@@ -213,7 +213,7 @@ async def test_a_run_that_ends_cancels_what_it_called(options, tmp_path):
                 state = stay.yard.state
             rest = [json.loads(line) async for line in lines]
     assert (rest[-1]["type"], rest[-1]["error"]["retryable"]) == ("error", True)
-    assert [(record.event.tool, record.event.outcome) for record in read(state)] == [("Bash", Outcome.CANCELLED)]
+    assert [(record.event.tool, record.event.outcome) for record in read(state)] == [("Bash", CallOutcome.CANCELLED)]
 
 
 @pytest.mark.parametrize("toolset", [Toolset.ALL, Toolset.CODE])
@@ -250,7 +250,7 @@ def tool(**more):
 
 def test_nothing_that_a_tool_says_becomes_part_of_the_page():
     schema = {"type": "object", "properties": {HOSTILE: {"description": HOSTILE}}}
-    shown = page([tool(name=HOSTILE, description=HOSTILE, input_schema=schema, output_schema=schema)])
+    shown = docs_page([tool(name=HOSTILE, description=HOSTILE, input_schema=schema, output_schema=schema)])
     assert "<script" not in shown
     assert "<img" not in shown
     assert shown.count("&lt;script&gt;") >= 6
@@ -266,7 +266,7 @@ def test_a_schema_that_points_into_itself_points_there_in_the_description_too():
         "required": ["node"],
         "$defs": {"Node": inner},
     }
-    said = openapi([tool(name="odd name/é", input_schema=schema), tool(name="odd name/è")])
+    said = openapi_document([tool(name="odd name/é", input_schema=schema), tool(name="odd name/è")])
     OpenAPIV31SpecValidator(said).validate()
     place = "#/components/schemas/tool0.odd_name__.args"
     moved = said["components"]["schemas"]["tool0.odd_name__.args"]
@@ -276,21 +276,21 @@ def test_a_schema_that_points_into_itself_points_there_in_the_description_too():
 
 
 async def test_letters_cut_in_two_come_whole_and_what_is_too_much_is_counted(monkeypatch):
-    monkeypatch.setattr(outboxes, "_MOST_WAITING", 8)
-    box = Outbox()
+    monkeypatch.setattr(outboxes, "_MAX_BUFFERED_BYTES", 8)
+    box = EventStream()
     lines = box.lines()
-    box.printed("stdout", "é".encode()[:1])
-    box.printed("stderr", b"e")
+    box.add_output("stdout", "é".encode()[:1])
+    box.add_output("stderr", b"e")
     assert await anext(lines) == {"type": "output", "stream": "stderr", "text": "e"}
-    box.printed("stdout", "é".encode()[1:])
+    box.add_output("stdout", "é".encode()[1:])
     assert await anext(lines) == {"type": "output", "stream": "stdout", "text": "é"}
-    box.printed("stdout", b"12345678")
-    box.printed("stdout", b"9")
+    box.add_output("stdout", b"12345678")
+    box.add_output("stdout", b"9")
     assert await anext(lines) == {"type": "output", "stream": "stdout", "text": "12345678"}
     assert await anext(lines) == {"type": "output", "stream": "stdout", "text": "", "dropped": 1}
-    await box.progress(1, None, "first")
-    await box.progress(2, 3, "second")
-    box.printed("stdout", "é".encode()[:1])
+    await box.set_progress(1, None, "first")
+    await box.set_progress(2, 3, "second")
+    box.add_output("stdout", "é".encode()[:1])
     box.close()
     assert [line async for line in lines] == [
         {"type": "output", "stream": "stdout", "text": "\ufffd"},

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from toolyard.core.events import Outcome
-from toolyard.testing.mcp_client import failure, success
+from toolyard.core.events import CallOutcome
+from toolyard.testing.mcp_client import expect_error, expect_result
 
 CAN_ANSWER = {"elicitation": {"form": {}}}
 WRITE = {"name": "Write", "arguments": {"file_path": "a.txt", "content": "written"}}
@@ -46,41 +46,41 @@ def test_a_yes_lets_the_call_through_and_the_question_says_what_is_asked(place, 
         return {"result": YES}
 
     with asking(answers=answers) as client:
-        assert success(client.call("Write", **WRITE["arguments"]))
+        assert expect_result(client.call("Write", **WRITE["arguments"]))
     assert place.read("a.txt") == "written"
     (question,) = asked
     assert question["message"].endswith("Allow Write to do this?")
     assert f"{place.workspace}/a.txt" in question["message"]
     assert question["requestedSchema"]["required"] == ["allow"]
-    assert outcomes(place) == [("Write", "ask", Outcome.OK)]
+    assert outcomes(place) == [("Write", "ask", CallOutcome.OK)]
 
 
 def test_anything_but_a_yes_is_a_no_and_nothing_is_written(place, asking):
     left = iter(NOT_YES)
     with asking(answers=lambda params: {"result": next(left)}) as client:
-        codes = [failure(client.call("Write", **WRITE["arguments"]))["code"] for _ in NOT_YES]
+        codes = [expect_error(client.call("Write", **WRITE["arguments"]))["code"] for _ in NOT_YES]
     assert codes == [-32001] * len(NOT_YES)
     assert os.listdir(place.workspace) == []
-    assert outcomes(place) == [("Write", "ask", Outcome.DENIED)] * len(NOT_YES)
+    assert outcomes(place) == [("Write", "ask", CallOutcome.DENIED)] * len(NOT_YES)
 
 
 def test_a_client_that_breaks_its_promise_to_answer_has_said_no(place, asking):
     refusal = {"error": {"code": -32601, "message": "not here"}}
     with asking(answers=lambda params: refusal) as client:
-        assert failure(client.call("Write", **WRITE["arguments"]))["code"] == -32001
-    assert outcomes(place) == [("Write", "ask", Outcome.DENIED)]
+        assert expect_error(client.call("Write", **WRITE["arguments"]))["code"] == -32001
+    assert outcomes(place) == [("Write", "ask", CallOutcome.DENIED)]
 
 
 def test_a_client_that_cannot_answer_is_not_asked(place, asking, modern):
     with asking(modern=modern, capabilities={}) as client:
-        assert failure(client.call("Write", **WRITE["arguments"]))["code"] == -32001
-    assert outcomes(place) == [("Write", "ask", Outcome.DENIED)]
+        assert expect_error(client.call("Write", **WRITE["arguments"]))["code"] == -32001
+    assert outcomes(place) == [("Write", "ask", CallOutcome.DENIED)]
 
 
 def test_what_needs_no_answer_is_not_asked_about(place, asking, modern):
     place.write("a.txt", "x")
     with asking(modern=modern) as client:
-        assert success(client.call("Read", file_path="a.txt"))
+        assert expect_result(client.call("Read", file_path="a.txt"))
 
 
 # From 2026-07-28: input_required.
@@ -106,7 +106,7 @@ def test_the_call_comes_back_with_a_yes_and_goes_through(place, asking):
             place.read("a.txt")
         assert "content" in client.request("tools/call", answered(WRITE, key, YES, state))["result"]
     assert place.read("a.txt") == "written"
-    assert outcomes(place) == [("Write", "ask", Outcome.ASKED), ("Write", "ask", Outcome.OK)]
+    assert outcomes(place) == [("Write", "ask", CallOutcome.ASKED), ("Write", "ask", CallOutcome.OK)]
 
 
 def test_the_call_comes_back_with_anything_else_and_is_refused(place, asking):
@@ -114,10 +114,12 @@ def test_the_call_comes_back_with_anything_else_and_is_refused(place, asking):
     with asking(modern=True) as client:
         for answer in NOT_YES:
             key, _, state = put_question(client)
-            codes.append(failure(client.request("tools/call", answered(WRITE, key, answer, state)))["code"])
+            codes.append(expect_error(client.request("tools/call", answered(WRITE, key, answer, state)))["code"])
     assert codes == [-32001] * len(NOT_YES)
     assert os.listdir(place.workspace) == []
-    assert outcomes(place) == [("Write", "ask", Outcome.ASKED), ("Write", "ask", Outcome.DENIED)] * len(NOT_YES)
+    assert outcomes(place) == [("Write", "ask", CallOutcome.ASKED), ("Write", "ask", CallOutcome.DENIED)] * len(
+        NOT_YES
+    )
 
 
 def test_a_forged_state_is_refused_and_nothing_is_written(place, asking):
@@ -170,5 +172,5 @@ def test_a_question_is_put_over_http_too(place, talk):
         asked = session.send("tools/call", WRITE).message["result"]
         ((key, _),) = asked["inputRequests"].items()
         done = session.send("tools/call", answered(WRITE, key, YES, asked["requestState"])).message
-    assert success(done)
+    assert expect_result(done)
     assert place.read("a.txt") == "written"

@@ -12,9 +12,9 @@ import pytest
 
 from tests.transports.conftest import HttpSession, Place, place_in
 from toolyard.core.errors import ConfigError, ErrorForm, ProviderError, SystemFault, ToolError
-from toolyard.testing.mcp_client import StdioClient, error_in, failure
+from toolyard.testing.mcp_client import StdioClient, error_in, expect_error
 from toolyard.transports.mcp.error_results import result_of_failure
-from toolyard.transports.output_schema import admitting_errors
+from toolyard.transports.output_schema import schema_admitting_errors
 
 SURFACES = ("stdio", "stdio through the SDK", "http")
 
@@ -88,9 +88,9 @@ def test_a_message_is_not_repeated_as_the_hint():
 
 
 def test_refusals_and_wrong_arguments_are_results_with_their_codes(client):
-    outside = failure(client.call("Read", file_path="/etc/passwd"))
-    wrong = failure(client.call("Read", file_path=7, paht="x"))
-    protected = failure(client.call("Write", file_path=".git/hooks/pre-commit", content="x"))
+    outside = expect_error(client.call("Read", file_path="/etc/passwd"))
+    wrong = expect_error(client.call("Read", file_path=7, paht="x"))
+    protected = expect_error(client.call("Write", file_path=".git/hooks/pre-commit", content="x"))
     assert (outside["code"], outside["data"]["kind"]) == (-32001, "security")
     assert (protected["code"], protected["data"]["kind"]) == (-32001, "security")
     assert (wrong["code"], wrong["data"]["kind"]) == (-32602, "validation")
@@ -196,7 +196,7 @@ def test_failures_satisfy_the_output_schemas_that_are_listed(client):
     ids=str,
 )
 def test_an_output_schema_admits_errors_and_still_describes_its_members(schema):
-    wider = admitting_errors(schema)
+    wider = schema_admitting_errors(schema)
     assert wider["type"] == "object"
     jsonschema.validate({"error": {"code": -32603}}, wider)
     before, after = jsonschema.Draft202012Validator(schema), jsonschema.Draft202012Validator(wider)

@@ -10,8 +10,8 @@ import signal
 
 import pytest
 
-from toolyard.core.events import Outcome
-from toolyard.testing.mcp_client import error_in, success
+from toolyard.core.events import CallOutcome
+from toolyard.testing.mcp_client import error_in, expect_result
 
 CAN_ANSWER = {"elicitation": {"form": {}}}
 YES = {"action": "accept", "content": {"allow": True}}
@@ -117,7 +117,7 @@ def test_a_number_and_the_same_digits_as_text_are_two_requests(place, lane):
     at_once(client, plain(5, "LS"), plain("5", "LS"))
     assert {repr(client.receive()["id"]) for _ in range(2)} == {"5", "'5'"}
     assert client.close() == 0
-    assert endings(place) == [("LS", Outcome.OK)] * 2
+    assert endings(place) == [("LS", CallOutcome.OK)] * 2
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_hostile_line_gets_one_error_and_the_next_call_runs(lane, line):
     client = lane()
     client.send_bytes(line)
     assert error_in(client.receive()) is not None
-    assert success(client.call("LS"))
+    assert expect_result(client.call("LS"))
 
 
 def test_an_id_used_again_while_it_runs_is_answered_each_time(place, lane):
@@ -150,7 +150,7 @@ def test_an_id_used_again_while_it_runs_is_answered_each_time(place, lane):
     at_once(client, plain("same", "Glob", pattern="*"), plain("same", "Glob", pattern="*"))
     assert [client.receive()["id"] for _ in range(2)] == ["same", "same"]
     assert client.close() == 0
-    assert endings(place) == [("Glob", Outcome.OK)] * 2
+    assert endings(place) == [("Glob", CallOutcome.OK)] * 2
 
 
 # Cancelled calls.
@@ -165,7 +165,7 @@ def test_a_call_cancelled_in_the_moment_it_arrives_is_recorded_and_not_answered(
     at_once(client, plain("slow", "LS"))  # the id is free again
     assert client.receive()["id"] == "slow"
     assert client.close() == 0
-    assert sorted(endings(place)) == [("Grep", Outcome.CANCELLED), ("LS", Outcome.OK)]
+    assert sorted(endings(place)) == [("Grep", CallOutcome.CANCELLED), ("LS", CallOutcome.OK)]
 
 
 def test_cancelling_twice_is_cancelling_once(place, lane, wait_until, children):
@@ -175,7 +175,7 @@ def test_cancelling_twice_is_cancelling_once(place, lane, wait_until, children):
     at_once(client, cancelled("slow"), cancelled("slow"), ping("last"))
     assert client.receive()["id"] == "last"
     assert client.close() == 0
-    assert endings(place) == [("Grep", Outcome.CANCELLED)]
+    assert endings(place) == [("Grep", CallOutcome.CANCELLED)]
 
 
 def test_a_question_that_is_cancelled_leaves_nothing_written(place, lane):
@@ -186,23 +186,23 @@ def test_a_question_that_is_cancelled_leaves_nothing_written(place, lane):
     assert client.answer("last")["result"]
     assert client.close() == 0
     assert os.listdir(place.workspace) == []
-    assert sorted(endings(place)) == [("LS", Outcome.OK), ("Write", Outcome.CANCELLED)]
+    assert sorted(endings(place)) == [("LS", CallOutcome.OK), ("Write", CallOutcome.CANCELLED)]
 
 
 # Questions and progress.
 
 
-@pytest.mark.parametrize(("answer", "outcome"), [(YES, Outcome.OK), (NO, Outcome.DENIED)])
+@pytest.mark.parametrize(("answer", "outcome"), [(YES, CallOutcome.OK), (NO, CallOutcome.DENIED)])
 def test_a_question_is_put_and_its_answer_counts(place, lane, answer, outcome):
     client = lane(
         "--permission-mode", "default", capabilities=CAN_ANSWER, answers=lambda question: {"result": answer}
     )
     done = client.call("Write", file_path="a.txt", content="x")
-    assert (error_in(done) is None) is (outcome is Outcome.OK)
+    assert (error_in(done) is None) is (outcome is CallOutcome.OK)
     assert client.close() == 0
     assert (endings(place), os.path.exists(f"{place.workspace}/a.txt")) == (
         [("Write", outcome)],
-        outcome is Outcome.OK,
+        outcome is CallOutcome.OK,
     )
 
 
@@ -260,7 +260,7 @@ def test_a_call_that_takes_long_holds_up_nobody_else_and_can_be_stopped(place, l
     assert client.receive()["id"] == "next"
     client.process.terminate()
     assert client.process.wait(STOP_SECONDS) == 0
-    assert [outcome for _, outcome in endings(place)] == [Outcome.CANCELLED]
+    assert [outcome for _, outcome in endings(place)] == [CallOutcome.CANCELLED]
 
 
 # A client that does not read, leaves, or stops the server.
@@ -308,7 +308,7 @@ def test_a_signal_answers_what_is_owed_and_ends_well(place, lane, wait_until, ch
     client.process.send_signal(number)
     assert client.receive()["error"]["message"] == "The server is stopping."
     assert client.process.wait(STOP_SECONDS) == 0
-    assert endings(place) == [("Grep", Outcome.CANCELLED)]
+    assert endings(place) == [("Grep", CallOutcome.CANCELLED)]
 
 
 def test_a_client_that_does_not_read_cannot_keep_a_stopped_server_alive(place, lane, wait_until, children):
@@ -318,7 +318,7 @@ def test_a_client_that_does_not_read_cannot_keep_a_stopped_server_alive(place, l
     wait_until(lambda: "rg" in children(client.process.pid))
     client.process.terminate()
     assert client.process.wait(STOP_SECONDS) == 0
-    assert endings(place)[-1] == ("Grep", Outcome.CANCELLED)
+    assert endings(place)[-1] == ("Grep", CallOutcome.CANCELLED)
 
 
 def test_a_client_that_leaves_without_reading_ends_the_server(place, lane, wait_until, children):
@@ -328,4 +328,4 @@ def test_a_client_that_leaves_without_reading_ends_the_server(place, lane, wait_
     wait_until(lambda: "rg" in children(client.process.pid))
     client.process.stdout.close()
     assert client.process.wait(STOP_SECONDS) == 0
-    assert endings(place)[-1] == ("Grep", Outcome.CANCELLED)
+    assert endings(place)[-1] == ("Grep", CallOutcome.CANCELLED)

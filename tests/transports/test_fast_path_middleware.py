@@ -65,7 +65,7 @@ def test_what_is_not_a_call_is_refused_and_the_server_stays(client, params):
 def test_a_call_before_the_handshake_is_refused(tmp_path):
     command = (sys.executable, "-m", "toolyard", "mcp", "--workspace", str(tmp_path), "--state", str(tmp_path) + "-s")
     with Eager(command) as client:
-        assert client.greeting["error"]["code"] == -32602
+        assert client.initialize_response["error"]["code"] == -32602
 
 
 class Eager(StdioClient):

@@ -17,10 +17,10 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.core.calls import Blob, Image, Result, Text
-from toolyard.transports.json_encoding import answer_json
+from toolyard.transports.json_encoding import result_json
 from toolyard.transports.mcp import handshake, server_info
-from toolyard.transports.mcp.sdk_encoding import result_on_the_wire
-from toolyard.transports.mcp.sdk_loader import Sdk
+from toolyard.transports.mcp.sdk_encoding import sdk_result
+from toolyard.transports.mcp.sdk_loader import SdkLoader
 from toolyard.transports.mcp.serve_stdio import serve_lines
 
 CLIENT = {"name": "tests", "version": "1"}
@@ -206,13 +206,13 @@ def yard(tmp_path, monkeypatch):
 def needed(monkeypatch):
     """Notes that the SDK was needed."""
     notes = []
-    need = Sdk.need
+    need = SdkLoader.start_loading
 
     def noted(self):
         notes.append(self)
         need(self)
 
-    monkeypatch.setattr(Sdk, "need", noted)
+    monkeypatch.setattr(SdkLoader, "start_loading", noted)
     return notes
 
 
@@ -381,10 +381,8 @@ def test_every_kind_of_part_is_written_as_by_the_sdk():
     )
     for structured in (True, False):
         result = Result(parts, {"a": [None, 1]})
-        its = result_on_the_wire(result, structured=structured).model_dump(
-            by_alias=True, mode="json", exclude_none=True
-        )
-        ours = answer_json(result, structured=structured)
+        its = sdk_result(result, structured=structured).model_dump(by_alias=True, mode="json", exclude_none=True)
+        ours = result_json(result, structured=structured)
         assert list(itertools.chain(*map(dict.items, ours["content"]))) == list(
             itertools.chain(*map(dict.items, its["content"]))
         )

@@ -20,7 +20,7 @@ from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.drivers.mcp_host import Host
 from toolyard.transports.mcp import http_connections
-from toolyard.transports.mcp.http import Address, http_app, listen
+from toolyard.transports.mcp.http import ListenAddress, http_app, listen
 from toolyard.transports.mcp.request_checks import RequestChecks
 
 SECONDS = 10
@@ -29,7 +29,7 @@ HELD = 12
 
 @pytest.fixture
 def address(monkeypatch):
-    monkeypatch.setattr(http_connections, "most", lambda: HELD)
+    monkeypatch.setattr(http_connections, "max_connections", lambda: HELD)
     monkeypatch.setattr(http_connections, "PATIENCE_SECONDS", 0.2)
     with Host() as host:
         url = urlsplit(host.url)
@@ -53,16 +53,16 @@ class Served:
 @pytest.fixture
 def served(tmp_path, monkeypatch):
     """A workspace behind a token, at a server that takes HELD connections."""
-    monkeypatch.setattr(http_connections, "most", lambda: HELD)
+    monkeypatch.setattr(http_connections, "max_connections", lambda: HELD)
     monkeypatch.setattr(Yard, "warm_up", lambda _: None)
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "long.txt").write_text("a line of some length\n" * 6000)
     options = YardOptions(str(tmp_path / "ws"), Config(), state_home=str(tmp_path / "state"))
-    address = Address("127.0.0.1", 0)
+    address = ListenAddress("127.0.0.1", 0)
     with Yard.open(options) as yard, contextlib.closing(listen(address)) as listener:
         settings = uvicorn.Config(
             http_app(yard, "right", address),
-            http=http_connections.Connection,
+            http=http_connections.BoundedHttpProtocol,
             log_config=None,
             timeout_graceful_shutdown=1,
         )
@@ -142,7 +142,7 @@ def test_a_body_that_trickles_in_is_cut_off(served, monkeypatch):
 
 def test_a_body_that_comes_steadily_is_taken_however_long_that_takes(served, monkeypatch):
     monkeypatch.setattr(http_connections, "PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr(http_connections, "RATE_BYTES", 100)
+    monkeypatch.setattr(http_connections, "MIN_BYTES_PER_SECOND", 100)
     body = b'{"tool_name": "LS"' + b" " * 2000 + b"}"
     with held(served.address, served.head(length=len(body))) as connection:
         for at in range(0, len(body), 100):

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from starlette.types import Message
 
-from toolyard.testing.mcp_client import failure, success
+from toolyard.testing.mcp_client import expect_error, expect_result
 from toolyard.transports.mcp.request_checks import RequestChecks
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -164,11 +164,11 @@ async def test_a_request_that_does_not_name_one_host_is_refused(hosts):
 
 def test_a_body_over_the_limit_is_refused_and_the_server_goes_on(door, talk):
     assert door.raw("POST", door.usual(), b'"' + b"x" * (33 << 20)).status == TOO_LARGE
-    assert success(talk(door).call("LS"))
+    assert expect_result(talk(door).call("LS"))
 
 
 def test_a_message_of_12_mb_is_taken(door, talk, modern):
-    error = failure(talk(door, modern=modern).call("Write", file_path="big.txt", content="x" * (12 << 20)))
+    error = expect_error(talk(door, modern=modern).call("Write", file_path="big.txt", content="x" * (12 << 20)))
     assert error["code"] in {-32602, -32603}
 
 
@@ -176,7 +176,7 @@ def test_a_fresh_token_is_printed_once_on_stderr_and_kept_nowhere(place, talk):
     with place.http(token=None) as server:
         assert len(server.token) >= 43
         session = talk(server)
-        assert success(session.call("LS"))
+        assert expect_result(session.call("LS"))
         refusals = [
             server.raw("POST", bearer("Bearer wrong"), PING).body,
             str(session.call("Read", file_path=server.token)).replace(f"'{server.token}'", "").encode(),
@@ -246,4 +246,4 @@ def test_ipv6_is_served_by_its_own_name(place, talk):
         pytest.skip("this machine has no IPv6 loopback")
     with place.http(address="[::1]:0") as server:
         assert server.said[0].startswith(f"Serving {place.workspace} at http://[::1]:")
-        assert success(talk(server).call("LS"))
+        assert expect_result(talk(server).call("LS"))

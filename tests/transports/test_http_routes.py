@@ -10,7 +10,7 @@ import socket
 
 import pytest
 
-from toolyard.transports.output_schema import admitting_errors
+from toolyard.transports.output_schema import schema_admitting_errors
 
 WAYS = {"/tools": "GET", "/execute": "POST", "/openapi.json": "GET", "/docs": "GET"}
 BAD, UNAUTHORIZED, FORBIDDEN, UNKNOWN, NOT_ALLOWED, TOO_LARGE, WRONG_TYPE, MISDIRECTED = (
@@ -58,7 +58,7 @@ def test_the_catalogue_is_what_mcp_clients_are_served(door, talk):
     tools = json.loads(get(door, "/tools").body)["tools"]
     served = talk(door).send("tools/list").message["result"]["tools"]
     assert [(tool["name"], tool["description"], tool["inputSchema"], tool["outputSchema"]) for tool in served] == [
-        (tool["name"], tool["description"], tool["input_schema"], admitting_errors(tool["output_schema"]))
+        (tool["name"], tool["description"], tool["input_schema"], schema_admitting_errors(tool["output_schema"]))
         for tool in tools
     ]
     flags = {tool["name"]: (tool["read_only"], tool["destructive"], tool["idempotent"]) for tool in tools}

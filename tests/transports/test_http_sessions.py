@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from toolyard.core.events import Outcome
-from toolyard.testing.mcp_client import failure, success
+from toolyard.core.events import CallOutcome
+from toolyard.testing.mcp_client import expect_error, expect_result
 from toolyard.transports.mcp.server import session_name
 
 CANCEL_SECONDS = 1.0  # a twentieth of it on an idle machine
@@ -25,13 +25,13 @@ def test_tools_are_listed_and_called_in_both_eras(place, talk, modern):
         session = talk(server, modern=modern)
         tools = session.send("tools/list").message["result"]["tools"]
         shown = session.call("Read", file_path="a.txt")["result"]["content"]
-        refused = failure(session.call("Read", file_path="../secret"))["code"]
+        refused = expect_error(session.call("Read", file_path="../secret"))["code"]
     assert [tool["name"] for tool in tools][:3] == ["Read", "Write", "Edit"]
     assert shown == [{"type": "text", "text": "     1\tone"}]
     assert refused == -32001
     assert [(event.surface, event.tool, event.outcome) for event in place.events()] == [
-        ("mcp-http", "Read", Outcome.OK),
-        ("mcp-http", "Read", Outcome.DENIED),
+        ("mcp-http", "Read", CallOutcome.OK),
+        ("mcp-http", "Read", CallOutcome.DENIED),
     ]
 
 
@@ -57,9 +57,9 @@ def test_what_one_session_has_read_another_has_not(place, talk):
         assert first.session != second.session
         first.call("Read", file_path="a.txt")
         second.call("Read", file_path="a.txt")
-        assert success(first.call("Write", file_path="a.txt", content="by the first\n"))
+        assert expect_result(first.call("Write", file_path="a.txt", content="by the first\n"))
         refused = second.call("Write", file_path="a.txt", content="by the second\n")
-    assert failure(refused)["code"] == -32603
+    assert expect_error(refused)["code"] == -32603
     assert place.read("a.txt") == "by the first\n"
     names = [session_name(each.session) for each in (first, second)]
     assert [event.session for event in place.events()] == [*names, *names]
@@ -91,7 +91,7 @@ def test_a_client_may_listen_on_its_session(door, talk):
     assert (response.status, response.getheader("content-type")) == (OK, "text/event-stream")
     response.close()
     connection.close()
-    assert success(session.call("LS"))
+    assert expect_result(session.call("LS"))
 
 
 def test_the_stateless_protocol_has_no_sessions_to_listen_on_or_to_delete(door, talk):
@@ -104,7 +104,7 @@ def test_the_stateless_protocol_has_no_sessions_to_listen_on_or_to_delete(door, 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"jsonrpc":"1.0","id":1,"method":"ping"}'])
 def test_a_body_that_is_no_message_is_refused_and_the_server_goes_on(door, talk, body):
     assert door.raw("POST", door.usual(), body).status == BAD
-    assert success(talk(door).call("LS"))
+    assert expect_result(talk(door).call("LS"))
 
 
 def test_a_call_that_takes_long_reports_progress_on_its_own_stream(place, talk, modern):
@@ -115,7 +115,7 @@ def test_a_call_that_takes_long_reports_progress_on_its_own_stream(place, talk, 
         params = {"name": "Grep", "arguments": arguments, "_meta": {"progressToken": "mine"}}
         told, *_, ended = session.send("tools/call", params).messages
     assert (told["method"], told["params"]["progressToken"]) == ("notifications/progress", "mine")
-    assert failure(ended)["code"] == -32603
+    assert expect_error(ended)["code"] == -32603
 
 
 def test_a_cancelled_call_is_stopped_and_recorded_once(place, talk, wait_until, children):
@@ -128,10 +128,10 @@ def test_a_cancelled_call_is_stopped_and_recorded_once(place, talk, wait_until, 
         cancel = {"method": "notifications/cancelled", "params": {"requestId": session._last}}
         assert server.post({"jsonrpc": "2.0", **cancel}, *session.headers()).status == ACCEPTED
         wait_until(lambda: "rg" not in children(server.process.pid), CANCEL_SECONDS)
-        assert success(talk(server).call("LS"))
+        assert expect_result(talk(server).call("LS"))
     assert [(event.tool, event.outcome) for event in place.events()] == [
-        ("Grep", Outcome.CANCELLED),
-        ("LS", Outcome.OK),
+        ("Grep", CallOutcome.CANCELLED),
+        ("LS", CallOutcome.OK),
     ]
 
 
@@ -159,7 +159,7 @@ def test_in_the_stateless_protocol_a_client_cancels_by_hanging_up(place, talk, w
         connection.close()
         wait_until(lambda: "rg" not in children(server.process.pid), CANCEL_SECONDS)
         wait_until(place.events)
-    assert [(event.tool, event.outcome) for event in place.events()] == [("Grep", Outcome.CANCELLED)]
+    assert [(event.tool, event.outcome) for event in place.events()] == [("Grep", CallOutcome.CANCELLED)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -175,7 +175,7 @@ def test_a_signal_ends_the_server_in_time_with_calls_under_way_recorded(place, t
         assert time.monotonic() - started < STOP_SECONDS
         waiting.join(STOP_SECONDS)
     assert "Traceback" not in "".join(server.said)
-    assert [(event.tool, event.outcome) for event in place.events()] == [("Grep", Outcome.CANCELLED)]
+    assert [(event.tool, event.outcome) for event in place.events()] == [("Grep", CallOutcome.CANCELLED)]
 
 
 def _quietly(session, params):

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from toolyard.transports.mcp.line_writer import LineWriter
-from toolyard.transports.mcp.stdio import claimed_stdio
+from toolyard.transports.mcp.stdio import claim_stdio
 
 LONG = b"x" * 1_000_000
 
@@ -78,7 +78,7 @@ def test_the_wire_is_given_back_as_it_was(pipe):
     saved = os.dup(1)
     os.dup2(write, 1)
     try:
-        with claimed_stdio() as (_, wire_out):
+        with claim_stdio() as (_, wire_out):
             LineWriter(wire_out)
             assert not os.get_blocking(write)
         assert os.get_blocking(write)

@@ -14,7 +14,7 @@ import pytest
 from mcp_types import SetLevelRequestParams
 
 from toolyard.app.activity import Activity
-from toolyard.sandbox.background_commands import Shells
+from toolyard.sandbox.background_commands import BackgroundCommands
 from toolyard.transports.mcp import log_messages
 from toolyard.transports.mcp.log_messages import LogMessages
 from toolyard.workspace.file_tool_detector import FilesystemToolDetector
@@ -56,7 +56,7 @@ def test_a_name_that_is_not_utf8_is_shown_with_escapes_and_ends_no_messages(plac
 
 def test_a_client_that_sets_a_level_hears_who_changed_what_with_which_outcome(place):
     with place.stdio("--agent", "writer") as client:
-        assert client.greeting["result"]["capabilities"]["logging"] == {}
+        assert client.initialize_response["result"]["capabilities"]["logging"] == {}
         set_level(client, "info")
         client.call("Write", file_path="a.txt", content="a very private text")
         first = next_log(client)
@@ -201,9 +201,9 @@ class Unread:
 
 
 async def test_what_a_client_does_not_read_is_bounded_and_it_is_told_how_much_was_dropped(monkeypatch):
-    monkeypatch.setattr(log_messages, "_MOST_WAITING", 3)
+    monkeypatch.setattr(log_messages, "_MAX_WAITING", 3)
     detector, session = FilesystemToolDetector(), Unread()
-    messages = LogMessages(Activity(detector, Shells(), "writer"), lambda _: "one")
+    messages = LogMessages(Activity(detector, BackgroundCommands(), "writer"), lambda _: "one")
     await messages.set_level(SimpleNamespace(session=session), SetLevelRequestParams(level="info"))
     for number in range(10):
         detector.notify_filesystem_operation("Write", {}, paths=[str(number)])
@@ -221,7 +221,7 @@ async def test_what_a_client_does_not_read_is_bounded_and_it_is_told_how_much_wa
 async def test_a_client_that_never_reads_is_given_up(monkeypatch):
     monkeypatch.setattr(log_messages, "_SEND_SECONDS", 0.01)
     detector, session = FilesystemToolDetector(), Unread()
-    messages = LogMessages(Activity(detector, Shells(), "writer"), lambda _: "one")
+    messages = LogMessages(Activity(detector, BackgroundCommands(), "writer"), lambda _: "one")
     await messages.set_level(SimpleNamespace(session=session), SetLevelRequestParams(level="info"))
     detector.notify_filesystem_operation("Write", {})
     async with asyncio.timeout(20):

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from toolyard.testing.mcp_client import StdioClient, failure
-from toolyard.transports.json_encoding import sendable
+from toolyard.testing.mcp_client import StdioClient, expect_error
+from toolyard.transports.json_encoding import sendable_text
 
 ODD = b"caf\xe9"
 
@@ -40,8 +40,8 @@ def test_a_refusal_that_names_such_a_file_is_sent(start, modern):
         refused = client.call("Write", file_path="hook/pre-commit", content="x")
         written = client.call("Write", file_path="plain/new.txt", content="x")
 
-    assert failure(refused)["code"] == -32001
-    assert "/.git/hooks/caf\\xe9/pre-commit" in failure(refused)["message"]
+    assert expect_error(refused)["code"] == -32001
+    assert "/.git/hooks/caf\\xe9/pre-commit" in expect_error(refused)["message"]
     assert written["result"]["structuredContent"]["path"] == "plain/new.txt"
 
 
@@ -65,4 +65,4 @@ def test_a_question_that_names_such_a_file_is_put(start):
     ],
 )
 def test_only_what_cannot_be_sent_is_escaped(text, sent):
-    assert sendable(text) == sent
+    assert sendable_text(text) == sent

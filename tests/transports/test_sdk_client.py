@@ -14,7 +14,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
 
-from toolyard.core.events import Outcome
+from toolyard.core.events import CallOutcome
 
 pytestmark = pytest.mark.slow  # a start of the server and the SDK for each test, in every era
 
@@ -125,4 +125,4 @@ async def test_questions_are_answered_by_the_callback_in_either_era(place, conne
     async with connect(mode, "--permission-mode", "default", elicitation_callback=answer) as client:
         result = await client.call_tool("Write", {"file_path": "a.txt", "content": "written"})
     assert (len(asked), result.is_error) == (1, not allow)
-    assert place.events()[-1].outcome is (Outcome.OK if allow else Outcome.DENIED)
+    assert place.events()[-1].outcome is (CallOutcome.OK if allow else CallOutcome.DENIED)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolyard.testing.mcp_client import StdioClient, failure, success
+from toolyard.testing.mcp_client import StdioClient, expect_error, expect_result
 
 DEADLINE_SECONDS = 20.0
 BROKEN = "raise RuntimeError('it is broken')\n"
@@ -48,7 +48,7 @@ def test_a_session_that_lists_and_calls_never_loads_the_sdk(staged):
         assert client.request("resources/list")["result"]["resources"][0]["name"] == "a.txt"
         assert client.call("Read", file_path="a.txt")["result"]["structuredContent"]["total_lines"] == 1
         assert client.call("Bash", command="echo hi")["result"]["structuredContent"]["stdout"] == "hi\n"
-        assert failure(client.call("Read", file_path="/etc/passwd"))["code"] == -32001
+        assert expect_error(client.call("Read", file_path="/etc/passwd"))["code"] == -32001
         assert client.request("ping")["result"] == {}
     assert [event.tool for event in place.events()] == ["resources/list", "Read", "Bash", "Read"]
 
@@ -61,7 +61,7 @@ def test_who_needs_an_sdk_that_cannot_be_loaded_is_told_why_and_everybody_else_i
         client.send_bytes(b"nonsense")
         refused = client.receive()["error"]
         assert client.request("tools/list")["result"]["tools"]
-        assert success(client.call("LS"))
+        assert expect_result(client.call("LS"))
     assert {error["code"] for error in errors} == {-32000}
     assert errors[0]["message"] == (
         "The MCP SDK cannot be loaded (RuntimeError: it is broken). Install Toolyard again, and start it anew."
@@ -73,8 +73,8 @@ def test_a_question_that_cannot_be_put_for_want_of_the_sdk_fails_the_call_alone(
     place, _ = staged(BROKEN)
     place.write("a.txt", "one\n")
     with place.stdio("--permission-mode", "default", capabilities={"elicitation": {}}) as client:
-        error = failure(client.call("Write", file_path="b.txt", content="new"))
-        assert success(client.call("Read", file_path="a.txt"))
+        error = expect_error(client.call("Write", file_path="b.txt", content="new"))
+        assert expect_result(client.call("Read", file_path="a.txt"))
     assert "The MCP SDK cannot be loaded" in error["message"]
     assert not os.path.exists(os.path.join(place.workspace, "b.txt"))
 
@@ -87,7 +87,7 @@ def test_while_it_is_loaded_the_client_is_answered_and_then_by_both(staged, wait
         listed = client.request("tools/list")
         called = client.post("tools/call", {"name": "LS", "arguments": {}})
         (folder / "go on").touch()
-        assert success(client.answer(called))
+        assert expect_result(client.answer(called))
         assert "result" in found
         assert client.request("tools/list")["result"] == listed["result"]
 
@@ -121,7 +121,7 @@ def test_a_signal_ends_the_server_while_it_loads(staged, wait_until, number):
     place, folder = staged(SLOW)
     client: StdioClient = place.stdio()
     try:
-        client.post("prompts/list", {})
+        client.send_request("prompts/list", {})
         wait_until((folder / "importing").exists)
         client.process.send_signal(number)
         assert client.process.wait(DEADLINE_SECONDS) == 0

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 from toolyard import __version__
-from toolyard.testing.mcp_client import HANDSHAKE_VERSION, MODERN_VERSION, failure, success
+from toolyard.testing.mcp_client import HANDSHAKE_VERSION, MODERN_VERSION, expect_error, expect_result
 
 TOOLS = [
     *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
@@ -29,7 +29,7 @@ def repeats(key: str):
 
 def test_the_handshake_names_the_server_its_abilities_and_the_workspace(place):
     with place.stdio() as client:
-        assert client.greeting["result"] == {
+        assert client.initialize_response["result"] == {
             "protocolVersion": HANDSHAKE_VERSION,
             "capabilities": {
                 "logging": {},
@@ -48,7 +48,7 @@ def test_the_handshake_names_the_server_its_abilities_and_the_workspace(place):
 
 def test_who_runs_code_is_told_in_a_line_how_to_keep_what_later_sessions_need(place):
     with place.stdio("--tools", "code", "--permission-mode", "bypassPermissions") as client:
-        said = client.greeting["result"]["instructions"]
+        said = client.initialize_response["result"]["instructions"]
         told = said.partition("There, toolyard_runtime keeps what later sessions need: ")[2].partition(". ")[0]
         assert told.split(", ") == ["memory.remember", "memory.recall", "save_skill"]
         code = (
@@ -116,7 +116,7 @@ def test_each_kind_of_error_has_its_code_and_says_what_to_do_next(place, modern)
             "validation": client.call("Read", file_path=7),
             "tool": client.call("Read", file_path="missing.txt"),
         }
-    errors = {kind: failure(answer) for kind, answer in answers.items()}
+    errors = {kind: expect_error(answer) for kind, answer in answers.items()}
     assert {kind: error["code"] for kind, error in errors.items()} == {
         "security": -32001,
         "validation": -32602,
@@ -139,7 +139,7 @@ def test_a_tool_that_does_not_exist_is_refused_with_the_closest_name(place, mode
 def test_an_unknown_method_is_refused_and_the_server_goes_on(place, modern):
     with place.stdio(modern=modern) as client:
         assert client.request("no/such/method")["error"]["code"] == -32601
-        assert success(client.call("LS"))
+        assert expect_result(client.call("LS"))
 
 
 CALL = b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"LS","arguments":'
@@ -192,9 +192,9 @@ def test_a_line_longer_than_the_limit_is_refused_and_the_server_goes_on(place):
 
 def test_a_message_of_12_mb_is_taken_and_what_it_asks_is_refused_by_its_size(place, modern):
     with place.stdio(modern=modern) as client:
-        error = failure(client.call("Write", file_path="big.txt", content="x" * (12 << 20)))
+        error = expect_error(client.call("Write", file_path="big.txt", content="x" * (12 << 20)))
         assert error["code"] in {-32602, -32603}
-        assert success(client.call("Write", file_path="small.txt", content="y"))
+        assert expect_result(client.call("Write", file_path="small.txt", content="y"))
     assert place.read("small.txt") == "y"
 
 

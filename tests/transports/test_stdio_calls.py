@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from toolyard.core.events import Event, Outcome
-from toolyard.testing.mcp_client import failure, success
+from toolyard.core.events import CallOutcome, Event
+from toolyard.testing.mcp_client import expect_error, expect_result
 
 CANCEL_SECONDS = 1.0  # a twentieth of it on an idle machine
 STOP_SECONDS = 1.0  # a tenth of it on an idle machine
@@ -19,7 +19,7 @@ GONE_SECONDS = 1.0  # what is promised of a killed server
 PROGRESS_TOKEN = "watch-me"
 
 
-def endings(events: list[Event]) -> list[tuple[str, Outcome]]:
+def endings(events: list[Event]) -> list[tuple[str, CallOutcome]]:
     return [(event.tool, event.outcome) for event in events]
 
 
@@ -48,7 +48,7 @@ def test_nobody_is_told_of_progress_who_did_not_ask_for_it(place, modern):
     config = place.write("../limits.yaml", "limits: {call_seconds: 1.5}\n")
     with place.stdio("--config", config, modern=modern) as client:
         answer = client.call("Grep", **place.endless())
-    assert (client.notifications, failure(answer)["code"]) == ([], -32603)
+    assert (client.notifications, expect_error(answer)["code"]) == ([], -32603)
 
 
 def test_a_cancelled_call_stops_ripgrep_is_recorded_once_and_not_answered(place, modern, wait_until, children):
@@ -60,23 +60,23 @@ def test_a_cancelled_call_stops_ripgrep_is_recorded_once_and_not_answered(place,
         last = client.post("tools/call", {"name": "LS", "arguments": {}})
         # Were the cancelled call answered, its answer would come before this one.
         assert client.receive()["id"] == last
-    assert endings(place.events()) == [("Grep", Outcome.CANCELLED), ("LS", Outcome.OK)]
+    assert endings(place.events()) == [("Grep", CallOutcome.CANCELLED), ("LS", CallOutcome.OK)]
 
 
 def test_cancelling_what_is_not_running_changes_nothing(place, modern):
     with place.stdio(modern=modern) as client:
         client.notify("notifications/cancelled", {"requestId": 999})
         client.notify("notifications/cancelled", {"requestId": "none"})
-        assert success(client.call("LS"))
+        assert expect_result(client.call("LS"))
 
 
 def test_a_call_past_its_deadline_fails_and_says_so(place, modern, wait_until, children):
     config = place.write("../limits.yaml", "limits: {call_seconds: 0.3}\n")
     with place.stdio("--config", config, modern=modern) as client:
-        error = failure(client.call("Grep", **place.endless()))
+        error = expect_error(client.call("Grep", **place.endless()))
         wait_until(lambda: "rg" not in children(client.process.pid), CANCEL_SECONDS)
     assert (error["code"], error["data"]["retryable"]) == (-32603, True)
-    assert endings(place.events()) == [("Grep", Outcome.FAILED)]
+    assert endings(place.events()) == [("Grep", CallOutcome.FAILED)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -88,7 +88,7 @@ def test_a_signal_ends_the_server_in_time_with_calls_under_way_recorded(place, m
     client.process.send_signal(number)
     assert client.process.wait(STOP_SECONDS) == 0
     client.close()
-    assert endings(place.events()) == [("Grep", Outcome.CANCELLED)] * 3
+    assert endings(place.events()) == [("Grep", CallOutcome.CANCELLED)] * 3
 
 
 def test_a_signal_ends_calls_that_go_on_after_the_end_of_input(place, wait_until, children):
@@ -99,7 +99,7 @@ def test_a_signal_ends_calls_that_go_on_after_the_end_of_input(place, wait_until
     client.process.terminate()
     assert client.process.wait(STOP_SECONDS) == 0
     client.close()
-    assert endings(place.events()) == [("Grep", Outcome.CANCELLED)]
+    assert endings(place.events()) == [("Grep", CallOutcome.CANCELLED)]
 
 
 def test_a_killed_server_leaves_no_search_behind(place, wait_until, children):
@@ -147,7 +147,7 @@ def test_forty_calls_at_once_are_all_answered_and_each_is_recorded_once(place, m
         answers = [client.receive() for _ in asked]
     shown = {asked[answer["id"]]: answer["result"]["structuredContent"]["content"] for answer in answers}
     assert shown == {number: f"file {number}\n" for number in range(40)}
-    assert endings(place.events()) == [("Read", Outcome.OK)] * 40
+    assert endings(place.events()) == [("Read", CallOutcome.OK)] * 40
 
 
 def test_every_stdio_session_has_an_id_of_its_own_in_the_log(place, modern):

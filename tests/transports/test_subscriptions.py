@@ -22,9 +22,9 @@ from toolyard.app.yard_options import YardOptions
 from toolyard.config.loader import load_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.sharing.manifest import Step
+from toolyard.sharing.manifest import PublicationStep
 from toolyard.transports.mcp import publish_watch
-from toolyard.transports.mcp.http import Address, http_app, listen
+from toolyard.transports.mcp.http import ListenAddress, http_app, listen
 from toolyard.transports.mcp.serve_stdio import serve_lines
 
 SECONDS = 30
@@ -76,7 +76,7 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path, monkeypatch):
-    monkeypatch.setattr(publish_watch, "_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(publish_watch, "_POLL_SECONDS", 0.02)
     made = Team(tmp_path.resolve())
     with made.opened:
         yield made
@@ -231,10 +231,10 @@ async def test_an_agent_alone_says_that_it_tells_of_nothing(tmp_path):
 @contextlib.asynccontextmanager
 async def over_http(yard, mode, **options):
     """The SDK's own client, on a server in this loop."""
-    address = Address("127.0.0.1", 0)
+    address = ListenAddress("127.0.0.1", 0)
     listener = listen(address)
     port = listener.getsockname()[1]
-    app = http_app(yard, TOKEN, Address("127.0.0.1", port))
+    app = http_app(yard, TOKEN, ListenAddress("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1))
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -282,7 +282,7 @@ async def test_a_client_of_the_later_era_over_http_is_told_on_its_stream(team):
 
 
 def test_a_file_of_an_odd_name_is_known_as_changed():
-    changed = publish_watch.Changed("/root/shared/b", Step("id", 1, (r"x\ny",)))
+    changed = publish_watch.PeerPublication("/root/shared/b", PublicationStep("id", 1, (r"x\ny",)))
 
-    assert changed.covers("/root/shared/b/x\ny")
-    assert not changed.covers("/root/shared/b/x")
+    assert changed.affects("/root/shared/b/x\ny")
+    assert not changed.affects("/root/shared/b/x")

@@ -16,8 +16,8 @@ from toolyard.core.agent_folder_names import folder_name
 from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.permission_modes import Access
 from toolyard.files.roots import Root
-from toolyard.workspace.agent_view import view
-from toolyard.workspace.layout import create, skills_folder
+from toolyard.workspace.agent_view import build_agent_view
+from toolyard.workspace.layout import create_layout, skills_folder
 
 EVERYTHING = {
     "servers", "tools", "skills", "skills/community", "skills/a", "skills/b",
@@ -34,7 +34,7 @@ def test_the_tree_is_made_and_what_is_there_stays(root: Root, tmp_path: Path) ->
     (tmp_path / "agents/a/memory").mkdir(parents=True)
     (tmp_path / "agents/a/memory/core_memories.json").write_text("[1]")
     for _ in range(2):
-        create(root, ["a", "b"])
+        create_layout(root, ["a", "b"])
     assert folders(tmp_path) == EVERYTHING
     assert (tmp_path / "agents/a/memory/core_memories.json").read_text() == "[1]"
 
@@ -61,7 +61,7 @@ def test_somebody_else_may_make_each_folder_in_the_very_moment_we_do(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "mkdir", slower)
-        create(root, ["a", "b"])
+        create_layout(root, ["a", "b"])
     assert folders(tmp_path) == EVERYTHING
 
 
@@ -72,14 +72,14 @@ def test_no_link_takes_the_place_of_a_folder(root: Root, tmp_path: Path, link: s
     (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / link).symlink_to(elsewhere)
     with pytest.raises(SystemFault, match=r"is a link.*plain folder"):
-        create(root, ["a"])
+        create_layout(root, ["a"])
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_file_in_the_place_of_a_folder_is_an_error_and_stays(root: Root, tmp_path: Path) -> None:
     (tmp_path / "tools").write_text("mine")
     with pytest.raises(SystemFault, match="folder tools cannot be made or used"):
-        create(root, [])
+        create_layout(root, [])
     assert (tmp_path / "tools").read_text() == "mine"
 
 
@@ -123,7 +123,7 @@ def test_an_agent_sees_its_own_to_write_and_the_rest_to_read() -> None:
         "a": Rules(allow_read_from=("b", "c"), allow_write_to=("c",)),
         "b": Rules(allow_read_from=("a",)),
     }
-    seen = view("/ws", "a", rules, attached=["/home/u/.claude/skills"])
+    seen = build_agent_view("/ws", "a", rules, attached=["/home/u/.claude/skills"])
     assert {entry.path: entry.access for entry in seen.context} == {
         "/ws/servers": Access.READ,
         "/ws/tools": Access.READ,
@@ -148,12 +148,12 @@ def test_an_agent_sees_its_own_to_write_and_the_rest_to_read() -> None:
 
 
 def test_what_lies_elsewhere_is_seen_and_linked_there() -> None:
-    seen = view("/ws", "a", {}, generated={"servers": ".toolyard/servers"}, shared="/temporary")
+    seen = build_agent_view("/ws", "a", {}, generated={"servers": ".toolyard/servers"}, shared="/temporary")
     assert (seen.links["servers"], seen.links["shared"]) == ("/ws/.toolyard/servers", "/temporary")
     assert {"/ws/.toolyard/servers", "/temporary"} <= {entry.path for entry in seen.context}
     assert not {"/ws/servers", "/ws/shared"} & {entry.path for entry in seen.context}
 
 
 def test_an_agent_without_rules_sees_no_other_memory() -> None:
-    seen = view("/ws", "a", {"b": Rules(allow_write_to=("a",))})
+    seen = build_agent_view("/ws", "a", {"b": Rules(allow_write_to=("a",))})
     assert [entry.path for entry in seen.context if "memory" in entry.path] == ["/ws/agents/a/memory"]

@@ -14,18 +14,18 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from toolyard.files.os_errors import shown
+from toolyard.files.os_errors import printable_name
 from toolyard.workspace.file_tool_detector import OperationOutcome
 
 if TYPE_CHECKING:
-    from toolyard.sandbox.background_commands import Shell, Shells
+    from toolyard.sandbox.background_commands import BackgroundCommand, BackgroundCommands
     from toolyard.workspace.file_tool_detector import FileOperation, FilesystemToolDetector
 
-_MOST_PATHS = 100
+_MAX_PATHS = 100
 _NS = 10**9
 
 
-class Subject(StrEnum):
+class LoggerName(StrEnum):
     """What an occurrence is about. Each is the name of a logger for MCP clients."""
 
     FILES = "toolyard.files"
@@ -41,8 +41,8 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
-    subject: Subject
+class ActivityEvent:
+    logger: LoggerName
     severity: Severity
     data: dict[str, Any]
     """As it is sent, ready for JSON."""
@@ -50,29 +50,29 @@ class Occurrence:
     """The id of the call that it belongs to, where it belongs to one."""
 
 
-Listener = Callable[[Occurrence], object]
+Listener = Callable[[ActivityEvent], object]
 
 
 class Activity:
     """Costs nothing while there are no listeners. Safe to use from threads."""
 
-    def __init__(self, detector: FilesystemToolDetector, shells: Shells, agent: str) -> None:
+    def __init__(self, detector: FilesystemToolDetector, shells: BackgroundCommands, agent: str) -> None:
         self._detector = detector
         self._shells = shells
         self._agent = agent
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
 
-    def listen(self, listener: Listener) -> None:
+    def add_listener(self, listener: Listener) -> None:
         """Have `listener` called from now on. It returns quickly and raises nothing."""
         with self._lock:
             is_first = not self._listeners
             self._listeners += (listener,)
         if is_first:
-            self._detector.register_callback(self._operated)
-            self._shells.on_ended(self._ended)
+            self._detector.register_callback(self._on_file_operation)
+            self._shells.on_ended(self._on_command_ended)
 
-    def _operated(self, operation: FileOperation) -> None:
+    def _on_file_operation(self, operation: FileOperation) -> None:
         origin = operation.origin
         data = {
             "event": "file_operation",
@@ -80,7 +80,7 @@ class Activity:
             "session": origin.session,
             "tool": operation.tool_name,
             "outcome": operation.outcome.value,
-            "paths": [shown(path) for path in operation.paths[:_MOST_PATHS]],
+            "paths": [printable_name(path) for path in operation.paths[:_MAX_PATHS]],
             "changes_files": operation.changes_files,
             "snapshot": operation.snapshot,
             "time": _timestamp(operation.time_ns),
@@ -88,9 +88,9 @@ class Activity:
         severity = Severity.INFO if operation.changes_files else Severity.DEBUG
         if operation.outcome is not OperationOutcome.OK:
             severity = Severity.WARNING
-        self._announce(Occurrence(Subject.FILES, severity, data, origin.call))
+        self._notify_listeners(ActivityEvent(LoggerName.FILES, severity, data, origin.call))
 
-    def _ended(self, shell: Shell) -> None:
+    def _on_command_ended(self, shell: BackgroundCommand) -> None:
         outcome = shell.outcome
         data = {
             "event": "command_ended",
@@ -101,11 +101,11 @@ class Activity:
             "exit_code": outcome.exit_code if outcome is not None else None,
             "time": _timestamp(time.time_ns()),
         }
-        self._announce(Occurrence(Subject.COMMANDS, Severity.INFO, data))
+        self._notify_listeners(ActivityEvent(LoggerName.COMMANDS, Severity.INFO, data))
 
-    def _announce(self, occurrence: Occurrence) -> None:
+    def _notify_listeners(self, event: ActivityEvent) -> None:
         for listener in self._listeners:
-            listener(occurrence)
+            listener(event)
 
 
 def _timestamp(time_ns: int) -> str:

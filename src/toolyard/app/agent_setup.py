@@ -12,58 +12,65 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolyard.app.git_exclude import exclude
-from toolyard.codemode.generated_folder import SERVERS, TOOLS, place_of
-from toolyard.config.memory_access import Wish, may
+from toolyard.app.git_exclude import exclude_links
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, generated_path
+from toolyard.config.memory_access import MemoryAccess, may_access
 from toolyard.core.agent_folder_names import AGENTS, WORKSPACE, agent_folder
 from toolyard.core.errors import ConfigError
-from toolyard.core.paths import beneath, is_beneath
+from toolyard.core.paths import is_beneath, relative_to
 from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.files.roots import Root
 from toolyard.files.temp_names import temporary_name
-from toolyard.policy.builder import hiding
+from toolyard.policy.builder import with_hidden_folder
 from toolyard.policy.roots import ContextPath
 from toolyard.storage.state_folder import PRIVATE_FOLDER
-from toolyard.workspace.agent_paths import Home
-from toolyard.workspace.agent_view import View, view
-from toolyard.workspace.layout import MEMORY, SKILLS, TASKS, create, former_trees
-from toolyard.workspace.layout_registry import links_into_a_layout
+from toolyard.workspace.agent_paths import AgentPaths
+from toolyard.workspace.agent_view import AgentView, build_agent_view
+from toolyard.workspace.layout import MEMORY, SKILLS, TASKS, create_layout, previous_trees_folder
+from toolyard.workspace.layout_registry import layout_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from toolyard.policy.policy import Policy
 
-_GENERATED = (SERVERS, TOOLS)
+_GENERATED_FOLDERS = (SERVERS, TOOLS)
 
 
-def make_folders(home: Home) -> None:
+def make_folders(home: AgentPaths) -> None:
     """Every folder of a layout that is missing; from any number of processes at once."""
     if not home.has_layout:
         return
     with contextlib.closing(Root(home.root)) as root:
-        create(root, home.agents)
+        create_layout(root, home.agents)
     try:
         # Private: what agents share may come from folders that nobody else may enter.
-        os.makedirs(home.shared, mode=PRIVATE_FOLDER, exist_ok=True)
+        os.makedirs(home.shared_folder, mode=PRIVATE_FOLDER, exist_ok=True)
         with contextlib.suppress(OSError):  # what is there can be closed to an agent that works around it
-            os.mkdir(former_trees(home.shared), PRIVATE_FOLDER)
+            os.mkdir(previous_trees_folder(home.shared_folder), PRIVATE_FOLDER)
     except OSError as error:
         raise ConfigError(
-            f"the folder {home.shared}, where agents share their work, cannot be made: {error.strerror}.",
+            f"the folder {home.shared_folder}, where agents share their work, cannot be made: {error.strerror}.",
             hint="Choose another `orchestrator.agent_temporary_workspace`.",
         ) from error
 
 
-def view_of(home: Home) -> View:
+def view_of(home: AgentPaths) -> AgentView:
     """What the agent sees beside its files; nothing where there is no layout, or it has no part in it."""
     if not home.is_member:
-        return View((), {})
-    generated = {name: place_of(home.root, name, home.state) for name in _GENERATED}
-    return view(home.root, home.agent, home.rules, generated=generated, shared=home.shared, attached=home.attached)
+        return AgentView((), {})
+    generated = {name: generated_path(home.root, name, home.state) for name in _GENERATED_FOLDERS}
+    return build_agent_view(
+        home.root,
+        home.agent,
+        home.memory_rules,
+        generated=generated,
+        shared=home.shared_folder,
+        attached=home.attached_skills,
+    )
 
 
-def make_links(home: Home, links: Mapping[str, str]) -> None:
+def make_links(home: AgentPaths, links: Mapping[str, str]) -> None:
     """A link for each name that is free. Where none can be made, the folders are still there at their own paths."""
     with contextlib.suppress(OSError):
         folder = os.open(home.workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -72,9 +79,9 @@ def make_links(home: Home, links: Mapping[str, str]) -> None:
                 try:
                     os.symlink(target, name, dir_fd=folder)
                 except FileExistsError:
-                    if _is_left_behind(home, folder, name, target):
+                    if _is_stale_link(home, folder, name, target):
                         _replace_link(folder, name, target)
-            exclude(folder, [name for name, target in links.items() if _leads_to(folder, name, target)])
+            exclude_links(folder, [name for name, target in links.items() if _leads_to(folder, name, target)])
         finally:
             os.close(folder)
 
@@ -86,7 +93,7 @@ def _leads_to(folder: int, name: str, target: str) -> bool:
         return False
 
 
-def _is_left_behind(home: Home, folder: int, name: str, target: str) -> bool:
+def _is_stale_link(home: AgentPaths, folder: int, name: str, target: str) -> bool:
     """Whether a link of ours leads to where the root was before somebody moved it, and nothing is any more."""
     if not home.is_own_folder:
         return False
@@ -105,7 +112,7 @@ def _replace_link(folder: int, name: str, target: str) -> None:
     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def standing_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
+def valid_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
     """Those links, by their paths, that are there and lead where they should: ours, and not part of the work."""
     found: dict[str, str] = {}
     for name, target in links.items():
@@ -116,91 +123,93 @@ def standing_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def apart(home: Home) -> list[str]:
+def excluded_from_snapshots(home: AgentPaths) -> list[str]:
     """What lies in the agent's folder and is no part of its work: our links, and a root in there.
 
     Relative to it, and in gitignore's spelling: what means something there stands for any one character.
     """
-    links = (os.path.basename(path) for path in standing_links(home.workspace, view_of(home).links))
+    links = (os.path.basename(path) for path in valid_links(home.workspace, view_of(home).links))
     # Those of a layout whose configuration was not named are there for its agent.
-    found = list(dict.fromkeys([*links, *links_into_a_layout(home.workspace)]))
+    found = list(dict.fromkeys([*links, *layout_links(home.workspace)]))
     if home.has_layout:
-        held = (beneath(path, home.workspace) for path in _of_the_root(home))
+        held = (relative_to(path, home.workspace) for path in _root_folders(home))
         found += [relative for relative in held if relative]
     return ["".join("?" if char in "*?[]\\! " else char for char in relative) for relative in found]
 
 
-def _of_the_root(home: Home) -> Iterator[str]:
-    if home.is_elsewhere:
+def _root_folders(home: AgentPaths) -> Iterator[str]:
+    if home.has_separate_root:
         yield home.root
     else:
-        yield from (os.path.join(home.root, place_of(home.root, name, home.state)) for name in _GENERATED)
+        yield from (
+            os.path.join(home.root, generated_path(home.root, name, home.state)) for name in _GENERATED_FOLDERS
+        )
         yield from (home.skills, os.path.join(home.root, AGENTS))
-    yield from (home.shared, former_trees(home.shared))
+    yield from (home.shared_folder, previous_trees_folder(home.shared_folder))
 
 
-def guarded(home: Home, policy: Policy, *, code_mode: bool) -> Policy:
+def with_layout_rules(home: AgentPaths, policy: Policy, *, code_mode: bool) -> Policy:
     """The policy with the folders of the home in it: visible where they lie elsewhere, closed where they are others'.
 
     Without a layout only code mode has use for them.
     """
-    attached = tuple(ContextPath(path) for path in home.attached)
+    attached = tuple(ContextPath(path) for path in home.attached_skills)
     if home.is_member:
         policy = replace(policy, context=(*policy.context, *view_of(home).context))
-        if not home.is_elsewhere:
-            policy = _kept(home, policy)
+        if not home.has_separate_root:
+            policy = _with_generated_protected(home, policy)
     elif not code_mode:
         policy = replace(policy, context=(*policy.context, *attached))
-    elif not home.is_elsewhere:
-        policy = _kept(home, replace(policy, context=(*policy.context, *attached)))
+    elif not home.has_separate_root:
+        policy = _with_generated_protected(home, replace(policy, context=(*policy.context, *attached)))
     else:
-        policy = replace(policy, context=(*policy.context, *_beside(home), *attached))
-    for folder in _closed(home, policy):
-        policy = hiding(policy, folder)
+        policy = replace(policy, context=(*policy.context, *_external_folders(home), *attached))
+    for folder in _folders_to_hide(home, policy):
+        policy = with_hidden_folder(policy, folder)
     return policy
 
 
-def _kept(home: Home, policy: Policy) -> Policy:
-    kept = (f"/{place_of(home.root, name, home.state)}" for name in _GENERATED)
+def _with_generated_protected(home: AgentPaths, policy: Policy) -> Policy:
+    kept = (f"/{generated_path(home.root, name, home.state)}" for name in _GENERATED_FOLDERS)
     return replace(policy, protected=(*policy.protected, *kept))
 
 
-def _beside(home: Home) -> Iterator[ContextPath]:
+def _external_folders(home: AgentPaths) -> Iterator[ContextPath]:
     """The tool files and skills of a root that lies elsewhere."""
     if not home.has_layout:
         # A skill that is saved later, and the tool files, are to be seen by those who are open now.
-        for folder in (home.skills, os.path.join(home.root, place_of(home.root, SERVERS, home.state))):
+        for folder in (home.skills, os.path.join(home.root, generated_path(home.root, SERVERS, home.state))):
             with contextlib.suppress(OSError):
                 os.mkdir(folder)
     access = {SERVERS: Access.READ, TOOLS: Access.READ, SKILLS: Access.READ if home.has_layout else Access.WRITE}
     for name, right in access.items():
-        path = os.path.join(home.root, name if name == SKILLS else place_of(home.root, name, home.state))
+        path = os.path.join(home.root, name if name == SKILLS else generated_path(home.root, name, home.state))
         if os.path.isdir(path) and os.path.realpath(path) == path:
             yield ContextPath(path, right)
 
 
-def _closed(home: Home, policy: Policy) -> Iterator[str]:
+def _folders_to_hide(home: AgentPaths, policy: Policy) -> Iterator[str]:
     """What lies in a folder that is open to the agent, and is not for it: its peers' own, and the root's state."""
     if not home.has_layout or policy.mode is PermissionMode.BYPASS:
         return
     opened = [policy.workspace, *(entry.path for entry in policy.context)]
     if policy.mode is PermissionMode.MODERATE:
         opened += policy.extra_roots
-    for folder in _of_others(home):
+    for folder in _folders_of_others(home):
         held = any(is_beneath(folder, root) and folder != root for root in opened)
         if held and not is_beneath(home.workspace, folder):
             yield folder
 
 
-def _of_others(home: Home) -> Iterator[str]:
+def _folders_of_others(home: AgentPaths) -> Iterator[str]:
     for peer in home.peers:
-        if not may(home.agent, peer, Wish.READ, home.rules):
+        if not may_access(home.agent, peer, MemoryAccess.READ, home.memory_rules):
             # As a whole: moved elsewhere, its parts would be closed no more.
             yield os.path.dirname(os.path.join(home.root, agent_folder(peer, MEMORY)))
             continue
         for part in (WORKSPACE, TASKS):
             yield os.path.join(home.root, agent_folder(peer, part))
-    yield former_trees(home.shared)
+    yield previous_trees_folder(home.shared_folder)
     yield os.path.realpath(home.state)
     if home.snapshots_override:
         yield home.snapshots_override

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from toolyard.app.yard import Yard
 from toolyard.codemode.server_fingerprint import evidence_of
-from toolyard.codemode.sync import OnAsked, alone, ask_servers, forget_others
-from toolyard.codemode.sync_report import problems, tell_nobody
-from toolyard.codemode.update_files import write
+from toolyard.codemode.sync import OnServerAnswered, ask_servers, exclusive_sync_lock, forget_removed_servers
+from toolyard.codemode.sync_report import configuration_problems, ignore_answer
+from toolyard.codemode.update_files import update_tool_files
 from toolyard.config.settings import environment
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownReport:
+class SyncSummary:
     servers: int
     """How many the agent may use."""
     tools: int
@@ -36,19 +36,23 @@ class KnownReport:
     """Files."""
 
 
-def know_before(
-    options: YardOptions, on_asked: OnAsked = tell_nobody, stop: Future[None] | None = None
-) -> KnownReport:
-    """`make_known` for the agent that these options are of, before its yard is opened with its tools. Blocks."""
-    plain = replace(options, injected=None, begins_session=False)
+def sync_before_run(
+    options: YardOptions, on_asked: OnServerAnswered = ignore_answer, stop: Future[None] | None = None
+) -> SyncSummary:
+    """`sync_missing` for the agent that these options are of, before its yard is opened with its tools. Blocks."""
+    plain = replace(options, injection=None, begins_session=False)
     with Yard.open(plain) as yard:
-        return make_known(yard.codemode, on_asked, writes=options.has_code_mode, stop=stop)
+        return sync_missing(yard.codemode, on_asked, write_files=options.has_code_mode, stop=stop)
 
 
-def make_known(
-    mode: CodeMode, on_asked: OnAsked = tell_nobody, *, writes: bool = True, stop: Future[None] | None = None
-) -> KnownReport:
-    """Ask what is not known, and with `writes` bring tool files and index up to it. Blocks.
+def sync_missing(
+    mode: CodeMode,
+    on_asked: OnServerAnswered = ignore_answer,
+    *,
+    write_files: bool = True,
+    stop: Future[None] | None = None,
+) -> SyncSummary:
+    """Ask what is not known, and with `write_files` bring tool files and index up to it. Blocks.
 
     Of the servers that the agent may use; of all of them where none is named. Whoever cancels `stop`, from another
     thread, ends the asking: this raises CancelledError then.
@@ -56,44 +60,44 @@ def make_known(
     failed: tuple[tuple[str, str], ...] = ()
     wanted: dict[str, str] = {}
     written = 0
-    usable = _usable(mode)
-    if usable or writes:
-        with alone(mode.around.state):
-            if writes:  # the files tell what is configured, and nothing else
-                forget_others(mode.catalog, {entry.name for entry in mode.resolved.entries})
-            wanted = dict(_unknown(mode, usable))
+    usable = _usable_servers(mode)
+    if usable or write_files:
+        with exclusive_sync_lock(mode.deps.state):
+            if write_files:  # the files tell what is configured, and nothing else
+                forget_removed_servers(mode.catalog, {entry.name for entry in mode.resolved_servers.entries})
+            wanted = dict(_servers_to_ask(mode, usable))
             if wanted:
-                connected = mode.connected
-                asking = ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked, mode.trusted)
+                connected = mode.connections
+                asking = ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked, mode.trusted_servers)
                 answers = connected.loop.submit(asking)
                 if stop is not None:
                     stop.add_done_callback(lambda _: answers.cancel())
                 failed = answers.result().failed
-            written = write(mode).files if writes else 0
-    counts: Mapping[str, int] = mode.catalog.counts() if usable else {}
-    return KnownReport(
+            written = update_tool_files(mode).files if write_files else 0
+    counts: Mapping[str, int] = mode.catalog.tool_counts() if usable else {}
+    return SyncSummary(
         servers=len(usable),
         tools=sum(counts.get(name, 0) for name in usable),
         asked=tuple(wanted),
-        failed=(*problems(mode), *failed),
+        failed=(*configuration_problems(mode), *failed),
         written=written,
     )
 
 
-def _usable(mode: CodeMode) -> tuple[str, ...]:
-    names = (entry.name for entry in mode.resolved.entries)
-    if mode.around.agent_id is None and len(mode.around.config.agents) > 1:
+def _usable_servers(mode: CodeMode) -> tuple[str, ...]:
+    names = (entry.name for entry in mode.resolved_servers.entries)
+    if mode.deps.agent_id is None and len(mode.deps.config.agents) > 1:
         return tuple(names)
     return tuple(name for name in names if mode.authorization.may_use(name))
 
 
-def _unknown(mode: CodeMode, usable: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _servers_to_ask(mode: CodeMode, usable: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """The servers to be asked, each with the evidence as it is now."""
     known = {server.name: server for server in mode.catalog.servers()}
     search_path = environment().get("PATH", "")
-    for entry in mode.resolved.entries:
+    for entry in mode.resolved_servers.entries:
         if entry.name in usable:
             before, evidence = known.get(entry.name), evidence_of(entry, search_path)
             # Of a remote server nothing can be seen from here: what it said once stands until the next sync.
-            if before is None or not before.asked or before.evidence != evidence:
+            if before is None or not before.asked_at or before.evidence != evidence:
                 yield entry.name, evidence

@@ -4,7 +4,7 @@
 calls it. `context_based`: Claude Code's file tools where the agent has files, and every tool of every server that it
 may use, and the custom tools.
 
-`injection_of` looks at the configuration alone. `injected_tools` needs the catalog: a server that was never asked has
+`tool_injection_for` looks at the configuration alone. `injected_tools` needs the catalog: a server that was never asked has
 no tools there (`app.codemode.knowing` asks it).
 """
 
@@ -15,29 +15,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from toolyard.app.tool_selection import CODE, FILESYSTEM, ToolSource, in_context_tools, is_for_agent
+from toolyard.app.tool_selection import CODE_EXECUTION, FILESYSTEM, ToolSource, in_context_tools, is_for_agent
 from toolyard.app.toolsets import Toolset, tools_of
-from toolyard.config.agents import agent_of
+from toolyard.config.agents import select_agent
 from toolyard.config.execution_mode import check_execution_mode
 from toolyard.dispatch.tool import Tool
 
 if TYPE_CHECKING:
     from toolyard.config.models import Agent, Config
-    from toolyard.tools.upstream_proxy import PassedOn
+    from toolyard.tools.upstream_proxy import UpstreamTool
 
 FILES_FIRST: Final = "filesystem_first"
 ESSENTIAL_FILE_TOOLS: Final = (
     *("read_file", "write_file", "list_directory", "create_directory", "move_file", "get_file_info"),
 )
 ESSENTIAL_CODE_TOOLS: Final = ("execute_python", "execute_bash")
-MOST_TOKENS: Final = 3_500
+MAX_ESSENTIAL_TOKENS: Final = 3_500
 """What the essential tools may cost a model's context, names, descriptions and schemas together."""
-_NAME_CHARS = 64
+_MAX_NAME_CHARS = 64
 _HASH_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Injection:
+class ToolInjection:
     """How the tools of one agent are chosen."""
 
     files_first: bool
@@ -52,21 +52,21 @@ class Injection:
         return self.files_first
 
 
-def injection_of(config: Config, agent: str | None) -> Injection:
+def tool_injection_for(config: Config, agent: str | None) -> ToolInjection:
     """From the configuration as the user wrote it. Raises ConfigError where it asks for what cannot be."""
     section = config.toolyard
-    chosen = agent_of(config, agent)
+    chosen = select_agent(config, agent)
     if section.execution_mode != FILES_FIRST:
         ignored = (
             "`in_context_tools` changes nothing with `execution_mode: context_based`: every tool is in context.",
         )
-        return Injection(
+        return ToolInjection(
             files_first=False,
             has_files=_has_files(config, chosen),
             notices=ignored if section.in_context_tools else (),
         )
     check_execution_mode(config)
-    return Injection(files_first=True, has_files=True)
+    return ToolInjection(files_first=True, has_files=True)
 
 
 def _has_files(config: Config, agent: Agent | None) -> bool:
@@ -78,54 +78,54 @@ def _has_files(config: Config, agent: Agent | None) -> bool:
 
 
 def injected_tools(
-    injection: Injection, config: Config, agent: str | None, source: ToolSource
+    injection: ToolInjection, config: Config, agent: str | None, source: ToolSource
 ) -> dict[str, Tool[Any]]:
     """The tools by the names that the model knows them by. Raises ConfigError for groups that are nobody's."""
-    chosen = agent_of(config, agent)
+    chosen = select_agent(config, agent)
     if injection.files_first:
-        essential = {FILESYSTEM: ESSENTIAL_FILE_TOOLS, CODE: ESSENTIAL_CODE_TOOLS}
+        essential = {FILESYSTEM: ESSENTIAL_FILE_TOOLS, CODE_EXECUTION: ESSENTIAL_CODE_TOOLS}
         tools = in_context_tools(config.toolyard.in_context_tools or essential, source)
         return _without_background({name: tool for name, tool in tools.items() if is_for_agent(chosen, tool, source)})
     own = tools_of(Toolset.CLAUDE) if injection.has_files else {}
     served = {name: tool for name, tool in own.items() if is_for_agent(chosen, tool, source)}
-    return {**served, **_told_apart(_of_others(source), served)}
+    return {**served, **_with_unique_names(_upstream_tools(source), served)}
 
 
 def _without_background(tools: dict[str, Tool[Any]]) -> dict[str, Tool[Any]]:
     """Whoever cannot read the output of a command in the background is not offered to start one."""
-    from toolyard.tools.execution_tools import BASH_OUTPUT, EXECUTE_BASH, EXECUTE_BASH_IN_FRONT
+    from toolyard.tools.execution_tools import BASH_OUTPUT, EXECUTE_BASH, EXECUTE_BASH_FOREGROUND
 
     if BASH_OUTPUT.name in tools or EXECUTE_BASH.name not in tools:
         return tools
-    return {**tools, EXECUTE_BASH.name: EXECUTE_BASH_IN_FRONT}
+    return {**tools, EXECUTE_BASH.name: EXECUTE_BASH_FOREGROUND}
 
 
-def _of_others(source: ToolSource) -> Iterator[PassedOn]:
+def _upstream_tools(source: ToolSource) -> Iterator[UpstreamTool]:
     """Every tool of a server or a group of custom tools that the agent may call, in the order of the file."""
-    from toolyard.tools.upstream_proxy import passed_on
+    from toolyard.tools.upstream_proxy import upstream_tool
 
-    for entry in source.resolved.entries:
+    for entry in source.resolved_servers.entries:
         if source.authorization.may_use(entry.name):
             for known in source.catalog.tools(entry.name):
                 if source.authorization.may_call(entry.name, known.schema.name):
-                    yield passed_on(entry.name, known.schema)
+                    yield upstream_tool(entry.name, known.schema)
     for group, schemas in source.custom.groups.items():
         for schema in schemas:
             if source.custom_authorization.may_call(group, schema.name.removeprefix(f"{group}.")):
-                yield passed_on(group, schema, is_custom=True)
+                yield upstream_tool(group, schema, is_custom=True)
 
 
-def _told_apart(tools: Iterable[PassedOn], taken: Iterable[str]) -> dict[str, Tool[Any]]:
+def _with_unique_names(tools: Iterable[UpstreamTool], taken: Iterable[str]) -> dict[str, Tool[Any]]:
     """By names that no two share and that every provider takes: letters first, 64 characters at most."""
     found: dict[str, Tool[Any]] = {}
     names = set(taken)
     for tool in tools:
-        name = tool.name if tool.name[0].isalpha() or tool.name[0] == "_" else f"_{tool.name}"[:_NAME_CHARS]
+        name = tool.name if tool.name[0].isalpha() or tool.name[0] == "_" else f"_{tool.name}"[:_MAX_NAME_CHARS]
         if name in names:
             # The same for the same tool, whatever else there is: a model may remember it from an earlier round.
             whole = f"{'tools' if tool.is_custom else 'servers'}\0{tool.server}\0{tool.upstream_name}"
             mark = hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=_HASH_BYTES).hexdigest()
-            name = f"{name[: _NAME_CHARS - len(mark) - 1]}_{mark}"
+            name = f"{name[: _MAX_NAME_CHARS - len(mark) - 1]}_{mark}"
         names.add(name)
         found[name] = tool if name == tool.name else replace(tool, name=name)
     return found

@@ -28,10 +28,10 @@ def own_tools(agent: Agent | None) -> dict[str, Tool[Any]]:
 
 def own_listing() -> ServerListing:
     """All of them, as a server would list them: the tool files are shared by every agent of a workspace."""
-    return ServerListing(OWN_SERVER, tuple(_schema(tool) for tool in REFERENCE_TOOLS), __version__)
+    return ServerListing(OWN_SERVER, tuple(_tool_schema(tool) for tool in REFERENCE_TOOLS), __version__)
 
 
-def _schema(tool: Tool[Any]) -> ToolSchema:
+def _tool_schema(tool: Tool[Any]) -> ToolSchema:
     hints = {"readOnlyHint": tool.read_only, "destructiveHint": tool.destructive, "idempotentHint": tool.idempotent}
     return ToolSchema(tool.name, tool.description, tool.input_schema, tool.output, hints)
 

@@ -11,22 +11,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolyard.app.toolsets import is_served, tools_of
-from toolyard.config.agents import agent_of
+from toolyard.config.agents import select_agent
 from toolyard.core.errors import ConfigError
 from toolyard.dispatch.tool import Tool
 
 if TYPE_CHECKING:
     from toolyard.app.yard_options import YardOptions
     from toolyard.codemode.service import CodeMode
-    from toolyard.dispatch.dispatcher import Dispatch
+    from toolyard.dispatch.dispatcher import CallDispatcher
 
 
 class ServedTools:
     def __init__(self, options: YardOptions, codemode: CodeMode) -> None:
         self._options = options
         self._codemode = codemode
-        self._agent = agent_of(options.config, options.agent)
-        self._refreshing = threading.Lock()
+        self._agent = select_agent(options.config, options.agent)
+        self._refresh_lock = threading.Lock()
         self._generation = 0
 
     @property
@@ -34,34 +34,36 @@ class ServedTools:
         """Whether clients have to be told when tools come or go."""
         options = self._options
         return (
-            options.offering is None and options.injected is None and bool(options.config.toolyard.in_context_tools)
+            options.tool_provider is None
+            and options.injection is None
+            and bool(options.config.toolyard.in_context_tools)
         )
 
     def tools(self) -> dict[str, Tool[Any]]:
         """What is served at the start. Raises ConfigError for a choice that cannot be served."""
         options = self._options
-        if options.offering is not None:
-            return dict(options.offering.tools)
-        if options.injected is not None:
+        if options.tool_provider is not None:
+            return dict(options.tool_provider.tools)
+        if options.injection is not None:
             from toolyard.app.execution_mode import injected_tools
 
-            return injected_tools(options.injected, options.config, options.agent, self._codemode)
+            return injected_tools(options.injection, options.config, options.agent, self._codemode)
         if self.can_change:
-            return self._in_context(options.config.toolyard.in_context_tools)
+            return self._in_context_tools(options.config.toolyard.in_context_tools)
         tools = tools_of(options.toolset)
         if self._agent is None:
             return tools
         allowed, excluded = self._agent.backend.allowed_tools, self._agent.backend.exclude_tools
         return {name: tool for name, tool in tools.items() if is_served(name, allowed, excluded)}
 
-    def refresh(self, dispatch: Dispatch) -> bool:
+    def refresh(self, dispatch: CallDispatcher) -> bool:
         """Have `dispatch` serve what is there now. True where a client would be listed other tools than before.
 
         A choice that cannot be served, because two tools would have one name, leaves everything as it was.
         """
         if not self.can_change:
             return False
-        with self._refreshing:
+        with self._refresh_lock:
             generation = self._codemode.refresh()
             if generation == self._generation:
                 return False
@@ -69,22 +71,22 @@ class ServedTools:
             from toolyard.app.tool_selection import available_choices
 
             try:
-                tools = self._in_context(available_choices(self._codemode.choices, self._codemode))
+                tools = self._in_context_tools(available_choices(self._codemode.in_context_choices, self._codemode))
             except ConfigError:
                 return False
-            if _listed(tools) == _listed(dispatch.tools):
+            if _client_listing(tools) == _client_listing(dispatch.tools):
                 return False
             dispatch.tools = tools
             return True
 
-    def _in_context(self, choices: Mapping[str, Any]) -> dict[str, Tool[Any]]:
+    def _in_context_tools(self, choices: Mapping[str, Any]) -> dict[str, Tool[Any]]:
         from toolyard.app.tool_selection import is_for_agent, tools_in_context
 
         tools = tools_in_context(self._options.toolset, choices, self._codemode)
         return {name: tool for name, tool in tools.items() if is_for_agent(self._agent, tool, self._codemode)}
 
 
-def _listed(tools: Mapping[str, Tool[Any]]) -> list[tuple[Any, ...]]:
+def _client_listing(tools: Mapping[str, Tool[Any]]) -> list[tuple[Any, ...]]:
     """What a client is told of each tool, in their order."""
     return [
         (tool.name, tool.description, tool.input_schema, tool.output, tool.read_only, tool.destructive)

@@ -1,7 +1,7 @@
 """Tools that are served in place of a workspace's own, by whoever composes them: the assistant, say.
 
 They take the same way as all others: one dispatch, the workspace's policy and audit log, every surface. The Yard that
-serves an `Offering` closes it with itself, when no call of its tools runs any more.
+serves an `ToolProvider` closes it with itself, when no call of its tools runs any more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from toolyard.dispatch.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class ResourceTemplate:
     """How a kind of resource is addressed."""
 
     name: str
@@ -23,11 +23,11 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Offering:
+class ToolProvider:
     tools: Mapping[str, Tool[Any]]
     resources: Mapping[str, Tool[Any]]
     """What answers for resources, by the method."""
-    templates: tuple[Template, ...]
+    templates: tuple[ResourceTemplate, ...]
     instructions: str
     """What a client is told of them when it connects."""
     warm_up: Callable[[], None]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, is_served, sets_of, tools_of
-from toolyard.codemode.files import OWN_SERVER, code_name, folder_names, server_called
+from toolyard.codemode.files import OWN_SERVER, code_name, folder_names, server_for_code_name
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError
 from toolyard.dispatch.tool import Tool
@@ -26,31 +26,33 @@ if TYPE_CHECKING:
     from toolyard.config.models import Agent
     from toolyard.config.server_registry import ResolvedServers
 
-Choice = Literal["*"] | tuple[str, ...]
-FILESYSTEM, CODE = OWN_SERVER, "code_execution"
+GroupChoice = Literal["*"] | tuple[str, ...]
+FILESYSTEM, CODE_EXECUTION = OWN_SERVER, "code_execution"
 
 
-class KnownTools(Protocol):
+class ToolCatalog(Protocol):
     """The tools of servers, as the catalog has them."""
 
     def tools(self, server: str) -> Iterable[KnownTool]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Offline:
+class OfflineToolSource:
     """What is known of somebody else's tools, and which of them an agent may call, without an open workspace."""
 
-    resolved: ResolvedServers
-    catalog: KnownTools
+    resolved_servers: ResolvedServers
+    catalog: ToolCatalog
     custom: CustomTools
     authorization: Authorization
     custom_authorization: Authorization
 
 
-ToolSource: TypeAlias = "CodeMode | Offline"
+ToolSource: TypeAlias = "CodeMode | OfflineToolSource"
 
 
-def tools_in_context(toolsets: Toolsets, choices: Mapping[str, Choice], source: ToolSource) -> dict[str, Tool[Any]]:
+def tools_in_context(
+    toolsets: Toolsets, choices: Mapping[str, GroupChoice], source: ToolSource
+) -> dict[str, Tool[Any]]:
     """What `--tools` serves where the configuration has `in_context_tools`.
 
     With code mode these are the chosen tools alone, and those of `minimal` and `workspace` where they are asked for.
@@ -70,16 +72,16 @@ def tools_in_context(toolsets: Toolsets, choices: Mapping[str, Choice], source: 
 
 def is_for_agent(agent: Agent | None, tool: Tool[Any], source: ToolSource) -> bool:
     """Whether the agent's lists leave it the tool. Patterns on upstream tools say nothing of ours, and vice versa."""
-    from toolyard.tools.upstream_proxy import PassedOn
+    from toolyard.tools.upstream_proxy import UpstreamTool
 
-    if isinstance(tool, PassedOn):
+    if isinstance(tool, UpstreamTool):
         rights = source.custom_authorization if tool.is_custom else source.authorization
         return rights.may_call(tool.server, tool.upstream_name)
     return agent is None or is_served(tool.name, agent.backend.allowed_tools, agent.backend.exclude_tools)
 
 
 def in_context_tools(
-    choices: Mapping[str, Choice], mode: ToolSource, names: Toolset = Toolset.REFERENCE
+    choices: Mapping[str, GroupChoice], source: ToolSource, names: Toolset = Toolset.REFERENCE
 ) -> dict[str, Tool[Any]]:
     """The tools of these groups, and search_tools for the rest.
 
@@ -89,8 +91,8 @@ def in_context_tools(
     tools: dict[str, Tool[Any]] = {SEARCH_TOOLS.name: SEARCH_TOOLS}
     owners = {SEARCH_TOOLS.name: f'"{SEARCH_TOOLS.name}"'}
     for group, choice in choices.items():
-        known = _group(group, mode)
-        for name in _of_family(group, known, names) if choice == "*" else choice:
+        known = _tools_of_group(group, source)
+        for name in _preferred_names(group, known, names) if choice == "*" else choice:
             if name not in known:
                 raise ConfigError(
                     f'in_context_tools names "{name}", which is no tool of "{group}".',
@@ -105,68 +107,71 @@ def in_context_tools(
     return tools
 
 
-def available_choices(choices: Mapping[str, Choice], mode: ToolSource) -> dict[str, Choice]:
+def available_choices(choices: Mapping[str, GroupChoice], source: ToolSource) -> dict[str, GroupChoice]:
     """The choices without the groups and tools that are there no longer."""
-    available: dict[str, Choice] = {}
+    available: dict[str, GroupChoice] = {}
     for group, choice in choices.items():
         try:
-            known = _group(group, mode)
+            known = _tools_of_group(group, source)
         except ConfigError:
             continue
         available[group] = choice if choice == "*" else tuple(name for name in choice if name in known)
     return available
 
 
-def _group(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
+def _tools_of_group(group: str, source: ToolSource) -> dict[str, Tool[Any]]:
     if group in OWN_GROUPS:
         return OWN_GROUPS[group]()
-    return _passed_on(server_called(group, _servers(mode)), mode)
+    return _upstream_tools(server_for_code_name(group, _server_names(source)), source)
 
 
-def _of_family(group: str, known: Mapping[str, Tool[Any]], names: Toolset) -> list[str]:
+def _preferred_names(group: str, known: Mapping[str, Tool[Any]], names: Toolset) -> list[str]:
     """All tools of a group, those that have two names by the one of `names`."""
     from toolyard.tools.execution_tools import BASH, EXECUTE_BASH
 
     if group == FILESYSTEM:
         return [name for name in known if name in tools_of(names)]
     other = (EXECUTE_BASH if names is Toolset.CLAUDE else BASH).name
-    return [name for name in known if group != CODE or name != other]
+    return [name for name in known if group != CODE_EXECUTION or name != other]
 
 
-def _code() -> dict[str, Tool[Any]]:
-    from toolyard.tools.execution_tools import BASH, RUNNING_TOOLS
+def _code_tools() -> dict[str, Tool[Any]]:
+    from toolyard.tools.execution_tools import BASH, EXECUTION_TOOLS
 
-    return {tool.name: tool for tool in (*RUNNING_TOOLS, BASH)}
+    return {tool.name: tool for tool in (*EXECUTION_TOOLS, BASH)}
 
 
-def _files() -> dict[str, Tool[Any]]:
+def _file_tools() -> dict[str, Tool[Any]]:
     from toolyard.tools.claude_toolset import CLAUDE_TOOLS
     from toolyard.tools.reference.toolset import REFERENCE_TOOLS
 
-    running = _code()
+    running = _code_tools()
     claude = {tool.name: tool for tool in CLAUDE_TOOLS if tool.name not in running}
     return {**claude, **{tool.name: tool for tool in REFERENCE_TOOLS}}
 
 
-OWN_GROUPS: Final[Mapping[str, Callable[[], dict[str, Tool[Any]]]]] = {FILESYSTEM: _files, CODE: _code}
+OWN_GROUPS: Final[Mapping[str, Callable[[], dict[str, Tool[Any]]]]] = {
+    FILESYSTEM: _file_tools,
+    CODE_EXECUTION: _code_tools,
+}
 
 
-def _passed_on(group: str, mode: ToolSource) -> dict[str, Tool[Any]]:
-    from toolyard.tools.upstream_proxy import passed_on
+def _upstream_tools(group: str, source: ToolSource) -> dict[str, Tool[Any]]:
+    from toolyard.tools.upstream_proxy import upstream_tool
 
-    servers = _servers(mode)
+    servers = _server_names(source)
     if group in servers:
-        return {tool.schema.name: passed_on(group, tool.schema) for tool in mode.catalog.tools(group)}
-    if group in mode.custom.groups:
+        return {tool.schema.name: upstream_tool(group, tool.schema) for tool in source.catalog.tools(group)}
+    if group in source.custom.groups:
         return {
-            schema.name.removeprefix(f"{group}."): passed_on(group, schema, is_custom=True)
-            for schema in mode.custom.groups[group]
+            schema.name.removeprefix(f"{group}."): upstream_tool(group, schema, is_custom=True)
+            for schema in source.custom.groups[group]
         }
     named = {code_name(server, folder) for server, folder in folder_names(sorted(servers)).items()}
-    known = {FILESYSTEM, CODE, *named, *mode.custom.groups}
+    known = {FILESYSTEM, CODE_EXECUTION, *named, *source.custom.groups}
     what = f'in_context_tools names "{group}", which is no group of tools.'
     raise ConfigError(what, hint=did_you_mean(group, known))
 
 
-def _servers(mode: ToolSource) -> Collection[str]:
-    return {entry.name for entry in mode.resolved.entries}
+def _server_names(source: ToolSource) -> Collection[str]:
+    return {entry.name for entry in source.resolved_servers.entries}

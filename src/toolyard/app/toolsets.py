@@ -24,8 +24,8 @@ class Toolset(StrEnum):
 Toolsets = Toolset | tuple[Toolset, ...]
 """One set, or several whose tools are served together."""
 
-_OTHER_NAMES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
-_UPSTREAM = re.compile(r"[./]|^mcp__")  # a pattern that speaks of upstream tools says nothing of our own
+_ALIASES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
+_UPSTREAM_PATTERN = re.compile(r"[./]|^mcp__")  # a pattern that speaks of upstream tools says nothing of our own
 _WITH_CODE_MODE = frozenset({Toolset.CODE, Toolset.MINIMAL, Toolset.ALL})
 
 
@@ -51,21 +51,21 @@ def has_code_mode(toolsets: Toolsets) -> bool:
 
 def is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
     """Whether one of our tools is, by an agent's `allowed_tools` and `exclude_tools`."""
-    own = [pattern for pattern in allowed if not _UPSTREAM.search(pattern)]
+    own = [pattern for pattern in allowed if not _UPSTREAM_PATTERN.search(pattern)]
     if own and not any(fnmatchcase(name, pattern) for pattern in own):
         return False
-    spellings = (name, _OTHER_NAMES.get(name, name))
+    spellings = (name, _ALIASES.get(name, name))
     return not any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in excluded)
 
 
 def tools_of(toolsets: Toolsets) -> dict[str, Tool[Any]]:
     tools: list[Tool[Any]] = []
     for toolset in sets_of(toolsets):
-        tools += _set(toolset)
+        tools += _tools_in_set(toolset)
     return {tool.name: tool for tool in tools}
 
 
-def _set(toolset: Toolset) -> list[Tool[Any]]:
+def _tools_in_set(toolset: Toolset) -> list[Tool[Any]]:
     tools: list[Tool[Any]] = []
     if toolset in {Toolset.CLAUDE, Toolset.ALL}:
         from toolyard.tools.claude_toolset import CLAUDE_TOOLS

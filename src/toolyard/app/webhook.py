@@ -1,6 +1,6 @@
 """Posts what happens in a workspace to the URL that `toolyard.webhook` names.
 
-A Webhook owns one thread, from the first occurrence until `close()`. `hear` never waits: occurrences go to a bounded
+A Webhook owns one thread, from the first occurrence until `close()`. `enqueue` never waits: occurrences go to a bounded
 queue, and what finds no room, or cannot be delivered, is counted in the next delivery. The first failure of a row is
 recorded in the audit log. Redirects are not followed, and a name that leads to a private network gets nothing.
 """
@@ -17,18 +17,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from toolyard.app.activity import Occurrence
-from toolyard.core.closeable import Closing
+from toolyard.app.activity import ActivityEvent
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ConfigError
-from toolyard.mcp_client.public_addresses import is_loopback, is_public, leads_inside
+from toolyard.mcp_client.public_addresses import has_private_address, is_loopback, is_public
 
 if TYPE_CHECKING:
     import httpx2
 
     from toolyard.config.webhook import WebhookSection
 
-_MOST_WAITING = 1_000
-_MOST_AT_ONCE = 100
+_MAX_QUEUED = 1_000
+_MAX_BATCH = 100
 _POST_SECONDS = 5.0
 _TRIES = 3
 _PAUSE_SECONDS = 0.5
@@ -37,48 +37,48 @@ _SUCCESS = range(200, 300)
 _KEY = "toolyard.webhook.url"
 
 
-class _Undelivered(Exception):  # noqa: N818 - what happened, in words
+class _DeliveryFailed(Exception):  # noqa: N818 - what happened, in words
     """A post that did not arrive, or was refused."""
 
 
-class Webhook(Closing):
+class Webhook(Closeable):
     """Used from any thread."""
 
-    def __init__(self, section: WebhookSection, tell: Callable[[str], None]) -> None:
-        """`tell` puts a sentence into the audit log. Raises ConfigError for an address that is not allowed."""
+    def __init__(self, section: WebhookSection, on_failure: Callable[[str], None]) -> None:
+        """`on_failure` puts a sentence into the audit log. Raises ConfigError for an address that is not allowed."""
         self._url = section.url
         self._host = _checked_host(section.url)
         self._headers = {"Content-Type": "application/json"}
         if section.token is not None and (token := section.token.get_secret_value()):
             self._headers["Authorization"] = f"Bearer {token}"
-        self._reads = section.reads
-        self._tell = tell
-        self._changed = threading.Condition()
-        self._waiting: deque[Occurrence] = deque()
+        self._sends_reads = section.reads
+        self._on_failure = on_failure
+        self._condition = threading.Condition()
+        self._queue: deque[ActivityEvent] = deque()
         self._dropped = 0
         self._closes_at = float("inf")
         self._has_failed = False
         self._thread: threading.Thread | None = None
 
-    def hear(self, occurrence: Occurrence) -> None:
+    def enqueue(self, event: ActivityEvent) -> None:
         """Have it sent soon."""
-        if not self._reads and not occurrence.data.get("changes_files", True):
+        if not self._sends_reads and not event.data.get("changes_files", True):
             return
-        with self._changed:
-            if len(self._waiting) >= _MOST_WAITING or self._is_closing:
+        with self._condition:
+            if len(self._queue) >= _MAX_QUEUED or self._is_closing:
                 self._dropped += 1
                 return
-            self._waiting.append(occurrence)
+            self._queue.append(event)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._deliver_all, name="toolyard-webhook", daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def close(self) -> None:
         """Send what waits, for a moment."""
-        with self._changed:
+        with self._condition:
             self._closes_at = time.monotonic() + _CLOSE_SECONDS
-            self._changed.notify_all()
+            self._condition.notify_all()
         if self._thread is not None:
             self._thread.join(_CLOSE_SECONDS + _POST_SECONDS)
 
@@ -93,59 +93,59 @@ class Webhook(Closing):
             opened = httpx2.Client(timeout=_POST_SECONDS, trust_env=not is_loopback(self._host))
         except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
             # Its text may hold the password of the proxy.
-            self._tell_failure(f"the proxy that the environment names cannot be used ({type(error).__name__}).")
+            self._report_failure(f"the proxy that the environment names cannot be used ({type(error).__name__}).")
             return
         with opened as client:
-            while batch := self._next():
-                with self._changed:
+            while batch := self._next_batch():
+                with self._condition:
                     dropped, self._dropped = self._dropped, 0
                 try:
                     self._deliver(client, batch, dropped)
                     self._has_failed = False
-                except _Undelivered as fault:
-                    with self._changed:
+                except _DeliveryFailed as fault:
+                    with self._condition:
                         self._dropped += dropped + len(batch)
-                    self._tell_failure(str(fault))
+                    self._report_failure(str(fault))
 
-    def _tell_failure(self, why: str) -> None:
+    def _report_failure(self, reason: str) -> None:
         if not self._has_failed:
             self._has_failed = True
-            self._tell(f"The webhook at {self._host} does not get file operations: {why}")
+            self._on_failure(f"The webhook at {self._host} does not get file operations: {reason}")
 
-    def _next(self) -> list[Occurrence]:
+    def _next_batch(self) -> list[ActivityEvent]:
         """The next ones to send; none when it is time to stop."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_closing)
+        with self._condition:
+            self._condition.wait_for(lambda: self._queue or self._is_closing)
             if time.monotonic() >= self._closes_at:
                 return []
-            return [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_AT_ONCE))]
+            return [self._queue.popleft() for _ in range(min(len(self._queue), _MAX_BATCH))]
 
-    def _deliver(self, client: httpx2.Client, batch: list[Occurrence], dropped: int) -> None:
+    def _deliver(self, client: httpx2.Client, batch: list[ActivityEvent], dropped: int) -> None:
         body = json.dumps({"events": [each.data for each in batch], "dropped": dropped}).encode()
         for number in range(_TRIES):
             try:
                 self._post(client, body)
-            except _Undelivered:
+            except _DeliveryFailed:
                 if number + 1 == _TRIES or self._is_closing:
                     raise
-                with self._changed:
-                    self._changed.wait_for(lambda: self._is_closing, _PAUSE_SECONDS * 2**number)
+                with self._condition:
+                    self._condition.wait_for(lambda: self._is_closing, _PAUSE_SECONDS * 2**number)
             else:
                 return
 
     def _post(self, client: httpx2.Client, body: bytes) -> None:
         import httpx2
 
-        if not is_loopback(self._host) and leads_inside(_addresses_of(self._host)):
-            raise _Undelivered("its name leads to a private network.")
+        if not is_loopback(self._host) and has_private_address(_resolve_addresses(self._host)):
+            raise _DeliveryFailed("its name leads to a private network.")
         try:
             # The answer is not read: only its status counts.
             with client.stream("POST", self._url, content=body, headers=self._headers) as response:
                 status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise _Undelivered(f"it cannot be reached ({type(error).__name__}).") from None
+            raise _DeliveryFailed(f"it cannot be reached ({type(error).__name__}).") from None
         if status not in _SUCCESS:
-            raise _Undelivered(f"it answered with status {status}.")
+            raise _DeliveryFailed(f"it answered with status {status}.")
 
 
 def _checked_host(url: str) -> str:
@@ -168,7 +168,7 @@ def _checked_host(url: str) -> str:
     )
 
 
-def _addresses_of(host: str) -> list[str]:
+def _resolve_addresses(host: str) -> list[str]:
     """Those that the name has now; none where it cannot be looked up here, as behind a proxy."""
     with contextlib.suppress(OSError, UnicodeError):
         return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]

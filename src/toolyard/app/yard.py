@@ -14,53 +14,60 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.activity import Activity
-from toolyard.app.agent_setup import apart, guarded, make_folders, make_links, standing_links, view_of
+from toolyard.app.agent_setup import (
+    excluded_from_snapshots,
+    make_folders,
+    make_links,
+    valid_links,
+    view_of,
+    with_layout_rules,
+)
 from toolyard.app.sandbox_preflight import runs_code
 from toolyard.app.served_tools import ServedTools
 from toolyard.app.yard_options import YardOptions
 from toolyard.codemode.deps import CodeModeDeps
 from toolyard.codemode.service import CodeMode
-from toolyard.config.agents import agent_of
+from toolyard.config.agents import select_agent
 from toolyard.core.agent_folder_names import folder_name
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ConfigError, ToolyardError
-from toolyard.core.events import Outcome
+from toolyard.core.events import CallOutcome
 from toolyard.core.ids import new_id
-from toolyard.core.paths import is_beneath, outermost
+from toolyard.core.paths import is_beneath, outermost_folders
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import Resources
-from toolyard.dispatch.dispatcher import Dispatch
-from toolyard.dispatch.read_tracker import Seen
+from toolyard.dispatch.call_context import WorkspaceServices
+from toolyard.dispatch.dispatcher import CallDispatcher
+from toolyard.dispatch.read_tracker import ReadTracker
 from toolyard.dispatch.tool import Tool
 from toolyard.files.mounts import Mounts
-from toolyard.policy.builder import hiding_where_open, keeping, policy_for
+from toolyard.policy.builder import hide_accessible_folders, policy_for, with_protected_folder
 from toolyard.policy.policy import Policy
-from toolyard.sandbox.manager import Sandboxes, chosen, own_environment
-from toolyard.snapshots.service.auto_snapshots import Keeper, Place, Waiter
-from toolyard.snapshots.service.context_paths import context_keepers, context_places
+from toolyard.sandbox.manager import SandboxManager, own_environment, select_sandbox
+from toolyard.snapshots.service.auto_snapshots import AutoSnapshots, SnapshotLocation, WaitingCall
+from toolyard.snapshots.service.context_paths import context_auto_snapshots, context_locations
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_recorder import network_event, own_event
 from toolyard.storage.private_folders import own_folders
 from toolyard.storage.state_folder import ensure_state_dir
 from toolyard.storage.trust import TrustStore
 from toolyard.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
-from toolyard.workspace.agent_paths import CREATE_FOLDER, Home, home_of, outside_workspace
+from toolyard.workspace.agent_paths import CREATE_FOLDER, AgentPaths, check_outside_workspace, resolve_agent_paths
 from toolyard.workspace.file_tool_detector import FilesystemToolDetector, OperationOutcome, Origin
-from toolyard.workspace.layout_registry import note
+from toolyard.workspace.layout_registry import record_membership
 
 if TYPE_CHECKING:
-    from toolyard.app.fresh_start import Session
+    from toolyard.app.fresh_start import FreshSession
     from toolyard.app.webhook import Webhook
     from toolyard.core.upstream import ServerListing, ToolSchema
-    from toolyard.sandbox.selection import Choice
-    from toolyard.sharing.service import Sharing
-    from toolyard.skills.validation import Checks
+    from toolyard.sandbox.selection import SandboxChoice
+    from toolyard.sharing.service import SharingService
+    from toolyard.skills.validation import SkillChecks
 
-_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the configuration
-_READING = frozenset({"Read", "read_file", "read_text_file"})
+_AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the configuration
+_READ_TOOLS = frozenset({"Read", "read_file", "read_text_file"})
 
 
-class Yard(Closing):
+class Yard(Closeable):
     """One open workspace."""
 
     def __init__(
@@ -71,8 +78,8 @@ class Yard(Closing):
         audit: AuditLog,
         state: str,
         *,
-        home: Home,
-        contexts: Sequence[Place] = (),
+        home: AgentPaths,
+        context_locations: Sequence[SnapshotLocation] = (),
     ) -> None:
         self.options = options
         self.session = options.session or new_id()
@@ -84,94 +91,102 @@ class Yard(Closing):
         self.agent = home.agent
         self.limits = options.config.limits.to_limits()
         self._audit = audit
-        self._is_warming = False
-        self._session: Session | None = None
+        self._is_warming_up = False
+        self._session: FreshSession | None = None
         execution = options.config.toolyard.code_execution
-        self.codemode = CodeMode(self._surroundings())
+        self.codemode = CodeMode(self._codemode_deps())
         socket_folders = (*options.settings.temporary_folders, *options.settings.runtime_folders)
-        self.sandboxes = Sandboxes(
-            *(policy, execution, os.path.realpath(state), self._choose, self._connected),
+        self.sandboxes = SandboxManager(
+            *(policy, execution, os.path.realpath(state), self._select_sandbox, self._log_connection),
             socket_folders=socket_folders,
-            records_changes=self._shares_folders(contexts),
+            records_changes=self._shares_folders(context_locations),
         )
         if options.has_code_mode:
-            skills = (folder_name(self.agent), *home.attached)
+            skills = (folder_name(self.agent), *home.attached_skills)
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
         self.detector = FilesystemToolDetector()
-        self.activity = Activity(self.detector, self.sandboxes.shells, self.agent)
-        self._webhook = self._opened_webhook()
-        self.snapshots = Keeper(
-            Place(home.workspace, home.snapshots, self.agent, self._own_links, authors=home.authors),
-            *(options.config.snapshots, self._told),
+        self.activity = Activity(self.detector, self.sandboxes.background_commands, self.agent)
+        self._webhook = self._open_webhook()
+        self.snapshots = AutoSnapshots(
+            SnapshotLocation(
+                home.workspace,
+                home.snapshots_folder,
+                self.agent,
+                self._excluded_paths,
+                authors_folder=home.authors_record,
+            ),
+            *(options.config.snapshots, self._log_snapshot_failure),
         )
-        self.contexts = context_keepers(contexts, options.config.snapshots, self._told)
-        self.sharing = self._sharing()
-        self._resources = Resources(
-            *(mounts, policy, self.limits, Seen(), self.sandboxes, self.codemode),
-            *(self.snapshots, self.detector, home, self.sharing, self.contexts),
+        self.context_snapshots = context_auto_snapshots(
+            context_locations, options.config.snapshots, self._log_snapshot_failure
+        )
+        self.sharing = self._open_sharing()
+        self._resources = WorkspaceServices(
+            *(mounts, policy, self.limits, ReadTracker(), self.sandboxes, self.codemode),
+            *(self.snapshots, self.detector, home, self.sharing, self.context_snapshots),
         )
         with contextlib.ExitStack() as undo:  # a choice of tools that cannot be served leaves nothing open
-            for part in (self.sharing, self.snapshots, *self.contexts, self.codemode, self.sandboxes):
+            for part in (self.sharing, self.snapshots, *self.context_snapshots, self.codemode, self.sandboxes):
                 if part is not None:
                     undo.callback(part.close)
             self.served = ServedTools(options, self.codemode)
             served = self.served.tools()
             undo.pop_all()
-        self.dispatch = Dispatch(served, self._hidden(served), self._resources, audit)
+        self.dispatch = CallDispatcher(served, self._resource_tools(served), self._resources, audit)
 
     @classmethod
     def open(cls, options: YardOptions) -> Self:
         workspace = os.path.abspath(options.workspace)
         real = os.path.realpath(workspace)
-        home = home_of(options.config, real, options.agent, options.settings, options.state_home or "")
+        home = resolve_agent_paths(options.config, real, options.agent, options.settings, options.state_home or "")
         make_folders(home)
         if not os.path.isdir(workspace):
-            raise _no_folder(workspace)
-        if options.agent is not None and not _AGENT.fullmatch(options.agent):
+            raise _missing_folder_error(workspace)
+        if options.agent is not None and not _AGENT_NAME.fullmatch(options.agent):
             raise ConfigError(
                 f"{options.agent!r} cannot be an agent's name: it is part of paths.",
                 hint="Use letters, digits, dots, dashes and underscores.",
             )
-        state = outside_workspace(home.log, real)
+        state = check_outside_workspace(home.log_folder, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
-        everyones = _state_of_all(options.settings.state_home, real)
+        everyones = _shared_state_folder(options.settings.state_home, real)
         roots = (real, *policy.extra_roots, *(each.path for each in policy.context))
         if any(is_beneath(everyones, root) for root in roots):
             # A folder that is missing could be made by a command, which a mount protects from.
             ensure_state_dir(everyones)
         # In a layout the root has a state folder of its own, and the snapshots may lie anywhere.
-        contexts = context_places(policy, options.settings, options.state_home or "", home.agent)
-        kept = (state, home.state, home.snapshots, everyones, *(place.folder for place in contexts))
-        for own in outermost(map(os.path.realpath, kept)):
-            policy = keeping(policy, own)
+        contexts = context_locations(policy, options.settings, options.state_home or "", home.agent)
+        kept = (state, home.state, home.snapshots_folder, everyones, *(place.folder for place in contexts))
+        for own in outermost_folders(map(os.path.realpath, kept)):
+            policy = with_protected_folder(policy, own)
         if (environment := own_environment(real)) is not None:
-            policy = keeping(policy, environment)
+            policy = with_protected_folder(policy, environment)
         code_mode = options.has_code_mode
-        policy = hiding_where_open(guarded(home, policy, code_mode=code_mode), own_folders())
+        policy = hide_accessible_folders(with_layout_rules(home, policy, code_mode=code_mode), own_folders())
         links = view_of(home).links
         with contextlib.ExitStack() as undo:
-            session = _begun(options, home, ensure_state_dir(state))
+            session = _begin_session(options, home, ensure_state_dir(state))
             if session is not None:
                 undo.callback(session.close)
             if code_mode or home.is_own_folder:
                 make_links(home, links)
-            note(home, options.config.source or "")
+            record_membership(home, options.config.source or "")
             others = [context.path for context in policy.context] + (
                 list(policy.extra_roots) if policy.mode is PermissionMode.MODERATE else []
             )
-            names = {path: target for at in {workspace, real} for path, target in standing_links(at, links).items()}
-            mounts = Mounts(workspace, others, names=names, limits=options.config.limits.to_limits())
+            names = {path: target for at in {workspace, real} for path, target in valid_links(at, links).items()}
+            mounts = Mounts(workspace, others, aliases=names, limits=options.config.limits.to_limits())
             undo.callback(mounts.close)
             audit = AuditLog.open(state)
             undo.callback(audit.close)
-            if home.is_elsewhere:
-                ensure_state_dir(outside_workspace(home.state, home.root))
-            yard = cls(options, mounts, policy, audit, state, home=home, contexts=contexts)
+            if home.has_separate_root:
+                ensure_state_dir(check_outside_workspace(home.state, home.root))
+            yard = cls(options, mounts, policy, audit, state, home=home, context_locations=contexts)
             yard._session = session
             undo.pop_all()
         return yard
 
-    def _surroundings(self) -> CodeModeDeps:
+    def _codemode_deps(self) -> CodeModeDeps:
         options, home = self.options, self.home
         return CodeModeDeps(
             config=options.config,
@@ -183,14 +198,14 @@ class Yard(Closing):
             state=home.state,
             agent=self.agent,
             agent_id=options.agent,
-            on_connection=self._connected,
-            own_listing=_own_listing,
+            on_connection=self._log_connection,
+            list_own_tools=_own_listing,
             on_authorize=options.on_authorize,
             servers=options.servers,
-            attached=home.attached,
-            checks=self.skill_checks,
-            on_called=self._called_upstream,
-            own=self._own_dispatch if self.options.offering is None else None,
+            attached_skills=home.attached_skills,
+            make_checks=self.skill_checks,
+            on_called=self._after_upstream_call,
+            open_own_tools=self._own_dispatch if self.options.tool_provider is None else None,
         )
 
     def close(self) -> None:
@@ -203,15 +218,15 @@ class Yard(Closing):
                 each.callback(self._webhook.close)
             if self.sharing is not None:
                 each.callback(self.sharing.close)
-            for keeper in (self.snapshots, *self.contexts):
+            for keeper in (self.snapshots, *self.context_snapshots):
                 each.callback(keeper.close)
             each.callback(self.codemode.close)
             each.callback(self.sandboxes.close)
-            if self.options.offering is not None:
-                each.callback(self.options.offering.close)
+            if self.options.tool_provider is not None:
+                each.callback(self.options.tool_provider.close)
             each.callback(self.dispatch.close)
 
-    def _shares_folders(self, contexts: Sequence[Place]) -> bool:
+    def _shares_folders(self, context_locations: Sequence[SnapshotLocation]) -> bool:
         """Whether other agents may change the same folders, so that commands' changes have to be recorded.
 
         Recording slows down commands that write thousands of files. So a single configured agent goes without it,
@@ -221,118 +236,121 @@ class Yard(Closing):
             has_recorded_others,  # most agents have a folder of their own
         )
 
-        folders = [(self.home.authors, self.home.workspace), *((place.authors, place.root) for place in contexts)]
+        folders = [
+            (self.home.authors_record, self.home.workspace),
+            *((place.authors_folder, place.root) for place in context_locations),
+        ]
         shared = [(record, root) for record, root in folders if record]
         if len(self.options.config.agents) > 1:
             return bool(shared)
         return any(has_recorded_others(record, root, self.agent) for record, root in shared)
 
-    def skill_checks(self, stop: threading.Event | None = None, agent: str = "") -> Checks:
+    def skill_checks(self, stop: threading.Event | None = None, agent: str = "") -> SkillChecks:
         """What a skill of an agent (this one, where none is named) has to pass, with the sandbox to try it in."""
-        from toolyard.skills.example_runner import checks_in  # most sessions keep none
+        from toolyard.skills.example_runner import sandboxed_checks  # most sessions keep none
 
-        return checks_in(self.sandboxes, self.codemode.shelf, stop, agent=agent)
+        return sandboxed_checks(self.sandboxes, self.codemode.skill_library, stop, agent=agent)
 
     def warm_up(self) -> None:
         """Start the sandbox ahead of the first run, once, in a thread; where that fails the first run says why."""
 
         def start() -> None:
             with contextlib.suppress(ToolyardError):
-                self.sandboxes.ready()
+                self.sandboxes.get_sandbox()
 
-        offering = self.options.offering
+        offering = self.options.tool_provider
         needs_walls = runs_code(self.dispatch.tools.values())
         is_wanted = offering is not None or (needs_walls and self.options.config.toolyard.code_execution.enabled)
-        if is_wanted and not self._is_warming:
-            self._is_warming = True
+        if is_wanted and not self._is_warming_up:
+            self._is_warming_up = True
             work = start if offering is None else offering.warm_up
             threading.Thread(target=work, name="toolyard-warm-up", daemon=True).start()
 
-    def _hidden(self, served: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+    def _resource_tools(self, served: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
         """What answers for resources. Who is not served the reading tools does not get the files that way either."""
-        if self.options.offering is not None:
-            return {**SKILL_RESOURCE_TOOLS, **self.options.offering.resources}
-        return RESOURCE_TOOLS if _READING & served.keys() else SKILL_RESOURCE_TOOLS
+        if self.options.tool_provider is not None:
+            return {**SKILL_RESOURCE_TOOLS, **self.options.tool_provider.resources}
+        return RESOURCE_TOOLS if _READ_TOOLS & served.keys() else SKILL_RESOURCE_TOOLS
 
-    def calling(self, name: str, schema: ToolSchema, waiter: Waiter) -> None:
+    def before_upstream_call(self, name: str, schema: ToolSchema, waiter: WaitingCall) -> None:
         """Before a tool of somebody else's is called past the dispatch: if it changes files, keep what is there."""
         if self.detector.learn(name, schema.input_schema, schema.annotations):
-            for keeper in (self.snapshots, *self.contexts):
+            for keeper in (self.snapshots, *self.context_snapshots):
                 keeper.before_change(waiter)
 
-    def _called_upstream(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
+    def _after_upstream_call(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
         """On the servers' loop, after each call of a tool of somebody else's: it may have changed files."""
         if self.detector.learn(name, schema.input_schema, schema.annotations):
-            for keeper in (self.snapshots, *self.contexts):
-                keeper.changed(name)
+            for keeper in (self.snapshots, *self.context_snapshots):
+                keeper.schedule_snapshot(name)
         outcome = OperationOutcome.OK if is_ok else OperationOutcome.FAILED
         origin = Origin(self.agent, self.session)
         self.detector.notify_filesystem_operation(
-            *(name, arguments), outcome=outcome, snapshot=self.snapshots.newest, origin=origin
+            *(name, arguments), outcome=outcome, snapshot=self.snapshots.newest_id, origin=origin
         )
 
-    def _own_dispatch(self) -> Dispatch:
+    def _own_dispatch(self) -> CallDispatcher:
         """Runs our file tools for code. News of other agents are for the model, not for its code."""
         from toolyard.app.own_tool_files import own_tools
 
-        tools = own_tools(agent_of(self.options.config, self.options.agent))
-        return Dispatch(tools, {}, replace(self._resources, sharing=None), self._audit)
+        tools = own_tools(select_agent(self.options.config, self.options.agent))
+        return CallDispatcher(tools, {}, replace(self._resources, sharing_service=None), self._audit)
 
-    def _sharing(self) -> Sharing | None:
+    def _open_sharing(self) -> SharingService | None:
         """What this agent shares with others; None where there is nobody else."""
         if not self.home.is_member or not self.home.peers:
             return None
-        from toolyard.sharing.service import sharing_for
+        from toolyard.sharing.service import build_sharing
 
-        sharing = sharing_for(self.home, self.options.config, self.options.settings, self._told)
-        self.snapshots.on_taken(sharing.taken)
+        sharing = build_sharing(self.home, self.options.config, self.options.settings, self._log_snapshot_failure)
+        self.snapshots.on_snapshot(sharing.on_snapshot_taken)
         return sharing
 
-    def _own_links(self) -> list[str]:
+    def _excluded_paths(self) -> list[str]:
         """What lies in the agent's folder and is no part of its work."""
-        return apart(self.home)
+        return excluded_from_snapshots(self.home)
 
-    def _opened_webhook(self) -> Webhook | None:
+    def _open_webhook(self) -> Webhook | None:
         section = self.options.config.toolyard.webhook
         if section is None:
             return None
         from toolyard.app.webhook import Webhook  # few configurations have one
 
-        webhook = Webhook(section, self._webhook_failed)
-        self.activity.listen(webhook.hear)
+        webhook = Webhook(section, self._log_webhook_failure)
+        self.activity.add_listener(webhook.enqueue)
         return webhook
 
-    def _webhook_failed(self, text: str) -> None:
+    def _log_webhook_failure(self, text: str) -> None:
         """In its thread."""
         with contextlib.suppress(ToolyardError):
-            self.record("webhook", text, Outcome.FAILED)
+            self.record("webhook", text, CallOutcome.FAILED)
 
-    def _told(self, text: str) -> None:
+    def _log_snapshot_failure(self, text: str) -> None:
         """What became of snapshots that nobody asked for: an event of its own. A log that is full stops no thread."""
         with contextlib.suppress(ToolyardError):
-            self.record("snapshots", text, Outcome.FAILED)
+            self.record("snapshots", text, CallOutcome.FAILED)
 
-    def record(self, tool: str, what: str, outcome: Outcome) -> None:
+    def record(self, tool: str, what: str, outcome: CallOutcome) -> None:
         """An event of something that was no call: what Toolyard did by itself, or the user by command."""
         self._audit.append(own_event(self.agent, tool, self.home.workspace, what, outcome))
 
-    def _choose(self) -> Choice:
-        return chosen(self.options.config.toolyard.code_execution, self.options.settings, self.policy.mode)
+    def _select_sandbox(self) -> SandboxChoice:
+        return select_sandbox(self.options.config.toolyard.code_execution, self.options.settings, self.policy.mode)
 
-    def _connected(self, host: str, port: int, allowed: bool) -> None:
+    def _log_connection(self, host: str, port: int, allowed: bool) -> None:
         """Code inside the sandbox wanted to reach a host: an event of its own."""
         if not allowed:
-            self.sandboxes.refused(f"{host}:{port}")
+            self.sandboxes.record_refused_host(f"{host}:{port}")
         self._audit.append(network_event(self.agent, f"{host}:{port}", is_allowed=allowed))
 
 
-def _no_folder(workspace: str) -> ConfigError:
+def _missing_folder_error(workspace: str) -> ConfigError:
     if os.path.exists(workspace):
         return ConfigError(f"the workspace {workspace} is a file, not a folder.", hint="Name the folder it lies in.")
     return ConfigError(f"the workspace {workspace} is not a folder.", hint=CREATE_FOLDER)
 
 
-def _state_of_all(state_home: str, workspace: str) -> str:
+def _shared_state_folder(state_home: str, workspace: str) -> str:
     """The state folder of all workspaces: their logs, their snapshots, the record of what is trusted.
 
     Where the workspace itself lies in there, that record alone.
@@ -341,12 +359,12 @@ def _state_of_all(state_home: str, workspace: str) -> str:
     return os.path.realpath(TrustStore(state_home).folder) if is_beneath(workspace, everything) else everything
 
 
-def _begun(options: YardOptions, home: Home, state: str) -> Session | None:
+def _begin_session(options: YardOptions, home: AgentPaths, state: str) -> FreshSession | None:
     if not options.begins_session or not any(agent.backend.fresh for agent in options.config.agents):
         return None
-    from toolyard.app.fresh_start import begin  # few agents want it
+    from toolyard.app.fresh_start import begin_fresh_session  # few agents want it
 
-    return begin(home, options.config, options.settings, state, options.tell or _untold)
+    return begin_fresh_session(home, options.config, options.settings, state, options.notify or _ignore_notice)
 
 
 def _own_listing() -> ServerListing:
@@ -355,5 +373,5 @@ def _own_listing() -> ServerListing:
     return own_listing()
 
 
-def _untold(_: str) -> None:
+def _ignore_notice(_: str) -> None:
     """Nobody listens."""

@@ -13,8 +13,8 @@ from toolyard.core.errors import ErrorForm
 from toolyard.core.permission_modes import PermissionMode
 
 if TYPE_CHECKING:
-    from toolyard.app.execution_mode import Injection
-    from toolyard.app.tool_provider import Offering
+    from toolyard.app.execution_mode import ToolInjection
+    from toolyard.app.tool_provider import ToolProvider
     from toolyard.mcp_client import SharedServers
 
 
@@ -28,9 +28,9 @@ class YardOptions:
     mode: PermissionMode | None = None
     agent: str | None = None
     toolset: Toolsets = Toolset.CLAUDE
-    injected: Injection | None = None
+    injection: ToolInjection | None = None
     """Choose the tools in this way, as the configuration's execution mode says, and not by `toolset`."""
-    offering: Offering | None = None
+    tool_provider: ToolProvider | None = None
     """Serve these and no other tools."""
     state_home: str | None = None
     on_authorize: Callable[[str, str], None] | None = None
@@ -39,7 +39,7 @@ class YardOptions:
     """Upstream servers that the agents of a run share. Without them, the yard starts its own."""
     begins_session: bool = False
     """Whether an agent sets to work with this, so that a folder that is to start fresh does."""
-    tell: Callable[[str], None] | None = None
+    notify: Callable[[str], None] | None = None
     """Tells the user what was done to start."""
     errors: ErrorForm | None = None
     """How MCP clients are answered when a call fails. None: as the configuration says."""
@@ -48,11 +48,11 @@ class YardOptions:
 
     @property
     def has_code_mode(self) -> bool:
-        if self.offering is not None:
+        if self.tool_provider is not None:
             return False
-        return has_code_mode(self.toolset) if self.injected is None else self.injected.has_code_mode
+        return has_code_mode(self.toolset) if self.injection is None else self.injection.has_code_mode
 
     @property
     def error_form(self) -> ErrorForm:
-        default = ErrorForm.RESULT if self.offering is None else ErrorForm.JSONRPC
+        default = ErrorForm.RESULT if self.tool_provider is None else ErrorForm.JSONRPC
         return self.errors or self.config.errors or default

@@ -15,19 +15,19 @@ ReviewType = Literal["full", "security", "performance", "quick"]
 SeverityFilter = Literal["critical", "high", "medium", "all"]
 
 
-def _said(text: str) -> str:
+def _require_nonempty(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
     return text
 
 
-Needed = Annotated[str, AfterValidator(_said)]
+NonEmptyText = Annotated[str, AfterValidator(_require_nonempty)]
 _MOST_NAMES = 10_000  # of which a request may have fewer, as its limits say
-Files = Annotated[list[Needed], Field(min_length=1, max_length=_MOST_NAMES, description="Files or folders")]
+Files = Annotated[list[NonEmptyText], Field(min_length=1, max_length=_MOST_NAMES, description="Files or folders")]
 OptionalFiles = Annotated[
-    list[Needed], Field(default_factory=list, max_length=_MOST_NAMES, description="Files or folders")
+    list[NonEmptyText], Field(default_factory=list, max_length=_MOST_NAMES, description="Files or folders")
 ]
-Continuation = Annotated[str | SkipJsonSchema[None], Field(description="Goes on with that thread")]
+ContinuationId = Annotated[str | SkipJsonSchema[None], Field(description="Goes on with that thread")]
 
 
 class AssistantArguments(Arguments):
@@ -44,37 +44,39 @@ class AssistantArguments(Arguments):
 
 
 class ChatArguments(AssistantArguments):
-    prompt: Needed
-    continuation_id: Continuation = None
+    prompt: NonEmptyText
+    continuation_id: ContinuationId = None
     temperature: Annotated[float, Field(ge=0, le=1)] = 0.5
 
 
 class ThinkdeepArguments(AssistantArguments):
-    current_analysis: Needed
+    current_analysis: NonEmptyText
     problem_context: str = ""
-    focus_areas: Annotated[list[Needed], Field(default_factory=list, max_length=50, description="Each is answered")]
+    focus_areas: Annotated[
+        list[NonEmptyText], Field(default_factory=list, max_length=50, description="Each is answered")
+    ]
     thinking_mode: ThinkingMode = "high"
     files: OptionalFiles
-    continuation_id: Continuation = None
+    continuation_id: ContinuationId = None
 
 
 class AnalyzeArguments(AssistantArguments):
     files: Files
-    question: Needed
+    question: NonEmptyText
     analysis_type: AnalysisType = "general"
-    continuation_id: Continuation = None
+    continuation_id: ContinuationId = None
 
 
 class CodereviewArguments(AssistantArguments):
     files: Files
-    context: Annotated[Needed, Field(description="What the code is for")]
+    context: Annotated[NonEmptyText, Field(description="What the code is for")]
     review_type: ReviewType = "full"
     severity_filter: Annotated[SeverityFilter, Field(description="The least that is reported")] = "all"
     standards: str = ""
 
 
 class DebugArguments(AssistantArguments):
-    error_description: Needed
+    error_description: NonEmptyText
     error_context: Annotated[str, Field(description="Stack trace, log")] = ""
     files: OptionalFiles
     previous_attempts: str = ""
@@ -82,7 +84,7 @@ class DebugArguments(AssistantArguments):
 
 
 class PrecommitArguments(AssistantArguments):
-    path: Annotated[Needed, Field(description="Root of the git repository")]
+    path: Annotated[NonEmptyText, Field(description="Root of the git repository")]
     include_staged: bool = True
     include_unstaged: Annotated[bool, Field(description="With untracked files")] = True
     review_type: ReviewType = "full"

@@ -16,25 +16,25 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, Validation
 
 from toolyard.assistant.arguments import SeverityFilter
 from toolyard.assistant.json_extraction import NotJson
-from toolyard.assistant.traces.locations import place
+from toolyard.assistant.traces.locations import parse_location
 
 Severity = Literal["critical", "high", "medium", "low"]
 
 MOST_FINDINGS = 200
 _RANKS: Final[Mapping[str, int]] = {severity: rank for rank, severity in enumerate(get_args(Severity))}
-_WORDS: Final[Mapping[str, Severity]] = {
+_SEVERITY_WORDS: Final[Mapping[str, Severity]] = {
     **dict.fromkeys(("critical", "blocker", "severe", "fatal", "p0"), "critical"),
     **dict.fromkeys(("high", "major", "error", "important", "serious", "p1"), "high"),
     **dict.fromkeys(("medium", "moderate", "warning", "warn", "normal", "p2"), "medium"),
     **dict.fromkeys(("low", "minor", "info", "note", "nit", "style", "trivial", "suggestion", "hint", "p3"), "low"),
 }
-_WORD = re.compile(r"[a-z]+[0-9]?")
+_FIRST_WORD = re.compile(r"[a-z]+[0-9]?")
 _NUMBER = re.compile(r"\d{1,9}")
-_OTHER_ROOTS = frozenset({"a", "b"})
+_DIFF_PREFIXES = frozenset({"a", "b"})
 """Of the two sides of a diff."""
-_LISTS = ("findings", "issues")
+_LIST_KEYS = ("findings", "issues")
 _TITLE_CHARS, _FIX_CHARS, _CATEGORY_CHARS, _QUOTED_CHARS = 500, 5_000, 60, 80
-_LOOKED_AT = 20_000
+_READ_CHARS = 20_000
 """Characters of any text: what is kept of it is shorter."""
 _PATH_CHARS = 4_096
 _MOST_LINES = 10**9
@@ -54,7 +54,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class CheckedFindings:
     """The findings that hold, the worst first, each once; of each of the others, why it was dropped."""
 
     findings: tuple[Finding, ...]
@@ -64,14 +64,14 @@ class Reviewed:
 def _as_text(value: object) -> object:
     if value is None:
         return ""
-    return value[:_LOOKED_AT].encode("utf-8", "replace").decode().strip() if isinstance(value, str) else value
+    return value[:_READ_CHARS].encode("utf-8", "replace").decode().strip() if isinstance(value, str) else value
 
 
 def _as_line(value: object) -> object:
     """The first line of `12`, `"12"`, `"L12-15"` or `[12, 15]`; 0 for none."""
     first = next(iter(cast("list[object]", value)), 0) if isinstance(value, list) else value
     if isinstance(first, str):
-        number = _NUMBER.search(first[:_LOOKED_AT])
+        number = _NUMBER.search(first[:_READ_CHARS])
         return int(number[0]) if number else 0
     if isinstance(first, float) and first.is_integer():
         return int(first)
@@ -81,7 +81,7 @@ def _as_line(value: object) -> object:
 _Text = Annotated[str, BeforeValidator(_as_text)]
 
 
-class _Said(BaseModel, strict=True):
+class _RawFinding(BaseModel, strict=True):
     """A finding as models spell it."""
 
     severity: Annotated[_Text, Field(validation_alias=AliasChoices("severity", "level", "priority"))]
@@ -97,31 +97,31 @@ class _Said(BaseModel, strict=True):
     cause: _Text = ""
 
 
-class _Unfit(Exception):  # noqa: N818 - a verdict, not an error
+class _InvalidFinding(Exception):  # noqa: N818 - a verdict, not an error
     pass
 
 
-def read_findings(reply: object, lines_of: Mapping[str, int], *, is_change: bool = False) -> Reviewed:
+def read_findings(reply: object, lines_of: Mapping[str, int], *, is_change: bool = False) -> CheckedFindings:
     """The findings in a reply about the files in `lines_of`, which says how many lines each has.
 
     Of a change it says which line was the last that was shown: the file itself may go on.
     Raises NotJson where the reply has no list of findings.
     """
-    said = _listed(reply)
-    files = _Files(lines_of, is_change=is_change)
+    said = _finding_list(reply)
+    files = _SentFiles(lines_of, is_change=is_change)
     kept: list[Finding] = []
     dropped: list[str] = []
     for number, each in enumerate(said[:MOST_FINDINGS], 1):
         try:
-            kept.append(_finding(each, files))
-        except _Unfit as unfit:
-            dropped.append(f"{_name(each, number)}: {unfit}")
+            kept.append(_parse_finding(each, files))
+        except _InvalidFinding as unfit:
+            dropped.append(f"{_label_of(each, number)}: {unfit}")
     if len(said) > MOST_FINDINGS:
         dropped.append(f"{len(said) - MOST_FINDINGS} findings after the first {MOST_FINDINGS}")
-    return Reviewed(in_order(kept), tuple(dropped))
+    return CheckedFindings(sort_and_deduplicate(kept), tuple(dropped))
 
 
-def in_change(reviewed: Reviewed, touches: Callable[[str, int], bool]) -> Reviewed:
+def filter_to_change(reviewed: CheckedFindings, touches: Callable[[str, int], bool]) -> CheckedFindings:
     """Without findings on lines that the change does not touch and that do not say how it causes them."""
     kept: list[Finding] = []
     dropped = list(reviewed.dropped)
@@ -132,49 +132,49 @@ def in_change(reviewed: Reviewed, touches: Callable[[str, int], bool]) -> Review
             kept.append(finding)
         else:
             where = f"line {finding.line} of {finding.file} is not part of the change"
-            dropped.append(f"{_quoted(finding.title)}: {where}, and it does not say how the change causes it")
-    return Reviewed(tuple(kept), tuple(dropped))
+            dropped.append(f"{_quote(finding.title)}: {where}, and it does not say how the change causes it")
+    return CheckedFindings(tuple(kept), tuple(dropped))
 
 
-def at_least(findings: Iterable[Finding], severity_filter: SeverityFilter) -> tuple[Finding, ...]:
+def filter_by_severity(findings: Iterable[Finding], severity_filter: SeverityFilter) -> tuple[Finding, ...]:
     """Those of this severity and of worse ones."""
     most = _RANKS.get(severity_filter, len(_RANKS))
     return tuple(finding for finding in findings if _RANKS[finding.severity] <= most)
 
 
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def sort_and_deduplicate(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The worst first, then by file and line; of those that say the same about the same line only the worst."""
     once: dict[tuple[str, int, str], Finding] = {}
-    for finding in sorted(findings, key=_order):
+    for finding in sorted(findings, key=_sort_key):
         once.setdefault((finding.file, finding.line, " ".join(finding.title.casefold().split())), finding)
     return tuple(once.values())
 
 
-def _order(finding: Finding) -> tuple[int, str, int]:
+def _sort_key(finding: Finding) -> tuple[int, str, int]:
     return _RANKS[finding.severity], finding.file, finding.line
 
 
-def _listed(reply: object) -> list[object]:
+def _finding_list(reply: object) -> list[object]:
     held = reply
     if isinstance(reply, dict):
         fields = cast("dict[str, object]", reply)
-        held = next((fields[name] for name in _LISTS if name in fields), None)
+        held = next((fields[name] for name in _LIST_KEYS if name in fields), None)
     if not isinstance(held, list):
         raise NotJson('it is no object with a list of "findings"')
     return cast("list[object]", held)
 
 
-def _finding(each: object, files: _Files) -> Finding:
+def _parse_finding(raw: object, files: _SentFiles) -> Finding:
     try:
-        said = _Said.model_validate(each)
+        said = _RawFinding.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise _Unfit(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from None
-    severity = _severity(said.severity)
-    file, line = files.place(said.file, said.line)
+        raise _InvalidFinding(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from None
+    severity = _parse_severity(said.severity)
+    file, line = files.resolve_location(said.file, said.line)
     title = " ".join(said.title.split())
     if not title:
-        raise _Unfit("it has no title")
+        raise _InvalidFinding("it has no title")
     category = " ".join(said.category.lower().split()) or "general"
     cause = " ".join(said.cause.split())[:_TITLE_CHARS]
     return Finding(
@@ -182,15 +182,15 @@ def _finding(each: object, files: _Files) -> Finding:
     )
 
 
-def _severity(word: str) -> Severity:
-    found = _WORD.search(word.casefold())
-    severity = _WORDS.get(found[0]) if found else None
+def _parse_severity(word: str) -> Severity:
+    found = _FIRST_WORD.search(word.casefold())
+    severity = _SEVERITY_WORDS.get(found[0]) if found else None
     if severity is None:
-        raise _Unfit(f"{_quoted(word)} is no severity")
+        raise _InvalidFinding(f"{_quote(word)} is no severity")
     return severity
 
 
-class _Files:
+class _SentFiles:
     """The files that were sent."""
 
     def __init__(self, lines_of: Mapping[str, int], *, is_change: bool) -> None:
@@ -198,29 +198,29 @@ class _Files:
         self._is_change = is_change
         self._most_parts = max((path.count("/") + 1 for path in lines_of), default=0)
 
-    def place(self, file: str, line: int) -> tuple[str, int]:
+    def resolve_location(self, file: str, line: int) -> tuple[str, int]:
         """The file and line that are meant. `file` may have the line in it: `src/a.py:12`."""
         if len(file) > _PATH_CHARS:
-            raise _Unfit(f"{_quoted(file)} is no path: it is longer than {_PATH_CHARS:,} characters")
-        path = self._path(file)
-        if path is None and (named := place(file)) is not None:
-            path, line = self._path(named.file), line or named.line
+            raise _InvalidFinding(f"{_quote(file)} is no path: it is longer than {_PATH_CHARS:,} characters")
+        path = self._match_path(file)
+        if path is None and (named := parse_location(file)) is not None:
+            path, line = self._match_path(named.file), line or named.line
         if path is None:
-            raise _Unfit(f"{_quoted(file)} is none of the files")
+            raise _InvalidFinding(f"{_quote(file)} is none of the files")
         lines = self._lines_of[path]
         if not 0 <= line <= lines:
             if self._is_change:
-                raise _Unfit(f"the change shows no line {line} of {path}, the last one is {lines:,}")
-            raise _Unfit(f"{path} has no line {line}, only {lines:,}")
+                raise _InvalidFinding(f"the change shows no line {line} of {path}, the last one is {lines:,}")
+            raise _InvalidFinding(f"{path} has no line {line}, only {lines:,}")
         return path, line
 
-    def _path(self, spelled: str) -> str | None:
+    def _match_path(self, spelled: str) -> str | None:
         """The file itself, else the only one whose path ends so. Of an absolute path or a diff's, the end counts."""
         clean = spelled.strip("`'\" ").replace("\\", "/")
         parts = [part for part in clean.split("/") if part not in {"", "."}]
         if not parts:
             return None
-        is_longer = clean.startswith("/") or parts[0] in _OTHER_ROOTS or parts[0].endswith(":")
+        is_longer = clean.startswith("/") or parts[0] in _DIFF_PREFIXES or parts[0].endswith(":")
         first = max(len(parts) - self._most_parts, 0)  # no end that is longer can be one of the files
         for at in range(first, len(parts) if is_longer else first + 1):
             if (end := "/".join(parts[at:])) in self._lines_of:
@@ -230,12 +230,12 @@ class _Files:
         return ending[0] if len(ending) == 1 else None
 
 
-def _name(each: object, number: int) -> str:
+def _label_of(each: object, number: int) -> str:
     """What a dropped finding is called."""
     title = cast("dict[str, object]", each).get("title") if isinstance(each, dict) else None
-    return _quoted(title) if isinstance(title, str) and title.strip() else f"finding {number}"
+    return _quote(title) if isinstance(title, str) and title.strip() else f"finding {number}"
 
 
-def _quoted(text: str) -> str:
-    line = " ".join(text[:_LOOKED_AT].split()).encode("utf-8", "replace").decode()
+def _quote(text: str) -> str:
+    line = " ".join(text[:_READ_CHARS].split()).encode("utf-8", "replace").decode()
     return f'"{line[:_QUOTED_CHARS]}…"' if len(line) > _QUOTED_CHARS else f'"{line}"'

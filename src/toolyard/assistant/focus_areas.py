@@ -12,16 +12,16 @@ from typing import Any, cast
 
 from toolyard.assistant.json_extraction import NotJson
 
-_LISTS = ("areas", "focus_areas", "answers")
-_NAMES = ("area", "name", "focus_area", "title")
-_TEXTS = ("answer", "analysis", "content", "text")
+_LIST_KEYS = ("areas", "focus_areas", "answers")
+_NAME_KEYS = ("area", "name", "focus_area", "title")
+_TEXT_KEYS = ("answer", "analysis", "content", "text")
 _MOST_DEPTH = 20
 _VALUE_CHARS = 100_000
 """Of an answer that is no text."""
 _SUMMARY, _CONFIDENCE = "summary", "confidence"
 _NUMBERS = "0123456789.):"
-_BEFORE, _AFTER = '*#`" ', '*`:" '  # what marks a heading
-_BETWEEN = str.maketrans("", "", " \t\n_-")
+_HEADING_START, _HEADING_END = '*#`" ', '*`:" '  # what marks a heading
+_IGNORED_CHARS = str.maketrans("", "", " \t\n_-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,37 +34,37 @@ class AreaAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Areas:
+class FocusAreaAnswers:
     answers: tuple[AreaAnswer, ...]
     missing: tuple[str, ...]
     summary: str = ""
 
 
-def read_areas(reply: object, wanted: Sequence[str]) -> Areas:
+def read_areas(reply: object, wanted: Sequence[str]) -> FocusAreaAnswers:
     """The answers in the order of `wanted`, and those of `wanted` that have none. What was not asked is left out.
 
     Names are the same whatever their case, spaces and underscores. Raises NotJson for a reply of another shape.
     """
     given: dict[str, AreaAnswer] = {}
-    for answer in _answers(reply):
-        key = _key(answer.area)
+    for answer in _parse_answers(reply):
+        key = _normalized_name(answer.area)
         for spelled in (key, key.lstrip(_NUMBERS)):  # `1. Performance`
             given.setdefault(spelled, answer)
     names = list(dict.fromkeys(wanted))
-    found = [(name, given.get(_key(name))) for name in names]
-    return Areas(
+    found = [(name, given.get(_normalized_name(name))) for name in names]
+    return FocusAreaAnswers(
         tuple(AreaAnswer(name, answer.answer, answer.confidence) for name, answer in found if answer is not None),
         tuple(name for name, answer in found if answer is None),
-        _text(cast("Mapping[str, object]", reply).get(_SUMMARY)) if isinstance(reply, dict) else "",
+        _render_value(cast("Mapping[str, object]", reply).get(_SUMMARY)) if isinstance(reply, dict) else "",
     )
 
 
-def _answers(reply: object) -> Iterator[AreaAnswer]:
+def _parse_answers(reply: object) -> Iterator[AreaAnswer]:
     """Those that say something."""
     held = reply
     if isinstance(reply, dict):
         fields = cast("dict[str, object]", reply)
-        held = next((fields[name] for name in _LISTS if name in fields), fields)
+        held = next((fields[name] for name in _LIST_KEYS if name in fields), fields)
     if isinstance(held, list):
         pairs = [("", value) for value in cast("list[object]", held)]
     elif isinstance(held, dict):
@@ -72,28 +72,28 @@ def _answers(reply: object) -> Iterator[AreaAnswer]:
     else:
         raise NotJson('it is no object with "areas"')
     for name, value in pairs:
-        answer = _answer(name, value)
+        answer = _parse_answer(name, value)
         if answer.area and answer.answer:
             yield answer
 
 
-def _answer(name: str, value: object) -> AreaAnswer:
+def _parse_answer(name: str, value: object) -> AreaAnswer:
     if not isinstance(value, dict):
-        return AreaAnswer(name, _text(value))
+        return AreaAnswer(name, _render_value(value))
     fields = cast("dict[str, object]", value)
-    said = next((fields[key] for key in _TEXTS if key in fields), "" if not name else fields)
-    area = name or next((_text(fields[key]) for key in _NAMES if key in fields), "")
-    return AreaAnswer(area, _text(said), _text(fields.get(_CONFIDENCE)))
+    said = next((fields[key] for key in _TEXT_KEYS if key in fields), "" if not name else fields)
+    area = name or next((_render_value(fields[key]) for key in _NAME_KEYS if key in fields), "")
+    return AreaAnswer(area, _render_value(said), _render_value(fields.get(_CONFIDENCE)))
 
 
-def _text(value: object) -> str:
+def _render_value(value: object) -> str:
     """For a reader: lists as points, and whatever else there is as it was written."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value.strip().encode("utf-8", "replace").decode()
     if isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value)):
-        text = "\n".join(f"- {_text(each)}" for each in cast("list[str]", value))
+        text = "\n".join(f"- {_render_value(each)}" for each in cast("list[str]", value))
     else:
         _check_depth(cast("object", value), _MOST_DEPTH)
         text = json.dumps(cast("Any", value), ensure_ascii=False).encode("utf-8", "replace").decode()
@@ -114,5 +114,5 @@ def _check_depth(value: object, left: int) -> None:
         _check_depth(each, left - 1)
 
 
-def _key(name: str) -> str:
-    return name.casefold().lstrip(_BEFORE).rstrip(_AFTER).translate(_BETWEEN)
+def _normalized_name(name: str) -> str:
+    return name.casefold().lstrip(_HEADING_START).rstrip(_HEADING_END).translate(_IGNORED_CHARS)

@@ -19,8 +19,8 @@ _MOST_TRIES = 10_000
 _MOST_COMMAS = 20
 _THOUGHTS = (("<think>", "</think>"), ("<thinking>", "</thinking>"))
 _FENCES = ("```", "~~~")
-_MARK = "\ufeff"
-_OPENED = re.compile(r"[{\[]")
+_BYTE_ORDER_MARK = "\ufeff"
+_OPENING_BRACKET = re.compile(r"[{\[]")
 _SPACES = frozenset(" \t\r\n")
 
 
@@ -33,25 +33,25 @@ class NotJson(ToolError):  # noqa: N818 - what the reply is
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Candidate:
     value: object
     size: int
 
 
-def json_in(text: str) -> object:
+def extract_json(text: str) -> object:
     """The value, the longest one where there are several. Raises NotJson."""
     if len(text) > MOST_CHARS:
         raise NotJson(f"it is longer than {MOST_CHARS:,} characters")
-    text = _without_thoughts(text.strip(f"{_MARK} \t\r\n"))
+    text = _without_thoughts(text.strip(f"{_BYTE_ORDER_MARK} \t\r\n"))
     if not text:
         raise NotJson("it is empty")
-    value = _whole(text)
+    value = _parse_whole(text)
     if value is _NOTHING:
-        value = _alone(text)
-    return _longest(text) if value is _NOTHING else value
+        value = _parse_only_block(text)
+    return _longest_value(text) if value is _NOTHING else value
 
 
-def fenced(text: str) -> tuple[str, ...]:
+def fenced_blocks(text: str) -> tuple[str, ...]:
     """What stands in the code blocks of a reply. One that is never closed goes to the end."""
     blocks: list[str] = []
     lines: list[str] = []
@@ -88,24 +88,24 @@ def _without_thoughts(text: str) -> str:
 _NOTHING = object()
 
 
-def _alone(text: str) -> object:
+def _parse_only_block(text: str) -> object:
     """The value in the only code block, a number perhaps, where nothing around it could be the answer."""
-    blocks = fenced(text)
+    blocks = fenced_blocks(text)
     if len(blocks) != 1 or _next_opening(text.replace(blocks[0], "", 1), 0) >= 0:
         return _NOTHING
-    return _whole(blocks[0])
+    return _parse_whole(blocks[0])
 
 
-def _whole(text: str) -> object:
+def _parse_whole(text: str) -> object:
     try:
         return _loads(text)
     except (ValueError, RecursionError):
         return _NOTHING
 
 
-def _longest(text: str) -> object:
+def _longest_value(text: str) -> object:
     """Of the objects and arrays in `text` the longest; NotJson where a longer one is broken."""
-    best = _Found(_NOTHING, 0)
+    best = _Candidate(_NOTHING, 0)
     broken, why = 0, ""
     at, commas = 0, iter(range(_MOST_COMMAS))  # for all of it together: each is a copy of the text
     for _ in range(_MOST_TRIES):
@@ -121,7 +121,7 @@ def _longest(text: str) -> object:
             at = reached
             continue
         if end - at > best.size:
-            best = _Found(value, end - at)
+            best = _Candidate(value, end - at)
         at = end
     if best.value is _NOTHING or broken > best.size:
         raise NotJson(why or "there is no JSON in it")
@@ -132,7 +132,7 @@ def _decode(text: str, at: int, commas: Iterator[int]) -> tuple[object, int, str
     """The value at `at`, where it ends, and the text without the commas that were in the way."""
     while True:
         try:
-            value, end = _raw(text, at)
+            value, end = _raw_decode(text, at)
         except json.JSONDecodeError as error:
             comma = _trailing_comma(text, error.pos)
             if comma < 0:
@@ -146,12 +146,12 @@ def _decode(text: str, at: int, commas: Iterator[int]) -> tuple[object, int, str
 
 def _trailing_comma(text: str, at: int) -> int:
     """Where the comma is that `json` stumbled over; -1 when it was something else. Not all versions point at it."""
-    comma = at if text.startswith(",", at) else _past_spaces(text, at, -1)
-    after = _past_spaces(text, comma, 1)
+    comma = at if text.startswith(",", at) else _skip_spaces(text, at, -1)
+    after = _skip_spaces(text, comma, 1)
     return comma if text.startswith(",", comma) and text.startswith(("}", "]"), after) else -1
 
 
-def _past_spaces(text: str, at: int, step: int) -> int:
+def _skip_spaces(text: str, at: int, step: int) -> int:
     """The next place from `at` on, forwards or backwards, that is no space."""
     at += step
     while 0 < at < len(text) and text[at] in _SPACES:
@@ -160,22 +160,22 @@ def _past_spaces(text: str, at: int, step: int) -> int:
 
 
 def _next_opening(text: str, at: int) -> int:
-    found = _OPENED.search(text, at)
+    found = _OPENING_BRACKET.search(text, at)
     return found.start() if found else -1
 
 
-def _refuse(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_reject_constant)
 
 
 def _loads(text: str) -> object:
     return cast("object", _DECODER.decode(text.strip()))
 
 
-def _raw(text: str, at: int) -> tuple[object, int]:
+def _raw_decode(text: str, at: int) -> tuple[object, int]:
     try:
         return cast("tuple[object, int]", _DECODER.raw_decode(text, at))
     except json.JSONDecodeError:

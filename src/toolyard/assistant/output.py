@@ -9,21 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from toolyard.assistant.files.sources import Skipped
-from toolyard.assistant.key_masking import Mask, without_keys
+from toolyard.assistant.files.sources import SkippedFile
+from toolyard.assistant.key_masking import Mask, mask_api_keys
 from toolyard.core.calls import Link, Part, Result, Text
 from toolyard.dispatch.tool import STRINGS
 from toolyard.dispatch.tool import output_schema as object_schema
-from toolyard.files.os_errors import shown as shown_name
-from toolyard.sandbox.output_capture import cut
+from toolyard.files.os_errors import printable_name as shown_name
+from toolyard.sandbox.output_capture import truncate_middle
 
 Status = Literal["success", "partial", "error"]
-SCHEME: Final = "thread://"
+THREAD_SCHEME: Final = "thread://"
 MARKDOWN: Final = "text/markdown"
 _SHOWN_FILES = 10
 
 
-def objects(**properties: str | dict[str, Any]) -> dict[str, Any]:
+def object_list_schema(**properties: str | dict[str, Any]) -> dict[str, Any]:
     """The schema of a list of objects with these. That each has all of them would cost tokens in every context."""
     return {"type": "array", "items": {"properties": object_schema(**properties)["properties"]}}
 
@@ -38,16 +38,16 @@ _FIELDS: Final[Mapping[str, Any]] = {
     "skipped": {"type": "array"},
     "truncated": {"type": "boolean"},
 }
-_ALWAYS: Final = ("content", "status", "metadata", "files_processed", "skipped")
+_REQUIRED_FIELDS: Final = ("content", "status", "metadata", "files_processed", "skipped")
 
 
 def output_schema(**more: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that every tool answers with, and those of one."""
-    return {"type": "object", "properties": {**_FIELDS, **more}, "required": [*_ALWAYS, *more]}
+    return {"type": "object", "properties": {**_FIELDS, **more}, "required": [*_REQUIRED_FIELDS, *more]}
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class UsageReport:
     """What an answer took, as its provider counts."""
 
     model: str
@@ -58,7 +58,7 @@ class Spending:
     seconds: float
     cost: float | None = None
 
-    def fields(self) -> dict[str, Any]:
+    def as_fields(self) -> dict[str, Any]:
         said: dict[str, Any] = {
             "model": self.model,
             "thinking_mode": self.thinking_mode,
@@ -69,7 +69,7 @@ class Spending:
         }
         return said if self.cost is None else {**said, "cost": round(self.cost, 6)}
 
-    def lines(self) -> Iterator[str]:
+    def as_lines(self) -> Iterator[str]:
         """The same for a reader."""
         yield f"model: {self.model}"
         yield f"thinking_mode: {self.thinking_mode}"
@@ -81,49 +81,53 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class AssistantOutput:
     content: str
     status: Status = "success"
     thread: str = ""
     turn: int = 0
-    spending: Spending | None = None
+    usage: UsageReport | None = None
     files: Sequence[str] = ()
-    skipped: Sequence[Skipped] = ()
+    skipped: Sequence[SkippedFile] = ()
     notes: Sequence[str] = ()
     """What else the caller has to know."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The fields of one tool."""
 
-    def masked(self, mask: Mask) -> Output:
+    def mask_texts(self, mask: Mask) -> AssistantOutput:
         """Without what `mask` takes out of texts."""
         return replace(
             self,
             content=mask(self.content),
             files=[mask(path) for path in self.files],
-            skipped=[Skipped(mask(each.path), mask(each.reason)) for each in self.skipped],
+            skipped=[SkippedFile(mask(each.path), mask(each.reason)) for each in self.skipped],
             notes=[mask(note) for note in self.notes],
-            more=without_keys(self.more, mask),
+            more=mask_api_keys(self.more, mask),
         )
 
-    def result(self, most_chars: int) -> Result:
+    def to_result(self, most_chars: int) -> Result:
         is_long = len(self.content) > most_chars
-        uri = uri_of(self.thread, self.turn)
-        shown = cut(self.content, most_chars, f"; all of it is the resource {uri}") if is_long else self.content
+        uri = answer_uri(self.thread, self.turn)
+        shown = (
+            truncate_middle(self.content, most_chars, f"; all of it is the resource {uri}")
+            if is_long
+            else self.content
+        )
         parts: list[Part] = [Text(f"{shown}\n\n{self._footer()}")]
         if is_long:
             about = f"The whole answer, {len(self.content):,} characters"
             parts.append(Link(uri, f"answer-{self.turn}.md", MARKDOWN, about))
-        return Result(tuple(parts), self._fields(shown, is_long=is_long))
+        return Result(tuple(parts), self._structured_fields(shown, is_long=is_long))
 
-    def _fields(self, shown: str, *, is_long: bool) -> dict[str, Any]:
-        metadata = self.spending.fields() if self.spending is not None else {}
+    def _structured_fields(self, shown: str, *, is_long: bool) -> dict[str, Any]:
+        metadata = self.usage.as_fields() if self.usage is not None else {}
         if self.notes:
             metadata["notes"] = list(self.notes)
         fields: dict[str, Any] = {"content": shown, "status": self.status, "metadata": metadata}
         if self.thread:
             fields["continuation_id"] = self.thread
-        if self.spending is not None:
-            fields["thinking_tokens_used"] = self.spending.thinking
+        if self.usage is not None:
+            fields["thinking_tokens_used"] = self.usage.thinking
         if is_long:
             fields["truncated"] = True
         fields["files_processed"] = list(self.files)
@@ -131,9 +135,13 @@ class Output:
         return {**fields, **self.more}
 
     def _footer(self) -> str:
-        metadata = [f"status: {self.status}", *(f"note: {note}" for note in self.notes), *_grouped(self.skipped)]
-        if self.spending is not None:
-            metadata += self.spending.lines()
+        metadata = [
+            f"status: {self.status}",
+            *(f"note: {note}" for note in self.notes),
+            *_skipped_lines(self.skipped),
+        ]
+        if self.usage is not None:
+            metadata += self.usage.as_lines()
         sections = [_section("Metadata", metadata)]
         if self.files:
             shown = [shown_name(path) for path in self.files[:_SHOWN_FILES]]
@@ -148,20 +156,20 @@ def _section(title: str, lines: Sequence[str]) -> str:
     return "\n".join((f"## {title}", *(f"- {line}" for line in lines)))
 
 
-def uri_of(thread: str, turn: int) -> str:
+def answer_uri(thread: str, turn: int) -> str:
     """Where one answer of a thread can be read."""
-    return f"{SCHEME}{thread}/{turn}"
+    return f"{THREAD_SCHEME}{thread}/{turn}"
 
 
-def _grouped(skipped: Sequence[Skipped]) -> list[str]:
+def _skipped_lines(skipped: Sequence[SkippedFile]) -> list[str]:
     """Each reason once, with what it is about."""
     by_reason: dict[str, list[str]] = {}
     for each in skipped:
         by_reason.setdefault(each.reason, []).append(each.path)
-    return [f"skipped: {_listed(paths)}: {reason}" for reason, paths in by_reason.items()]
+    return [f"skipped: {_join_names(paths)}: {reason}" for reason, paths in by_reason.items()]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """On one line, whatever stands in a name: what a line begins with says who speaks."""
     more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
     return f"{', '.join(shown_name(name) for name in names[:_SHOWN_FILES])}{more}"

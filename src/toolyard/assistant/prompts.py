@@ -24,7 +24,7 @@ from toolyard.config.assistant import ToolName
 
 _MARK_BYTES = 6
 _NAMED_FILES = 5
-_EVERYWHERE: Final = """\
+_SHARED_INSTRUCTIONS: Final = """\
 You are a senior engineer giving a second opinion to another AI agent at work in a code base. It relays what you say \
 to its user or acts on it at once, so be exact: name files and lines, say what you are sure of and what you guess, \
 disagree where you must. You see only what is shown here; you have no tools. If something decisive is missing, say \
@@ -58,30 +58,30 @@ _ROLES: Final[Mapping[ToolName, str]] = {
         "checks that ran are evidence. A critical or high finding stops the commit."
     ),
 }
-FINDINGS_SHAPE: Final = """\
+FINDINGS_FORMAT: Final = """\
 Answer with one JSON object and nothing else:
 {"summary": "two or three sentences", "findings": [{"severity": "critical|high|medium|low", \
 "category": "bug|security|performance|maintainability|test|documentation", "file": "path as shown", "line": 12, \
 "title": "what is wrong", "fix": "what to write instead"}]}
 `findings` is empty where nothing is wrong."""
-CHANGE_FINDINGS_SHAPE: Final = (
-    FINDINGS_SHAPE
+CHANGE_FINDINGS_FORMAT: Final = (
+    FINDINGS_FORMAT
     + """
 A finding on a line that the change neither adds nor rewrites also needs "cause": "how the change causes it"."""
 )
-AREAS_SHAPE: Final = """\
+AREAS_FORMAT: Final = """\
 Answer with one JSON object and nothing else:
 {"summary": "what it comes to", "areas": [{"area": "as named", "answer": "markdown"}]}
 with one entry for each of the focus areas."""
 
-_ANALYSES: Final[Mapping[AnalysisType, str]] = {
+_ANALYSIS_FOCUS: Final[Mapping[AnalysisType, str]] = {
     "architecture": "the architecture: responsibilities, dependencies, boundaries, where it bends",
     "performance": "performance: hot paths, complexity, waiting, memory",
     "security": "security: what an attacker controls, where it goes, what stops it",
     "quality": "quality: clarity, errors, tests, what will break next",
     "general": "what the question asks for",
 }
-_REVIEWS: Final[Mapping[ReviewType, str]] = {
+_REVIEW_FOCUS: Final[Mapping[ReviewType, str]] = {
     "full": "bugs, security, performance and maintainability",
     "security": "security alone",
     "performance": "performance alone",
@@ -89,41 +89,43 @@ _REVIEWS: Final[Mapping[ReviewType, str]] = {
 }
 
 
-def instructions(tool: ToolName, locale: str | None) -> str:
+def system_instructions(tool: ToolName, locale: str | None) -> str:
     language = f"\nAnswer in the language of the locale {locale}." if locale else ""
-    return f"{_EVERYWHERE}\n\n{_ROLES[tool]}{language}"
+    return f"{_SHARED_INSTRUCTIONS}\n\n{_ROLES[tool]}{language}"
 
 
-def thinkdeep_words(arguments: ThinkdeepArguments) -> str:
+def thinkdeep_prompt(arguments: ThinkdeepArguments) -> str:
     areas = "; ".join(" ".join(area.split()) for area in arguments.focus_areas)
-    return _asked(arguments.current_analysis, {"The problem": arguments.problem_context, "Focus areas": areas})
+    return _with_titled_sections(
+        arguments.current_analysis, {"The problem": arguments.problem_context, "Focus areas": areas}
+    )
 
 
-def analyze_words(arguments: AnalyzeArguments) -> str:
-    return _asked(arguments.question, {"Look at": _ANALYSES[arguments.analysis_type]})
+def analyze_prompt(arguments: AnalyzeArguments) -> str:
+    return _with_titled_sections(arguments.question, {"Look at": _ANALYSIS_FOCUS[arguments.analysis_type]})
 
 
-def codereview_words(arguments: CodereviewArguments) -> str:
-    parts = {"Review for": _REVIEWS[arguments.review_type], "Standards to hold it to": arguments.standards}
-    return _asked(arguments.context, parts)
+def codereview_prompt(arguments: CodereviewArguments) -> str:
+    parts = {"Review for": _REVIEW_FOCUS[arguments.review_type], "Standards to hold it to": arguments.standards}
+    return _with_titled_sections(arguments.context, parts)
 
 
-def debug_words(arguments: DebugArguments) -> str:
+def debug_prompt(arguments: DebugArguments) -> str:
     parts = {
-        "Trace or log": evidence("trace or log", arguments.error_context.strip()),
-        "Where it runs": evidence("runtime", arguments.runtime_info.strip()),
+        "Trace or log": evidence_block("trace or log", arguments.error_context.strip()),
+        "Where it runs": evidence_block("runtime", arguments.runtime_info.strip()),
         "What was tried already, without success": arguments.previous_attempts,
     }
-    return _asked(arguments.error_description, parts)
+    return _with_titled_sections(arguments.error_description, parts)
 
 
-def precommit_words(arguments: PrecommitArguments, files: Sequence[str], change: str) -> str:
+def precommit_prompt(arguments: PrecommitArguments, files: Sequence[str], change: str) -> str:
     """`change` is the change itself, between marks."""
     wanted = arguments.original_request or f"Is this ready to be committed? {', '.join(files[:_NAMED_FILES])}"
-    return _asked(wanted, {"Review for": _REVIEWS[arguments.review_type], "The change": change})
+    return _with_titled_sections(wanted, {"Review for": _REVIEW_FOCUS[arguments.review_type], "The change": change})
 
 
-def evidence(name: str, text: str) -> str:
+def evidence_block(name: str, text: str) -> str:
     """A text of programs between marks that it cannot have written: they are made of it."""
     if not text.strip():
         return ""
@@ -131,12 +133,12 @@ def evidence(name: str, text: str) -> str:
     return f'<evidence name="{name}" mark="{mark}">\n{text}\n</evidence mark="{mark}">'
 
 
-def repair(reason: str) -> str:
+def repair_prompt(reason: str) -> str:
     """For an answer that cannot be used. Asked once."""
     return f"That answer cannot be used: {reason}. Send it again, whole, as the one JSON object that was asked for."
 
 
-def _asked(first: str, parts: Mapping[str, str]) -> str:
+def _with_titled_sections(first: str, parts: Mapping[str, str]) -> str:
     """What the caller said first, by which a thread is known, and what else there is, each with a title."""
     titled = (f"## {title}\n{text.strip()}" for title, text in parts.items() if text.strip())
     return "\n\n".join((first.strip(), *titled))

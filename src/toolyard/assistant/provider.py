@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from toolyard.app.tool_provider import Offering
+from toolyard.app.tool_provider import ToolProvider
 from toolyard.assistant.arguments import (
     AnalyzeArguments,
     AssistantArguments,
@@ -22,18 +22,18 @@ from toolyard.assistant.arguments import (
     PrecommitArguments,
     ThinkdeepArguments,
 )
-from toolyard.assistant.key_masking import arguments_without_keys
-from toolyard.assistant.output import Output, objects, output_schema
+from toolyard.assistant.key_masking import mask_argument_keys
+from toolyard.assistant.output import AssistantOutput, object_list_schema, output_schema
 from toolyard.assistant.resources import TEMPLATES, resource_tools
-from toolyard.assistant.runtime import Desk
+from toolyard.assistant.runtime import AssistantRuntime
 from toolyard.config.assistant import ToolName
 from toolyard.core.calls import Result
-from toolyard.core.tokens import count_or_estimate
-from toolyard.dispatch.call_context import Gate
+from toolyard.core.tokens import count_or_estimate_tokens
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Tool
 
 if TYPE_CHECKING:
-    from toolyard.assistant.request import Case
+    from toolyard.assistant.request import AssistantRequest
     from toolyard.config.models import Config
     from toolyard.config.settings import Settings
 
@@ -42,9 +42,9 @@ _INSTRUCTIONS: Final = (
     "may be absolute or relative to the project. Pass a continuation_id back to go on with that thread, in any tool "
     "that takes one. Nothing is ever changed."
 )
-_EVEN, _FREE, _STRICT = 0.5, 0.7, 0.2
+_BALANCED, _CREATIVE, _STRICT = 0.5, 0.7, 0.2
 """Temperatures: of conversation, of ideas, of findings."""
-_FINDINGS: Final = objects(
+_FINDINGS: Final = object_list_schema(
     severity={"enum": ["critical", "high", "medium", "low"]},
     category="string",
     file="string",
@@ -52,7 +52,7 @@ _FINDINGS: Final = objects(
     title="string",
     fix="string",
 )
-_CHECKS: Final = objects(
+_CHECKS: Final = object_list_schema(
     name="string",
     outcome={"enum": ["passed", "warned", "failed", "skipped"]},
     details={"type": "array"},
@@ -60,7 +60,7 @@ _CHECKS: Final = objects(
 
 
 @dataclass(frozen=True, slots=True)
-class _Offered:
+class _ToolDefinition:
     name: ToolName
     description: str
     arguments: type[AssistantArguments]
@@ -68,41 +68,45 @@ class _Offered:
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Of its results, beside those that all have."""
 
-    def load(self) -> Callable[[AssistantArguments, Case], Output]:
+    def load_function(self) -> Callable[[AssistantArguments, AssistantRequest], AssistantOutput]:
         module = import_module(f"toolyard.assistant.tools.{self.name}")
-        return cast("Callable[[AssistantArguments, Case], Output]", getattr(module, self.name))
+        return cast("Callable[[AssistantArguments, AssistantRequest], AssistantOutput]", getattr(module, self.name))
 
 
 _TOOLS: Final = (
-    _Offered(
+    _ToolDefinition(
         "chat",
         "Ask another model: quick questions, brainstorming, a second opinion.",
         ChatArguments,
-        _EVEN,
+        _BALANCED,
     ),
-    _Offered(
+    _ToolDefinition(
         "thinkdeep",
         "Have an analysis challenged and taken further: architecture, design, strategy.",
         ThinkdeepArguments,
-        _FREE,
-        {"areas": objects(area="string", answer="string")},
+        _CREATIVE,
+        {"areas": object_list_schema(area="string", answer="string")},
     ),
-    _Offered("analyze", "Have code read and explained.", AnalyzeArguments, _STRICT),
-    _Offered(
+    _ToolDefinition("analyze", "Have code read and explained.", AnalyzeArguments, _STRICT),
+    _ToolDefinition(
         "codereview",
         "Have code reviewed: findings with severity, file, line and fix.",
         CodereviewArguments,
         _STRICT,
         {"findings": _FINDINGS},
     ),
-    _Offered(
+    _ToolDefinition(
         "debug",
         "Find the root cause of an error; stack traces are followed into the code.",
         DebugArguments,
         _STRICT,
-        {"frames": objects(file="string", line="integer", function="string", path="string", excerpt="string")},
+        {
+            "frames": object_list_schema(
+                file="string", line="integer", function="string", path="string", excerpt="string"
+            )
+        },
     ),
-    _Offered(
+    _ToolDefinition(
         "precommit",
         "Check and review what git is about to commit: go or no-go.",
         PrecommitArguments,
@@ -118,12 +122,12 @@ _TOOLS: Final = (
 )
 
 
-def offering(config: Config, settings: Settings, workspace: str) -> Offering:
-    desk = Desk(config, settings)
+def create_assistant_provider(config: Config, settings: Settings, workspace: str) -> ToolProvider:
+    desk = AssistantRuntime(config, settings)
     # Its vocabulary lets no other thread run while it is loaded: a tenth of a second, before anybody is served.
-    count_or_estimate("")
-    return Offering(
-        tools={offered.name: _tool(offered, desk) for offered in _TOOLS},
+    count_or_estimate_tokens("")
+    return ToolProvider(
+        tools={offered.name: _build_tool(offered, desk) for offered in _TOOLS},
         resources=resource_tools(desk),
         templates=TEMPLATES,
         instructions=_INSTRUCTIONS.format(root=workspace),
@@ -132,35 +136,39 @@ def offering(config: Config, settings: Settings, workspace: str) -> Offering:
     )
 
 
-def _tool(offered: _Offered, desk: Desk) -> Tool[AssistantArguments]:
-    limits = desk.config.limits
+def _build_tool(definition: _ToolDefinition, runtime: AssistantRuntime) -> Tool[AssistantArguments]:
+    limits = runtime.config.limits
 
-    def called(given: AssistantArguments, gate: Gate) -> Result:
-        from toolyard.assistant.request import Case
+    def run_tool(arguments: AssistantArguments, ctx: CallContext) -> Result:
+        from toolyard.assistant.request import AssistantRequest
 
-        given = arguments_without_keys(given, desk.masked)
-        asked: float | None = getattr(given, "temperature", None) if "temperature" in given.model_fields_set else None
-        temperatures = (asked, desk.config.temperature, offered.temperature)
-        case = Case(
-            desk,
-            gate,
-            offered.name,
-            until=time.monotonic() + limits.seconds,
-            thinking=given.thinking_mode,
+        arguments = mask_argument_keys(arguments, runtime.mask_keys)
+        asked: float | None = (
+            getattr(arguments, "temperature", None) if "temperature" in arguments.model_fields_set else None
+        )
+        temperatures = (asked, runtime.config.temperature, definition.temperature)
+        case = AssistantRequest(
+            runtime,
+            ctx,
+            definition.name,
+            deadline=time.monotonic() + limits.seconds,
+            thinking=arguments.thinking_mode,
             temperature=next(each for each in temperatures if each is not None),
         )
-        return offered.load()(given, case).masked(desk.without_secrets).result(limits.reply_chars)
+        return (
+            definition.load_function()(arguments, case).mask_texts(runtime.mask_secrets).to_result(limits.reply_chars)
+        )
 
     return Tool(
-        name=offered.name,
-        description=offered.description,
-        arguments=offered.arguments,
-        output=output_schema(**offered.fields),
-        run=called,
+        name=definition.name,
+        description=definition.description,
+        arguments=definition.arguments,
+        output=output_schema(**definition.fields),
+        run=run_tool,
         kind="read",
         idempotent=False,
         open_world=True,
-        line=lambda given: getattr(given, "continuation_id", None),
-        longest=lambda _, __: limits.seconds,
-        tells_defaults=True,
+        queue_name=lambda given: getattr(given, "continuation_id", None),
+        max_seconds=lambda _, __: limits.seconds,
+        shows_defaults=True,
     )

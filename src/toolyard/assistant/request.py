@@ -13,185 +13,208 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolyard.assistant.arguments import ThinkingMode
-from toolyard.assistant.files.lookup import Found, find
-from toolyard.assistant.output import Output, Spending, Status
-from toolyard.assistant.prompt_builder import Composed, Question, compose, left_out
-from toolyard.assistant.prompts import instructions
+from toolyard.assistant.files.lookup import FoundFiles, find_files
+from toolyard.assistant.output import AssistantOutput, Status, UsageReport
+from toolyard.assistant.prompt_builder import ComposedPrompt, Question, compose_prompt, describe_omitted_turns
+from toolyard.assistant.prompts import system_instructions
 from toolyard.assistant.secret_findings import masked_note
 from toolyard.assistant.threads.thread import FileSeen, Message, Turn
 from toolyard.config.assistant import AssistantLimits, ToolName
 from toolyard.core.errors import ConfigError, SystemFault, ValidationError
-from toolyard.core.tokens import count_in_pieces
-from toolyard.dispatch.call_context import Gate
-from toolyard.models.messages import Spent, Waiting, Wish
-from toolyard.snapshots.service.format import counted
+from toolyard.core.tokens import count_tokens_in_pieces
+from toolyard.dispatch.call_context import CallContext
+from toolyard.models.messages import ModelUsage, RetryWait, TurnSettings
+from toolyard.snapshots.service.format import pluralize
 
 if TYPE_CHECKING:
-    from toolyard.assistant.runtime import Desk, Opinion
+    from toolyard.assistant.runtime import AssistantRuntime, LoadedModel
     from toolyard.assistant.threads.store import OpenTurn
     from toolyard.models.conversation import Conversation
-    from toolyard.models.messages import Heard
+    from toolyard.models.messages import StreamEvent
 
-_SHOWN = 5
-_FULL = 0.8
+_SHOWN_REASONS = 5
+_USABLE_SHARE = 0.8
 """Of a model's context: the rest is for its answer, and for counting otherwise than we do."""
-_MOST_RESERVED = 65_536
+_RESERVED_TOKENS = 65_536
 """Tokens kept free for thinking and the answer where the limit of the request is what counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    desk: Desk
-    gate: Gate
+class AssistantRequest:
+    runtime: AssistantRuntime
+    ctx: CallContext
     tool: ToolName
-    until: float
+    deadline: float
     thinking: ThinkingMode
     temperature: float
 
     @property
     def limits(self) -> AssistantLimits:
-        return self.desk.config.limits
+        return self.runtime.config.limits
 
-    def admit(self) -> None:
+    def check_rate(self) -> None:
         """Count this call. For tools, once their arguments have held: what cannot run costs nobody a call."""
-        self.desk.admit(self.tool, self.gate)
+        self.runtime.check_rate(self.tool, self.ctx)
 
-    def find(self, names: Sequence[str]) -> Found:
+    def find_files(self, names: Sequence[str]) -> FoundFiles:
         """The files that are named. Raises where some are, and none of them can be sent."""
-        found = find(self.gate, names, self.limits)
+        found = find_files(self.ctx, names, self.limits)
         if names and not found.sources:
-            why = "; ".join(f"{each.path}: {each.reason}" for each in found.skipped[:_SHOWN]) or "there is none"
+            why = (
+                "; ".join(f"{each.path}: {each.reason}" for each in found.skipped[:_SHOWN_REASONS]) or "there is none"
+            )
             raise ValidationError.of("files", f"no file can be sent ({why})", hint="Name files with text in them.")
         return found
 
-    def lacks_model(self) -> str | None:
+    def missing_model_reason(self) -> str | None:
         """Why no model can be asked, in words; None where one can. It costs nothing to know."""
         try:
-            self.desk.opinion(self.tool)
+            self.runtime.model_for(self.tool)
         except (ConfigError, SystemFault) as error:
             return str(error)
         return None
 
     @contextlib.contextmanager
-    def exchange(self, question: Question, thread: str | None = None) -> Generator[Exchange]:
+    def open_turn(self, question: Question, thread: str | None = None) -> Generator[ModelTurn]:
         """Raises ConfigError where there is no model to ask, before anything is held."""
-        opinion = self.desk.opinion(self.tool)
-        self.gate.doing = "waiting for its turn in the thread"
-        with self.desk.threads(self.gate).threads.turn(thread, self.gate.may_wait) as held:
-            self.gate.doing = "reading files"
-            composed = compose(held.thread, question, self.room(), self.gate, self.limits)
-            yield Exchange(self, opinion, held, composed, self._told())
+        opinion = self.runtime.model_for(self.tool)
+        self.ctx.status = "waiting for its turn in the thread"
+        with self.runtime.thread_services(self.ctx).threads.turn(thread, self.ctx.check_can_wait) as held:
+            self.ctx.status = "reading files"
+            composed = compose_prompt(held.thread, question, self.available_tokens(), self.ctx, self.limits)
+            yield ModelTurn(self, opinion, held, composed, self._instructions())
 
-    def room(self) -> int:
-        """Tokens that there are for a question, with all that comes with it. Raises as `exchange` does."""
-        window = self.desk.opinion(self.tool).model.window
-        return _room(window, self.limits) - count_in_pieces(self._told())
+    def available_tokens(self) -> int:
+        """Tokens that there are for a question, with all that comes with it. Raises as `open_turn` does."""
+        window = self.runtime.model_for(self.tool).model.window
+        return _prompt_tokens(window, self.limits) - count_tokens_in_pieces(self._instructions())
 
-    def _told(self) -> str:
+    def _instructions(self) -> str:
         """The model's instructions."""
-        return instructions(self.tool, self.desk.config.locale)
+        return system_instructions(self.tool, self.runtime.config.locale)
 
-    def kept_alone(self, question: Question, content: str, why: str, thread: str | None = None) -> Output:
+    def save_without_model(
+        self, question: Question, content: str, reason: str, thread: str | None = None
+    ) -> AssistantOutput:
         """An answer without a model's, and why there is none."""
-        with self.desk.threads(self.gate).threads.turn(thread, self.gate.may_wait) as held:
+        with self.runtime.thread_services(self.ctx).threads.turn(thread, self.ctx.check_can_wait) as held:
             seen = tuple(FileSeen(source.path, source.digest) for source in question.sources)
-            number = held.keep(self.turn(question.words, content, seen))
+            number = held.keep(self.thread_turn(question.text, content, seen))
         files = tuple(each.path for each in seen)
-        return Output(
+        return AssistantOutput(
             *(content, "partial", held.thread.id, number),
             files=files,
             skipped=question.skipped,
-            notes=(why, *masked_note(question.sources)),
+            notes=(reason, *masked_note(question.sources)),
         )
 
-    def turn(self, words: str, content: str, seen: tuple[FileSeen, ...], model: str = "") -> Turn:
+    def thread_turn(self, question: str, answer: str, seen: tuple[FileSeen, ...], model: str = "") -> Turn:
         """As it is kept."""
-        now, mask = time.time(), self.desk.without_secrets
-        words, content = mask(words), mask(content)
+        now, mask = time.time(), self.runtime.mask_secrets
+        question, answer = mask(question), mask(answer)
         files = tuple(replace(each, path=mask(each.path)) for each in seen)
         return Turn(
-            Message("user", words, self.tool, at=now, files=files, tokens=count_in_pieces(words)),
-            Message("assistant", content, self.tool, model, at=now, tokens=count_in_pieces(content)),
+            Message("user", question, self.tool, at=now, files=files, tokens=count_tokens_in_pieces(question)),
+            Message("assistant", answer, self.tool, model, at=now, tokens=count_tokens_in_pieces(answer)),
         )
 
 
-class Exchange:
-    def __init__(self, case: Case, opinion: Opinion, held: OpenTurn, composed: Composed, told: str) -> None:
-        """`told` are the model's instructions."""
-        self._case = case
-        self._opinion = opinion
-        self._held = held
-        self._composed = composed
-        self._told = told
+class ModelTurn:
+    def __init__(
+        self,
+        request: AssistantRequest,
+        loaded_model: LoadedModel,
+        open_turn: OpenTurn,
+        prompt: ComposedPrompt,
+        instructions: str,
+    ) -> None:
+        """`instructions` are the model's instructions."""
+        self._request = request
+        self._loaded_model = loaded_model
+        self._open_turn = open_turn
+        self._prompt = prompt
+        self._instructions = instructions
         self._conversation: Conversation | None = None
-        self._spent = Spent()
+        self._usage = ModelUsage()
         self._seconds = 0.0
-        self._is_cut = False
+        self._is_truncated = False
 
     def ask(self) -> str:
         """The model's answer."""
         from toolyard.models.conversation import Conversation
 
-        mask = self._case.desk.masked
-        self._conversation = Conversation.of(
-            (mask(asked), mask(answered)) for asked, answered in self._composed.turns
+        mask = self._request.runtime.mask_keys
+        self._conversation = Conversation.from_turns(
+            (mask(asked), mask(answered)) for asked, answered in self._prompt.turns
         )
-        return self.again(self._composed.last)
+        return self.follow_up(self._prompt.final_message)
 
-    def again(self, words: str) -> str:
+    def follow_up(self, words: str) -> str:
         """Its answer to something more."""
         if self._conversation is None:
             raise ValueError("nothing was asked yet")
-        case = self._case
-        self._conversation.ask(case.desk.masked(words))
-        case.gate.doing = f"waiting for {self._opinion.name}"
+        case = self._request
+        self._conversation.add_question(case.runtime.mask_keys(words))
+        case.ctx.status = f"waiting for {self._loaded_model.name}"
         started = time.monotonic()
-        wish = Wish(
+        wish = TurnSettings(
             temperature=case.temperature,
             thinking=case.thinking,
             thinking_tokens=case.limits.thinking_tokens,
-            seconds=max(case.until - started, 0.0),
+            seconds=max(case.deadline - started, 0.0),
         )
-        asking = self._opinion.model.turn(self._conversation, instructions=self._told, wish=wish, hear=self._heard)
+        asking = self._loaded_model.model.turn(
+            self._conversation, instructions=self._instructions, settings=wish, on_event=self._on_stream_event
+        )
         try:
-            turn = case.desk.wait_for(asking, case.gate, case.until)
+            turn = case.runtime.run_on_model_loop(asking, case.ctx, case.deadline)
         finally:
             self._seconds += time.monotonic() - started
-        self._spent += turn.spent
-        self._is_cut = turn.is_cut
+        self._usage += turn.usage
+        self._is_truncated = turn.is_truncated
         return turn.text
 
-    def keep(self, content: str, status: Status = "success") -> Output:
+    def save(self, content: str, status: Status = "success") -> AssistantOutput:
         """Add the turn to its thread, with what the caller is told."""
-        case, composed = self._case, self._composed
-        number = self._held.keep(case.turn(composed.words, content, composed.seen, self._opinion.name))
-        spent = self._spent
-        spending = Spending(
-            self._opinion.name, case.thinking, spent.input, spent.output, spent.thinking, self._seconds, spent.cost
+        case, composed = self._request, self._prompt
+        number = self._open_turn.keep(
+            case.thread_turn(composed.question, content, composed.files_shown, self._loaded_model.name)
         )
-        notes = [*self._notes()]
-        return Output(
-            *(content, "partial" if notes else status, self._held.thread.id, number, spending),
+        spent = self._usage
+        spending = UsageReport(
+            self._loaded_model.name,
+            case.thinking,
+            spent.input,
+            spent.output,
+            spent.thinking,
+            self._seconds,
+            spent.cost,
+        )
+        notes = [*self._missing_parts()]
+        return AssistantOutput(
+            *(content, "partial" if notes else status, self._open_turn.thread.id, number, spending),
             files=composed.files,
             skipped=composed.skipped,
             notes=(*notes, *composed.notes),
         )
 
-    def _notes(self) -> Iterator[str]:
+    def _missing_parts(self) -> Iterator[str]:
         """What is missing."""
-        if self._is_cut:
+        if self._is_truncated:
             yield "The answer ended at the limit of its length; ask for the rest, or for less."
-        if self._composed.left_out:
-            yield f"Left out for want of room: {left_out(self._composed.left_out)}."
-        if self._composed.homeless:
-            yield f"{counted(self._composed.homeless, 'file')} found no room at all, not even as an outline."
-        if count := self._composed.outlined:
-            yield f"{counted(count, 'file')} {'is' if count == 1 else 'are'} shown as an outline, not whole."
+        if self._prompt.omitted_turns:
+            yield f"Left out for want of room: {describe_omitted_turns(self._prompt.omitted_turns)}."
+        if self._prompt.omitted_files:
+            yield f"{pluralize(self._prompt.omitted_files, 'file')} found no room at all, not even as an outline."
+        if count := self._prompt.outlined_files:
+            yield f"{pluralize(count, 'file')} {'is' if count == 1 else 'are'} shown as an outline, not whole."
 
-    def _heard(self, heard: Heard) -> None:
-        if isinstance(heard, Waiting):
-            self._case.gate.doing = f"trying {self._opinion.name} again in {heard.seconds:.0f} s: {heard.why}"
+    def _on_stream_event(self, event: StreamEvent) -> None:
+        if isinstance(event, RetryWait):
+            self._request.ctx.status = (
+                f"trying {self._loaded_model.name} again in {event.seconds:.0f} s: {event.reason}"
+            )
 
 
-def _room(window: int, limits: AssistantLimits) -> int:
-    return min(int(window * _FULL), max(limits.context_tokens - _MOST_RESERVED, limits.context_tokens // 2))
+def _prompt_tokens(window: int, limits: AssistantLimits) -> int:
+    return min(int(window * _USABLE_SHARE), max(limits.context_tokens - _RESERVED_TOKENS, limits.context_tokens // 2))

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolyard.assistant.arguments import SeverityFilter
-from toolyard.assistant.findings import Finding, at_least, in_change, in_order, read_findings
-from toolyard.assistant.request import Exchange
-from toolyard.assistant.structured_answer import read_reply
-from toolyard.snapshots.service.format import counted
+from toolyard.assistant.findings import (
+    Finding,
+    filter_by_severity,
+    filter_to_change,
+    read_findings,
+    sort_and_deduplicate,
+)
+from toolyard.assistant.request import ModelTurn
+from toolyard.assistant.structured_answer import ask_for_json
+from toolyard.snapshots.service.format import pluralize
 
 _SHOWN_DROPPED = 5
 
@@ -20,19 +26,19 @@ class Review:
     content: str
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
-    is_whole: bool
+    is_readable: bool
     """Whether the model's answer could be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ParsedReview:
     summary: str
     findings: tuple[Finding, ...]
     dropped: tuple[str, ...]
 
 
-def review(
-    exchange: Exchange,
+def request_review(
+    model_turn: ModelTurn,
     lines_of: Mapping[str, int],
     severity_filter: SeverityFilter = "all",
     touches: Callable[[str, int], bool] | None = None,
@@ -43,31 +49,33 @@ def review(
     Of a change, `touches` says which lines belong to it. `local` findings were made without a model, and join the
     model's.
     """
-    reply = read_reply(exchange, lambda value: _read(value, lines_of, touches))
+    reply = ask_for_json(model_turn, lambda value: _parse_review(value, lines_of, touches))
     if reply.value is None:
-        why = f"The findings cannot be read: {reply.lacks}."
-        return Review(reply.text, (), (why, *reply.notes), is_whole=False)
+        why = f"The findings cannot be read: {reply.problem}."
+        return Review(reply.text, (), (why, *reply.notes), is_readable=False)
     found = reply.value
-    every = in_order((*local, *found.findings))
-    kept = at_least(every, severity_filter)
+    every = sort_and_deduplicate((*local, *found.findings))
+    kept = filter_by_severity(every, severity_filter)
     hidden = len(every) - len(kept)
     notes = [f"Left out: {why}" for why in found.dropped[:_SHOWN_DROPPED]]
     if len(found.dropped) > _SHOWN_DROPPED:
-        notes.append(f"Left out: {counted(len(found.dropped) - _SHOWN_DROPPED, 'more finding')}.")
+        notes.append(f"Left out: {pluralize(len(found.dropped) - _SHOWN_DROPPED, 'more finding')}.")
     if hidden:
-        notes.append(f"severity_filter hides {counted(hidden, 'finding')} below {severity_filter}.")
-    return Review(told(found.summary, kept), kept, tuple(notes), is_whole=True)
+        notes.append(f"severity_filter hides {pluralize(hidden, 'finding')} below {severity_filter}.")
+    return Review(render_findings(found.summary, kept), kept, tuple(notes), is_readable=True)
 
 
-def _read(value: object, lines_of: Mapping[str, int], touches: Callable[[str, int], bool] | None) -> _Read:
+def _parse_review(
+    value: object, lines_of: Mapping[str, int], touches: Callable[[str, int], bool] | None
+) -> _ParsedReview:
     found = read_findings(value, lines_of, is_change=touches is not None)
     if touches is not None:
-        found = in_change(found, touches)
+        found = filter_to_change(found, touches)
     summary = cast("dict[str, Any]", value).get("summary") if isinstance(value, dict) else None
-    return _Read(summary.strip() if isinstance(summary, str) else "", found.findings, found.dropped)
+    return _ParsedReview(summary.strip() if isinstance(summary, str) else "", found.findings, found.dropped)
 
 
-def told(summary: str, findings: Sequence[Finding]) -> str:
+def render_findings(summary: str, findings: Sequence[Finding]) -> str:
     """For a reader."""
     lines = [summary] if summary else []
     if not findings:
@@ -82,7 +90,7 @@ def told(summary: str, findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def as_objects(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def finding_objects(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     return [
         {
             "severity": each.severity,

@@ -19,21 +19,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolyard.assistant.secrets.redaction import mask_known_secrets
-from toolyard.assistant.threads.location import threads_of
+from toolyard.assistant.threads.location import open_workspace_threads
 from toolyard.config.assistant import Rate, ToolName
 from toolyard.config.backends import KEY_VARIABLES
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ProviderError, ToolError, ToolyardError
 from toolyard.core.loop_thread import LoopThread
-from toolyard.core.redaction import masked, secrets_of
-from toolyard.dispatch.call_context import Gate
-from toolyard.models.error_wording import FOR_ASSISTANT
+from toolyard.core.redaction import collect_secrets, mask_secrets
+from toolyard.dispatch.call_context import CallContext
+from toolyard.models.error_wording import ASSISTANT_WORDING
 from toolyard.models.factory import open_model
-from toolyard.models.lazy_import import without_collecting
-from toolyard.models.model_names import Chosen, choose_model
+from toolyard.models.lazy_import import gc_paused
+from toolyard.models.model_names import ModelChoice, choose_model
 
 if TYPE_CHECKING:
-    from toolyard.assistant.threads.factory import Opened
+    from toolyard.assistant.threads.factory import ThreadServices
     from toolyard.config.models import Config
     from toolyard.config.settings import Settings
     from toolyard.models.chat_model import ChatModel
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_TRIES = 3
-_LOOK_SECONDS = 0.02
-_END_SECONDS = 5.0
+_POLL_SECONDS = 0.02
+_CLOSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class LoadedModel:
     """A model that can be asked."""
 
     name: str
@@ -54,18 +54,18 @@ class Opinion:
     model: ChatModel
 
 
-class Desk(Closing):
+class AssistantRuntime(Closeable):
     def __init__(self, config: Config, settings: Settings) -> None:
         self.config = config.assistant
-        self._whole = config
+        self._full_config = config
         self._settings = settings
         keys = [settings.model_access.get(name, "").strip() for name in KEY_VARIABLES]
-        self._secrets = tuple(secret for key in (*keys, settings.token or "") for secret in secrets_of(key=key))
+        self._secrets = tuple(secret for key in (*keys, settings.token or "") for secret in collect_secrets(key=key))
         self._lock = threading.Lock()
-        self._opening = threading.Lock()  # of models: the first takes a second to load
+        self._open_lock = threading.Lock()  # of models: the first takes a second to load
         self._loop: LoopThread | None = None
-        self._models: dict[str, Opinion] = {}
-        self._threads: Opened | None = None
+        self._models: dict[str, LoadedModel] = {}
+        self._threads: ThreadServices | None = None
 
     def close(self) -> None:
         with self._lock:
@@ -74,7 +74,7 @@ class Desk(Closing):
         if loop is not None:
             for opinion in self._models.values():
                 with contextlib.suppress(Exception):  # what is left of a connection ends with the process
-                    loop.run(opinion.model.close(), _END_SECONDS)
+                    loop.run(opinion.model.close(), _CLOSE_SECONDS)
             loop.close()
         if threads is not None:
             threads.close()
@@ -82,78 +82,78 @@ class Desk(Closing):
     def warm_up(self) -> None:
         """Load what the first question needs. What cannot be loaded is told with it."""
         with contextlib.suppress(ToolyardError):
-            self.opinion("chat")
+            self.model_for("chat")
 
-    def threads(self, gate: Gate) -> Opened:
+    def thread_services(self, ctx: CallContext) -> ThreadServices:
         with self._lock:
             if self._threads is None:
-                self._threads = threads_of(gate.home, self._whole)
+                self._threads = open_workspace_threads(ctx.agent_paths, self._full_config)
             return self._threads
 
-    def admit(self, tool: ToolName, gate: Gate) -> None:
+    def check_rate(self, tool: ToolName, ctx: CallContext) -> None:
         """Take one of the calls that this client has. Raises where there is none."""
-        rate = self.config.rate_of(tool)
+        rate = self.config.rate_for(tool)
         if rate is None:
             return
-        wait = self.threads(gate).rates.take(_client(gate), tool, rate)
+        wait = self.thread_services(ctx).rate_limiter.take_token(_client_id(ctx), tool, rate)
         if wait > 0:
-            raise _too_often(tool, rate, wait)
+            raise _rate_limit_error(tool, rate, wait)
 
-    def opinion(self, tool: ToolName) -> Opinion:
+    def model_for(self, tool: ToolName) -> LoadedModel:
         """The model that answers for a tool. Raises ConfigError, also where there is no key."""
         chosen = choose_model(self.config, self._settings, tool)
-        with self._opening:
+        with self._open_lock:
             known = self._models.get(chosen.name)
             if known is None:
-                known = self._models[chosen.name] = Opinion(chosen.name, self._open(chosen))
+                known = self._models[chosen.name] = LoadedModel(chosen.name, self._open_model(chosen))
             return known
 
-    def _open(self, chosen: Chosen) -> ChatModel:
-        with without_collecting():
+    def _open_model(self, chosen: ModelChoice) -> ChatModel:
+        with gc_paused():
             return open_model(
                 chosen.backend,
                 self._settings.model_access,
                 most_tries=_MOST_TRIES,
                 patience=self.config.limits.seconds,
-                audience=FOR_ASSISTANT,
+                wording=ASSISTANT_WORDING,
             )
 
-    def masked(self, text: str) -> str:
+    def mask_keys(self, text: str) -> str:
         """A text without the keys that this process holds: for whatever is sent, kept or said."""
-        return masked(text, self._secrets)
+        return mask_secrets(text, self._secrets)
 
-    def without_secrets(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         """A text without those keys, nor other secrets of a known format: for whatever is kept or answered."""
-        return mask_known_secrets(self.masked(text))
+        return mask_known_secrets(self.mask_keys(text))
 
-    def wait_for(self, work: Coroutine[Any, Any, T], gate: Gate, until: float) -> T:
+    def run_on_model_loop(self, work: Coroutine[Any, Any, T], ctx: CallContext, deadline: float) -> T:
         """Run `work` on the loop and wait, for as long as the caller does. Leaving takes it back."""
-        future = self._on_loop(work)
+        future = self._submit(work)
         try:
-            while not concurrent.futures.wait((future,), _LOOK_SECONDS).done:
-                gate.check_time()
-                if time.monotonic() > until:
-                    raise _overdue(gate, self.config.limits.seconds)
+            while not concurrent.futures.wait((future,), _POLL_SECONDS).done:
+                ctx.check_time()
+                if time.monotonic() > deadline:
+                    raise _timeout_error(ctx, self.config.limits.seconds)
             return future.result()
         finally:
             future.cancel()
 
-    def _on_loop(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    def _submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         with self._lock:
             if self._loop is None:
                 self._loop = LoopThread("toolyard-models")
             return self._loop.submit(work)
 
 
-def _client(gate: Gate) -> str:
+def _client_id(ctx: CallContext) -> str:
     """Whose calls are counted together: of whoever has the token of a server, or of who started one on stdio.
 
     Sessions over HTTP are no clients: whoever has the token opens as many as they like.
     """
-    return "http" if gate.call.surface.endswith("http") else f"{os.getuid()}@{socket.gethostname()}"
+    return "http" if ctx.call.surface.endswith("http") else f"{os.getuid()}@{socket.gethostname()}"
 
 
-def _too_often(tool: ToolName, rate: Rate, wait: float) -> ToolError:
+def _rate_limit_error(tool: ToolName, rate: Rate, wait: float) -> ToolError:
     return ToolError(
         f"{tool} was called more than {rate} by this client.",
         hint=f"Call it again in {math.ceil(wait)} s. (The user can change `assistant.rate_limits`.)",
@@ -162,9 +162,9 @@ def _too_often(tool: ToolName, rate: Rate, wait: float) -> ToolError:
     )
 
 
-def _overdue(gate: Gate, seconds: float) -> ProviderError:
+def _timeout_error(ctx: CallContext, seconds: float) -> ProviderError:
     return ProviderError(
-        f"The model did not answer {gate.call.tool} within {seconds:g} seconds.",
+        f"The model did not answer {ctx.call.tool} within {seconds:g} seconds.",
         hint="Ask for less, choose a lower thinking_mode, or raise `assistant.limits.seconds`.",
         retryable=True,
     )

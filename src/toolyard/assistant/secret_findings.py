@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from toolyard.assistant.files.sources import Source
+from toolyard.assistant.files.sources import SourceFile
 from toolyard.assistant.findings import Finding
 from toolyard.assistant.secrets.redaction import Secret
 from toolyard.assistant.secrets.scanner import MASK
@@ -14,7 +14,7 @@ _FIX: Final = "Revoke it, and read it from the environment or a secret store."
 _MOST_PLACES = 20
 
 
-def secret_findings(sources: Sequence[Source]) -> tuple[Finding, ...]:
+def secret_findings(sources: Sequence[SourceFile]) -> tuple[Finding, ...]:
     """One for each line with a secret of a known format. What only looks like one is masked, and is no finding."""
     return tuple(
         Finding("critical", "security", source.path, secret.line, _title(secret), _FIX)
@@ -28,7 +28,7 @@ def _title(secret: Secret) -> str:
     return f"hard-coded secret, line {secret.line} ({secret.kind})"
 
 
-class Masked(Protocol):
+class MaskedText(Protocol):
     """A file, or an excerpt of one, in which secrets may have been masked."""
 
     @property
@@ -38,24 +38,26 @@ class Masked(Protocol):
     def secrets(self) -> tuple[Secret, ...]: ...
 
 
-def masked_places(sources: Sequence[Masked]) -> str:
+def masked_places(sources: Sequence[MaskedText]) -> str:
     """Where secrets were masked, as `app.py:2 (GitHub Token), …`; empty where none was."""
-    places = list(dict.fromkeys(f"{source.path}:{_about(secret)}" for source in sources for secret in source.secrets))
+    places = list(
+        dict.fromkeys(f"{source.path}:{_describe_secret(secret)}" for source in sources for secret in source.secrets)
+    )
     more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
     return f"{', '.join(places[:_MOST_PLACES])}{more}"
 
 
-def masked_note(sources: Sequence[Masked]) -> tuple[str, ...]:
+def masked_note(sources: Sequence[MaskedText]) -> tuple[str, ...]:
     """For the caller."""
     places = masked_places(sources)
     return (f"Masked as secrets: {places}.",) if places else ()
 
 
-def masked_hint(sources: Sequence[Masked]) -> str:
+def masked_hint(sources: Sequence[MaskedText]) -> str:
     """For the model, which sees the mark in the place of each."""
     places = masked_places(sources)
     return f"[{MASK} stands for a secret that was masked and is already reported: {places}.]" if places else ""
 
 
-def _about(secret: Secret) -> str:
+def _describe_secret(secret: Secret) -> str:
     return f"{secret.line} ({secret.kind})" if secret.is_definite else f"{secret.line} (perhaps: {secret.kind})"

@@ -19,23 +19,23 @@ from toolyard.bridge.errors import (
     PathRefusedError,
     SamplingUnsupportedError,
     Violation,
-    spelled,
+    printable_text,
 )
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import SecurityError, ToolyardError, ValidationError
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.ids import new_id
 
 if TYPE_CHECKING:
-    from toolyard.bridge.client import Client
-    from toolyard.bridge.violations import Violations
+    from toolyard.bridge.client import BridgeClient
+    from toolyard.bridge.violations import ViolationCounter
     from toolyard.storage.audit_log import AuditLog
 
 TRACE: Final = 5
 LOGGER: Final = logging.getLogger("toolyard.bridge")
 logging.addLevelName(TRACE, "TRACE")
 _SURFACE = "bridge"
-_MOST_FRAMES = 30
+_MAX_FRAMES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,55 +56,59 @@ Listener = Callable[[Operation], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _About:
+class _OperationStart:
     name: str
     path: str
-    client: Client
+    client: BridgeClient
     started: float
 
 
 class Auditor:
-    def __init__(self, violations: Violations, log: AuditLog | None = None, listen: Listener | None = None) -> None:
+    def __init__(
+        self, violations: ViolationCounter, log: AuditLog | None = None, listen: Listener | None = None
+    ) -> None:
         """`listen` hears of every operation as well."""
         self._violations = violations
         self._log = log
         self._listen = listen
 
     @contextmanager
-    def operation(self, name: str, path: str, client: Client) -> Generator[None]:
+    def operation(self, name: str, path: str, client: BridgeClient) -> Generator[None]:
         """One operation, from its check to its end. A client that was refused for good is refused here."""
-        about = _About(name, path, client, time.monotonic())
+        about = _OperationStart(name, path, client, time.monotonic())
         try:
             self._violations.check(client.identity)
             yield
         except AnswerPending:
-            self._tell(about, Outcome.ASKED)
+            self._report(about, CallOutcome.ASKED)
             raise
         except ToolyardError as error:
-            self._tell(about, _outcome(error), error)
+            self._report(about, _event_outcome(error), error)
             raise
         except BaseException:
-            self._tell(about, Outcome.CANCELLED)
+            self._report(about, CallOutcome.CANCELLED)
             raise
-        self._tell(about, Outcome.OK)
+        self._report(about, CallOutcome.OK)
 
-    def refused_entry(self, name: str, path: str, violation: Violation | None, client: Client) -> None:
+    def report_refused_entry(self, name: str, path: str, violation: Violation | None, client: BridgeClient) -> None:
         """An entry of a folder that nobody can use. Telling of it is no violation of the client's."""
-        about = _About(name, path, client, time.monotonic())
-        event = _event(about, Outcome.DENIED, "deny", f"{violation}: an entry that cannot be used", 0)
-        self._hand_out(Operation(logging.WARNING, event, str(violation), "", self._violations.of(client.identity)))
+        about = _OperationStart(name, path, client, time.monotonic())
+        event = _build_event(about, CallOutcome.DENIED, "deny", f"{violation}: an entry that cannot be used", 0)
+        self._publish(
+            Operation(logging.WARNING, event, str(violation), "", self._violations.count_for(client.identity))
+        )
 
-    def _tell(self, about: _About, outcome: Outcome, error: ToolyardError | None = None) -> None:
+    def _report(self, about: _OperationStart, outcome: CallOutcome, error: ToolyardError | None = None) -> None:
         violation = error if isinstance(error, PathRefusedError) else None
         decision = "deny" if isinstance(error, SecurityError) else "allow"
-        event = _event(about, outcome, decision, _reason(error), error.code if error is not None else 0)
-        counted = self._violations.of if violation is None else self._violations.add
-        self._hand_out(
+        event = _build_event(about, outcome, decision, _event_reason(error), error.code if error is not None else 0)
+        counted = self._violations.count_for if violation is None else self._violations.add
+        self._publish(
             Operation(
-                level=_level(error),
+                level=_log_level(error),
                 event=event,
                 violation="" if violation is None else violation.violation.value,
-                stack="" if violation is None else _stack(violation),
+                stack="" if violation is None else _format_stack(violation),
                 violations=counted(about.client.identity),
             )
         )
@@ -112,63 +116,63 @@ class Auditor:
         if isinstance(error, SamplingUnsupportedError):
             LOGGER.info("For the author of this server: %s", error.for_author)
 
-    def _hand_out(self, told: Operation) -> None:
-        _write(told)
+    def _publish(self, operation: Operation) -> None:
+        _write_log(operation)
         if self._log is not None:
-            self._log.append(told.event)
+            self._log.append(operation.event)
         if self._listen is not None:
-            self._listen(told)
+            self._listen(operation)
 
 
-def _event(about: _About, outcome: Outcome, decision: str, reason: str, code: int) -> Event:
+def _build_event(about: _OperationStart, outcome: CallOutcome, decision: str, reason: str, code: int) -> Event:
     return Event(
         call=new_id(),
         surface=_SURFACE,
-        agent=about.client.title[:TARGET_CHARS],
-        session=about.client.identity[:TARGET_CHARS],
+        agent=about.client.title[:MAX_TARGET_CHARS],
+        session=about.client.identity[:MAX_TARGET_CHARS],
         tool=about.name,
         kind="read",
-        target=spelled(about.path)[:TARGET_CHARS],
+        target=printable_text(about.path)[:MAX_TARGET_CHARS],
         decision=decision,
-        reason=reason[:TARGET_CHARS],
+        reason=reason[:MAX_TARGET_CHARS],
         outcome=outcome,
         code=code,
         milliseconds=(time.monotonic() - about.started) * 1e3,
     )
 
 
-def _outcome(error: ToolyardError) -> Outcome:
+def _event_outcome(error: ToolyardError) -> CallOutcome:
     if isinstance(error, SecurityError):
-        return Outcome.DENIED
-    return Outcome.INVALID if isinstance(error, ValidationError) else Outcome.FAILED
+        return CallOutcome.DENIED
+    return CallOutcome.INVALID if isinstance(error, ValidationError) else CallOutcome.FAILED
 
 
-def _reason(error: ToolyardError | None) -> str:
+def _event_reason(error: ToolyardError | None) -> str:
     if isinstance(error, PathRefusedError):
         return f"{error.violation}: {error.message}"
     return error.message if error is not None else ""
 
 
-def _level(error: ToolyardError | None) -> int:
+def _log_level(error: ToolyardError | None) -> int:
     if error is None:
         return TRACE
     return logging.WARNING if isinstance(error, (PathRefusedError, ClientRefusedError)) else logging.INFO
 
 
-def _stack(error: BaseException) -> str:
+def _format_stack(error: BaseException) -> str:
     """How the program came to ask, and where it was refused."""
-    above = traceback.format_stack(limit=_MOST_FRAMES)
-    return "".join([*above, *traceback.format_exception(error, limit=_MOST_FRAMES)])
+    above = traceback.format_stack(limit=_MAX_FRAMES)
+    return "".join([*above, *traceback.format_exception(error, limit=_MAX_FRAMES)])
 
 
-def _write(told: Operation) -> None:
-    event = told.event
+def _write_log(operation: Operation) -> None:
+    event = operation.event
     LOGGER.log(
-        told.level,
+        operation.level,
         "%s %s: %s%s",
         event.tool,
         event.target,
         event.outcome,
-        f" ({event.reason}; {event.agent}, {told.violations} violations)" if event.reason else "",
-        extra={"bridge": told},
+        f" ({event.reason}; {event.agent}, {operation.violations} violations)" if event.reason else "",
+        extra={"bridge": operation},
     )

@@ -15,41 +15,47 @@ from typing import TYPE_CHECKING, Literal, overload
 from anyio import to_thread
 
 from toolyard.bridge.cache import CachedFile, FileCache, NewFile
-from toolyard.bridge.client import Answer, Client
+from toolyard.bridge.client import BridgeClient, SamplingAnswer
 from toolyard.bridge.errors import (
     BadAnswerError,
     MissingFileError,
     ResourceRefusedError,
     SamplingUnsupportedError,
     UnreadableFileError,
-    spelled,
+    printable_text,
 )
 from toolyard.bridge.freshness import is_changed
-from toolyard.bridge.listing_answers import PathInfo, Wanted, read_listing
+from toolyard.bridge.listing_answers import ListingRequest, PathInfo, read_listing
 from toolyard.bridge.path_validator import PathValidator
-from toolyard.bridge.push_tool import arguments_of, checked
+from toolyard.bridge.push_tool import check_files, parse_arguments
 from toolyard.bridge.resources import ResourceFiles, ResourceReader
 from toolyard.bridge.sampling_answers import read_receipt, read_status
-from toolyard.bridge.sampling_prompts import TOOL, Question, listing_question, reading_question, status_question
-from toolyard.bridge.text_decoding import text_of
+from toolyard.bridge.sampling_prompts import (
+    PUSH_TOOL_NAME,
+    SamplingQuestion,
+    listing_question,
+    reading_question,
+    status_question,
+)
+from toolyard.bridge.text_decoding import decode_content
 from toolyard.core.errors import ToolyardError, ValidationError
 
 if TYPE_CHECKING:
-    from toolyard.bridge.state import Shared
+    from toolyard.bridge.state import BridgeState
 
-_FOUND = CachedFile | NewFile
+_FileContent = CachedFile | NewFile
 _NUL = "\0"
-_MOST_NAMED = 20
-_PUSH_FILES = (
-    f"Call the tool {TOOL} with the current content of what is missing, all in one call, and repeat this call."
+_MAX_NAMED = 20
+_PUSH_HINT = f"Call the tool {PUSH_TOOL_NAME} with the current content of what is missing, all in one call, and repeat this call."
+_PUSH_INSTEAD_HINT = (
+    f"Name the files you need instead of the folder, push them with the tool {PUSH_TOOL_NAME}, and repeat this call."
 )
-_PUSH_LISTED = f"Name the files you need instead of the folder, push them with the tool {TOOL}, and repeat this call."
 
 
 class FilesystemBridge:
     """The files of one client. Every method may raise a `ToolyardError`, each with a code and what to do next."""
 
-    def __init__(self, client: Client, shared: Shared, resources: ResourceReader | None = None) -> None:
+    def __init__(self, client: BridgeClient, shared: BridgeState, resources: ResourceReader | None = None) -> None:
         """`BridgeHost.bridge` makes one for each request. `resources` is a session with a server beside a client."""
         self._client = client
         self._shared = shared
@@ -62,12 +68,14 @@ class FilesystemBridge:
         SamplingRefusedError or SamplingUnsupportedError.
         """
         with self._shared.auditor.operation("list_directory", path, self._client):
-            wanted = Wanted(await self._shared.validated(path, self._client), recursive, pattern)
+            wanted = ListingRequest(await self._shared.validate_path(path, self._client), recursive, pattern)
             wanted.glob()
-            found = await self._listed(wanted)
-            await self._shared.with_cache(lambda cache: self._notice(cache, found))
+            found = await self._list_entries(wanted)
+            await self._shared.with_cache(lambda cache: self._drop_changed(cache, found))
         for each in (each for entry in found for each in entry.walk() if each.refused is not None):
-            self._shared.auditor.refused_entry("list_directory", each.path or each.name, each.refused, self._client)
+            self._shared.auditor.report_refused_entry(
+                "list_directory", each.path or each.name, each.refused, self._client
+            )
         return found
 
     @overload
@@ -94,43 +102,45 @@ class FilesystemBridge:
         `fresh` nothing is taken from the cache, except what a client that cannot be asked pushed in the last minute.
         Raises as `list_directory` does.
         """
-        [file] = await self._read([path], encoding, is_binary=binary, fresh=fresh)
-        return file.content if binary else _text(file, encoding)
+        [file] = await self._read_all([path], encoding, is_binary=binary, fresh=fresh)
+        return file.content if binary else _decode_text(file, encoding)
 
     async def read_files(
         self, paths: Sequence[str], encoding: str | None = None, *, fresh: bool = False
     ) -> dict[str, str]:
         """The texts of several files, by the paths as given. What has to be asked for is asked for at once."""
-        files = await self._read(paths, encoding, is_binary=False, fresh=fresh)
-        return {path: _text(file, encoding) for path, file in zip(paths, files, strict=True)}
+        files = await self._read_all(paths, encoding, is_binary=False, fresh=fresh)
+        return {path: _decode_text(file, encoding) for path, file in zip(paths, files, strict=True)}
 
-    async def _read(
+    async def _read_all(
         self, paths: Sequence[str], encoding: str | None, *, is_binary: bool, fresh: bool
-    ) -> list[_FOUND]:
+    ) -> list[_FileContent]:
         with self._shared.auditor.operation("read_file", ", ".join(paths), self._client):
             if encoding is not None:
-                text_of(b"", encoding, encoding)  # raises for an unknown encoding, before the client is asked
-            spellings = [await self._shared.validated(path, self._client) for path in paths]
+                decode_content(b"", encoding, encoding)  # raises for an unknown encoding, before the client is asked
+            spellings = [await self._shared.validate_path(path, self._client) for path in paths]
             if len(set(spellings)) != len(paths):
                 raise ValidationError.of("paths", "one is there twice", hint="Name each file once.")
-            found = {path: await self._near(path, encoding, is_binary=is_binary) for path in spellings}
-            outdated = await self._outdated([file for file in found.values() if isinstance(file, CachedFile)], fresh)
+            found = {path: await self._find_without_asking(path, encoding, is_binary=is_binary) for path in spellings}
+            outdated = await self._outdated_paths(
+                [file for file in found.values() if isinstance(file, CachedFile)], fresh
+            )
             missing = [path for path, file in found.items() if file is None or path in outdated]
             if missing:
-                asked = await self._asked(missing, encoding, is_binary=is_binary)
+                asked = await self._ask_for_files(missing, encoding, is_binary=is_binary)
                 found |= dict(zip(missing, asked, strict=True))
             return [file for path in spellings if (file := found[path]) is not None]
 
-    async def _outdated(self, files: Sequence[CachedFile], fresh: bool) -> set[str]:
+    async def _outdated_paths(self, files: Sequence[CachedFile], fresh: bool) -> set[str]:
         """Which of these files from the cache are not to be used."""
         client, freshness = self._client, self._shared.freshness
         if not client.can_sample:
             return {file.path for file in files if freshness.is_too_old(file, fresh=fresh)}
         if fresh:
             return {file.path for file in files}
-        return await self._changed([file for file in files if freshness.needs_check(client.identity, file)])
+        return await self._changed_paths([file for file in files if freshness.needs_check(client.identity, file)])
 
-    async def _changed(self, files: Sequence[CachedFile]) -> set[str]:
+    async def _changed_paths(self, files: Sequence[CachedFile]) -> set[str]:
         """Which of these files the client says have changed. Those that are gone raise, and leave the cache."""
         questions = [status_question(file.path) for file in files]
         answers = await self._client.ask(questions, self._shared.seconds) if questions else []
@@ -142,39 +152,41 @@ class FilesystemBridge:
             except BadAnswerError:
                 is_same = False  # the file itself is asked for
             except (MissingFileError, UnreadableFileError):
-                await self._forget(file)
+                await self._invalidate(file)
                 raise
             if is_same:
-                self._shared.freshness.note_check(self._client.identity, file.path)
+                self._shared.freshness.record_check(self._client.identity, file.path)
             else:
-                await self._forget(file)
+                await self._invalidate(file)
                 changed.add(file.path)
         return changed
 
-    async def _forget(self, file: CachedFile) -> None:
+    async def _invalidate(self, file: CachedFile) -> None:
         identity = self._client.identity
         await self._shared.with_cache(lambda cache: cache.invalidate(file.path, client=identity))
 
-    async def _near(self, path: str, encoding: str | None, *, is_binary: bool) -> _FOUND | None:
+    async def _find_without_asking(self, path: str, encoding: str | None, *, is_binary: bool) -> _FileContent | None:
         """A file that can be had without asking the client's model."""
         shared = self._shared
         if shared.disk:
-            local = await self._on_disk(path)
+            local = await self._read_from_disk(path)
             if local is not None:
                 return local
-        exposed = await self._as_resource(path)
+        exposed = await self._read_resource(path)
         if isinstance(exposed, NewFile):
             return exposed
-        if self._client.has_answered(self._question(path, encoding, is_binary=is_binary)):
+        if self._client.has_answered(self._read_question(path, encoding, is_binary=is_binary)):
             return None  # what the client was asked for in this call is taken as its answer says
         cached = await shared.with_cache(lambda cache: cache.get(path, client=self._client.identity))
         if cached is None and exposed is not None:
             raise exposed
         return cached
 
-    async def _as_resource(self, path: str) -> NewFile | ToolyardError | None:
+    async def _read_resource(self, path: str) -> NewFile | ToolyardError | None:
         """What the server beside the client gives; why it gives nothing; None where there is no such server."""
-        policy = await self._shared.rooted(self._client) if self._resources is not None else self._shared.policy
+        policy = (
+            await self._shared.policy_with_root(self._client) if self._resources is not None else self._shared.policy
+        )
         if self._resources is None or policy.project_root is None:  # a URI needs the whole path
             return None
         validator = PathValidator(policy)
@@ -184,11 +196,11 @@ class FilesystemBridge:
         except (MissingFileError, ResourceRefusedError) as error:
             return error
 
-    async def _on_disk(self, path: str) -> NewFile | None:
-        policy = await self._shared.rooted(self._client)
+    async def _read_from_disk(self, path: str) -> NewFile | None:
+        policy = await self._shared.policy_with_root(self._client)
 
         def read() -> NewFile | None:
-            with self._shared.disk.opened(policy) as folder:
+            with self._shared.disk.open_folder(policy) as folder:
                 if folder is None:
                     return None
                 spelled_here = PathValidator(policy).validate(path)
@@ -196,12 +208,14 @@ class FilesystemBridge:
 
         return await to_thread.run_sync(read)
 
-    async def _listed(self, wanted: Wanted) -> list[PathInfo]:
+    async def _list_entries(self, wanted: ListingRequest) -> list[PathInfo]:
         if self._shared.disk:
-            local = await self._listed_on_disk(wanted)
+            local = await self._list_from_disk(wanted)
             if local is not None:
                 return local
-        policy = await self._shared.rooted(self._client) if self._resources is not None else self._shared.policy
+        policy = (
+            await self._shared.policy_with_root(self._client) if self._resources is not None else self._shared.policy
+        )
         if self._resources is not None and policy.project_root is not None:
             validator = PathValidator(policy)
             resources = ResourceFiles(self._resources, validator, self._shared.seconds)
@@ -209,45 +223,49 @@ class FilesystemBridge:
         question = listing_question(wanted)
         self._require_sampling([question])
         try:
-            return await self._listed_by_client(question, wanted)
+            return await self._list_by_asking(question, wanted)
         except BadAnswerError as error:
-            return await self._listed_by_client(question.repeated(error.why), wanted)
+            return await self._list_by_asking(question.repeat_after(error.why), wanted)
 
-    async def _listed_by_client(self, question: Question, wanted: Wanted) -> list[PathInfo]:
+    async def _list_by_asking(self, question: SamplingQuestion, wanted: ListingRequest) -> list[PathInfo]:
         [answer] = await self._client.ask([question], self._shared.seconds)
         _require_usable(answer, question)
         # In a thread: a long listing takes a while to read.
         return await to_thread.run_sync(read_listing, answer.text, wanted, PathValidator(self._shared.policy))
 
-    async def _listed_on_disk(self, wanted: Wanted) -> list[PathInfo] | None:
-        policy = await self._shared.rooted(self._client)
+    async def _list_from_disk(self, wanted: ListingRequest) -> list[PathInfo] | None:
+        policy = await self._shared.policy_with_root(self._client)
 
-        def listed() -> list[PathInfo] | None:
-            with self._shared.disk.opened(policy) as folder:
+        def list_folder() -> list[PathInfo] | None:
+            with self._shared.disk.open_folder(policy) as folder:
                 if folder is None:
                     return None
                 path = PathValidator(policy).validate(wanted.path)
                 return folder.list(replace(wanted, path=path))
 
-        return await to_thread.run_sync(listed)
+        return await to_thread.run_sync(list_folder)
 
-    def _notice(self, cache: FileCache, entries: Sequence[PathInfo]) -> None:
+    def _drop_changed(self, cache: FileCache, entries: Sequence[PathInfo]) -> None:
         """A file that was changed since it was cached is not served from there any more."""
         for each in (each for entry in entries for each in entry.walk()):
             if each.type == "file" and each.mtime is not None and each.path:
-                cache.noticed(each.path, each.mtime, client=self._client.identity)
+                cache.drop_if_older(each.path, each.mtime, client=self._client.identity)
 
-    async def _asked(self, paths: Sequence[str], encoding: str | None, *, is_binary: bool) -> list[_FOUND]:
+    async def _ask_for_files(
+        self, paths: Sequence[str], encoding: str | None, *, is_binary: bool
+    ) -> list[_FileContent]:
         """Files that the client's model is asked for. They are cached when all have come."""
-        questions = [self._question(path, encoding, is_binary=is_binary) for path in paths]
+        questions = [self._read_question(path, encoding, is_binary=is_binary) for path in paths]
         self._require_sampling(questions)
         identity, shared = self._client.identity, self._shared
-        with shared.pending.expecting(identity, paths, shared.seconds):
-            collected = await self._collected(questions)
+        with shared.pending.expect_files(identity, paths, shared.seconds):
+            collected = await self._collect_answers(questions)
             if bad := {path: error for path, error in collected.items() if isinstance(error, BadAnswerError)}:
-                again = [question.repeated(bad[question.path].why) for question in questions if question.path in bad]
-                collected |= await self._collected(again)
-        files: list[_FOUND] = []
+                again = [
+                    question.repeat_after(bad[question.path].why) for question in questions if question.path in bad
+                ]
+                collected |= await self._collect_answers(again)
+        files: list[_FileContent] = []
         for path in paths:
             if isinstance(file := collected[path], BadAnswerError):
                 raise file
@@ -256,74 +274,80 @@ class FilesystemBridge:
         await shared.with_cache(lambda cache: cache.put_all(fresh, client=identity))
         return files
 
-    async def _collected(self, questions: Sequence[Question]) -> dict[str, _FOUND | BadAnswerError]:
+    async def _collect_answers(
+        self, questions: Sequence[SamplingQuestion]
+    ) -> dict[str, _FileContent | BadAnswerError]:
         """The files by path, and for those whose answers cannot be used, the reason."""
         answers = await self._client.ask(questions, self._shared.seconds)
-        collected: dict[str, _FOUND | BadAnswerError] = {}
+        collected: dict[str, _FileContent | BadAnswerError] = {}
         for question, answer in zip(questions, answers, strict=True):
             try:
-                collected[question.path] = await self._handed_over(question, answer)
+                collected[question.path] = await self._file_for_answer(question, answer)
             except BadAnswerError as error:
                 collected[question.path] = error
         return collected
 
-    async def _handed_over(self, question: Question, answer: Answer) -> _FOUND:
-        if answer.handed_over and not answer.problem:
-            return await self._in_answer(question, answer)
+    async def _file_for_answer(self, question: SamplingQuestion, answer: SamplingAnswer) -> _FileContent:
+        if answer.pushed_calls and not answer.problem:
+            return await self._file_in_answer(question, answer)
         identity, path = self._client.identity, question.path
         # A file that came and was accepted counts, whatever the model says about it afterwards.
-        if (pushed := self._shared.pending.take(identity, path, answer.asked)) is not None:
+        if (pushed := self._shared.pending.received_file(identity, path, answer.asked_at)) is not None:
             return pushed
         if (refusal := self._shared.pending.refusal(identity, path)) is not None:
             raise refusal
         # It may have gone to another process that serves this client, into the cache that they share.
         cached = await self._shared.with_cache(lambda cache: cache.peek(path, client=identity))
-        if cached is not None and cached.stored >= answer.asked:
+        if cached is not None and cached.stored >= answer.asked_at:
             return cached
         _require_usable(answer, question)
         read_receipt(answer.text, path, question.title)
-        raise BadAnswerError(question.title, f"it says that the file was handed over with {TOOL}, and it was not")
+        raise BadAnswerError(
+            question.title, f"it says that the file was handed over with {PUSH_TOOL_NAME}, and it was not"
+        )
 
-    async def _in_answer(self, question: Question, answer: Answer) -> NewFile:
+    async def _file_in_answer(self, question: SamplingQuestion, answer: SamplingAnswer) -> NewFile:
         """The file in an answer that is itself a call of guide_cache_file."""
         try:
-            pushed = [file for call in answer.handed_over for file in arguments_of(call).pushed()]
-            files = await checked(pushed, self._client, self._shared)
+            pushed = [file for call in answer.pushed_calls for file in parse_arguments(call).pushed_files()]
+            files = await check_files(pushed, self._client, self._shared)
         except ValidationError as error:
             raise BadAnswerError(question.title, error.message) from error
         if [file.path for file in files] != [question.path]:
             raise BadAnswerError(question.title, "it hands over something else than was asked for")
         return files[0]
 
-    def _question(self, path: str, encoding: str | None, *, is_binary: bool) -> Question:
+    def _read_question(self, path: str, encoding: str | None, *, is_binary: bool) -> SamplingQuestion:
         return reading_question(path, encoding, is_binary=is_binary, with_tools=self._client.can_use_tools)
 
-    def _require_sampling(self, questions: Sequence[Question]) -> None:
+    def _require_sampling(self, questions: Sequence[SamplingQuestion]) -> None:
         if self._client.can_sample:
             return
-        names = [question.title for question in questions[:_MOST_NAMED]]
+        names = [question.title for question in questions[:_MAX_NAMED]]
         more = f" and {len(questions) - len(names)} more" if len(questions) > len(names) else ""
         rooted = ""
         if self._shared.policy.project_root is None and not self._client.offers_roots:
             rooted = ", and give SecurityPolicy the project's root"
         raise SamplingUnsupportedError(
             f"{', '.join(names)}{more}",
-            hint=_PUSH_FILES if questions[0].is_handed_over else _PUSH_LISTED,
+            hint=_PUSH_HINT if questions[0].expects_push else _PUSH_INSTEAD_HINT,
             for_author=f"Where server and client share a machine, use BridgeHost(shared_disk=[...]){rooted}. Where "
             f"an MCP server beside the client exposes its files, as `toolyard mcp` does, pass a client of it: "
             f"host.bridge(ctx, resources=client){rooted}. Take names of files as arguments, not of folders alone: "
-            f"agents can push files with {TOOL}, and not listings.",
+            f"agents can push files with {PUSH_TOOL_NAME}, and not listings.",
         )
 
 
-def _require_usable(answer: Answer, question: Question) -> None:
+def _require_usable(answer: SamplingAnswer, question: SamplingQuestion) -> None:
     if answer.problem:
         raise BadAnswerError(question.title, answer.problem)
 
 
-def _text(file: _FOUND, encoding: str | None) -> str:
+def _decode_text(file: _FileContent, encoding: str | None) -> str:
     # Text was handed over as text: what its bytes are in is known, whatever encoding somebody has in mind.
-    text, _ = text_of(file.content, encoding if file.is_binary else None, file.encoding)
+    text, _ = decode_content(file.content, encoding if file.is_binary else None, file.encoding)
     if _NUL in text:
-        raise ValidationError.of("binary", f"{spelled(file.path)} is no text", hint="Read it with binary=True.")
+        raise ValidationError.of(
+            "binary", f"{printable_text(file.path)} is no text", hint="Read it with binary=True."
+        )
     return text

@@ -21,11 +21,11 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias
 
-from toolyard.bridge.cache_store import DAMAGED, CachedFile, CacheStore, Key
+from toolyard.bridge.cache_store import DAMAGED_HINT, CachedFile, CacheKey, CacheStore
 from toolyard.bridge.errors import CacheRefusedError
 from toolyard.bridge.memory_store import MemoryStore
 from toolyard.bridge.sqlite_store import SqliteStore
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault, ValidationError
 
 __all__ = ["MAX_BYTES", "MAX_ENTRIES", "TTL_SECONDS", "CacheStatistics", "CachedFile", "FileCache", "NewFile"]
@@ -34,7 +34,7 @@ MAX_BYTES: Final = 64 * 2**20
 MAX_ENTRIES: Final = 100_000
 TTL_SECONDS: Final = 3_600.0
 
-_MOST_SECONDS = 1e15
+_MAX_SECONDS = 1e15
 """Beyond this, either way from 1970, nothing is a time."""
 
 _Event: TypeAlias = Literal["hits", "misses", "evictions", "expirations", "invalidations"]
@@ -71,7 +71,7 @@ class CacheStatistics:
         return asdict(self)
 
 
-class FileCache(Closing):
+class FileCache(Closeable):
     """For many threads at once. Every method may raise SystemFault, and does once the cache is closed."""
 
     def __init__(
@@ -100,7 +100,7 @@ class FileCache(Closing):
         try:
             if max_bytes < 0 or max_entries < 1 or (ttl_seconds is not None and not ttl_seconds > 0):
                 raise ValueError("a cache needs room for an entry, max_bytes of 0 or more, and a ttl_seconds above 0")
-            with self._changing() as events:  # it may have been kept by larger limits
+            with self._transaction() as events:  # it may have been kept by larger limits
                 self._make_room(0, 0, self._clock(), events)
         except BaseException:
             self._store.close()
@@ -139,7 +139,7 @@ class FileCache(Closing):
         """An expired file counts as kept until somebody asks for it, or needs its room."""
         with self._lock:
             self._require_open()
-            with self._store.reading():
+            with self._store.read_transaction():
                 total = self._store.total()
             return CacheStatistics(total.entries, total.bytes, **self._counts)
 
@@ -162,34 +162,34 @@ class FileCache(Closing):
 
         Raises CacheRefusedError where there is no room for all of them together, and for a path that is there twice.
         """
-        size = self._acceptable(files)
-        with self._changing() as events:
+        size = self._acceptable_size(files)
+        with self._transaction() as events:
             now = self._clock()
-            kept = tuple(_cached(file, now) for file in files)
+            kept = tuple(_new_cached_file(file, now) for file in files)
             for file in kept:
-                self._store.drop(Key(client, file.path))
+                self._store.drop(CacheKey(client, file.path))
             self._make_room(len(kept), size, now, events)
             for file in kept:
-                self._store.add(Key(client, file.path), file)
+                self._store.add(CacheKey(client, file.path), file)
         return kept
 
     def require_acceptable(self, files: Sequence[NewFile]) -> None:
         """Raises as `put_all` would, whatever else is in the cache."""
-        self._acceptable(files)
+        self._acceptable_size(files)
 
     @property
-    def may_wait(self) -> bool:
+    def may_block(self) -> bool:
         """Whether its methods wait for a disk and for other processes: a loop of events had better not call them."""
-        return self._store.may_wait
+        return self._store.may_block
 
     def get(self, path: str, *, mtime: float | None = None, client: str = "") -> CachedFile | None:
         """A file, unless it has expired, or has changed since: `mtime` is what its client says of it now."""
-        key = Key(client, path)
+        key = CacheKey(client, path)
         if mtime is not None:
             _require_time(mtime)
-        with self._changing() as events:
-            file = self._living(key, events)
-            if file is not None and mtime is not None and self._invalidated(key, file, mtime, events):
+        with self._transaction() as events:
+            file = self._find_valid(key, events)
+            if file is not None and mtime is not None and self._drop_if_changed(key, file, mtime, events):
                 file = None
             if file is not None:
                 self._store.touch(key)
@@ -200,30 +200,30 @@ class FileCache(Closing):
         """What `get` would find. Nothing is counted, and what nobody uses stays the first to go."""
         with self._lock:
             self._require_open()
-            with self._store.reading():
-                file = self._store.find(Key(client, path))
+            with self._store.read_transaction():
+                file = self._store.find(CacheKey(client, path))
             return None if file is None or self._is_expired(file.stored, self._clock()) else file
 
-    def noticed(self, path: str, mtime: float, *, client: str = "") -> bool:
+    def drop_if_older(self, path: str, mtime: float, *, client: str = "") -> bool:
         """A client's file is of this time: drop what is older. Whether something was."""
-        key = Key(client, path)
+        key = CacheKey(client, path)
         _require_time(mtime)
-        with self._changing() as events:
-            file = self._living(key, events)
-            return file is not None and self._invalidated(key, file, mtime, events)
+        with self._transaction() as events:
+            file = self._find_valid(key, events)
+            return file is not None and self._drop_if_changed(key, file, mtime, events)
 
     def invalidate(self, path: str, *, client: str = "") -> None:
         """Drop a file that has changed since."""
-        with self._changing() as events:
-            if self._store.drop(Key(client, path)):
+        with self._transaction() as events:
+            if self._store.drop(CacheKey(client, path)):
                 events.append("invalidations")
 
     def remove(self, path: str, *, client: str = "") -> bool:
         """Whether there was one. Nothing of it stays."""
-        key = Key(client, path)
+        key = CacheKey(client, path)
         with self._lock:
-            with self._changing() as events:
-                was_there = self._living(key, events) is not None and self._store.drop(key)
+            with self._transaction() as events:
+                was_there = self._find_valid(key, events) is not None and self._store.drop(key)
             if was_there:
                 self._store.purge()
         return was_there
@@ -231,17 +231,17 @@ class FileCache(Closing):
     def clear(self, *, client: str | None = None) -> None:
         """Drop all files of one client; None: everybody's. Nothing of them stays, and nothing is counted."""
         with self._lock:
-            with self._changing():
+            with self._transaction():
                 self._store.drop_all(client)
             self._store.purge()
 
     @contextlib.contextmanager
-    def _changing(self) -> Generator[_Events]:
+    def _transaction(self) -> Generator[_Events]:
         """One step; what is said to have happened in it is counted once it is done."""
         events: _Events = []
         with self._lock:
             self._require_open()
-            with self._store.changing():
+            with self._store.write_transaction():
                 yield events
             for event in events:
                 self._counts[event] += 1
@@ -250,7 +250,7 @@ class FileCache(Closing):
         if self._is_closed:
             raise SystemFault("The cache is closed.", hint="Its owner is about to end; open another one.")
 
-    def _acceptable(self, files: Sequence[NewFile]) -> int:
+    def _acceptable_size(self, files: Sequence[NewFile]) -> int:
         """How many bytes they have. Raises CacheRefusedError for what would not fit if there were nothing else."""
         paths: set[str] = set()
         size = 0
@@ -258,7 +258,7 @@ class FileCache(Closing):
             if file.mtime is not None:
                 _require_time(file.mtime)
             if file.path in paths:
-                raise _refused(file, "is in one batch more than once", "Hand over each file once.")
+                raise _refusal(file, "is in one batch more than once", "Hand over each file once.")
             if len(file.content) > self._max_bytes:
                 why = f"has {len(file.content):,} bytes, and the cache holds {self._max_bytes:,} in all"
                 raise CacheRefusedError(file.path, why)
@@ -267,7 +267,7 @@ class FileCache(Closing):
         for count, most, unit in ((size, self._max_bytes, "bytes"), (len(files), self._max_entries, "files")):
             if count > most:
                 why = f"and those with it are {count:,} {unit}, and the cache holds {most:,} in all"
-                raise _refused(files[0], why, "Hand over fewer files at once.")
+                raise _refusal(files[0], why, "Hand over fewer files at once.")
         return size
 
     def _make_room(self, entries: int, size: int, now: float, events: _Events) -> None:
@@ -283,9 +283,9 @@ class FileCache(Closing):
                 events.append("evictions")
             before, total = total, self._store.total()
             if before == total:
-                raise SystemFault("The cache is damaged: nothing goes out of it.", hint=DAMAGED, retryable=False)
+                raise SystemFault("The cache is damaged: nothing goes out of it.", hint=DAMAGED_HINT, retryable=False)
 
-    def _living(self, key: Key, events: _Events) -> CachedFile | None:
+    def _find_valid(self, key: CacheKey, events: _Events) -> CachedFile | None:
         file = self._store.find(key)
         if file is None:
             self._store.drop(key)  # it may be there, and have failed its check
@@ -295,7 +295,7 @@ class FileCache(Closing):
             file = None
         return file
 
-    def _invalidated(self, key: Key, file: CachedFile, mtime: float, events: _Events) -> bool:
+    def _drop_if_changed(self, key: CacheKey, file: CachedFile, mtime: float, events: _Events) -> bool:
         # One whose time nobody said was read when it was stored, or before.
         if mtime <= (file.stored if file.mtime is None else file.mtime):
             return False
@@ -308,16 +308,16 @@ class FileCache(Closing):
         return self._ttl is not None and abs(now - stored) > self._ttl
 
 
-def _cached(file: NewFile, now: float) -> CachedFile:
+def _new_cached_file(file: NewFile, now: float) -> CachedFile:
     return CachedFile(file.path, file.content, len(file.content), file.mtime, file.encoding, file.is_binary, now)
 
 
-def _refused(file: NewFile, why: str, hint: str) -> CacheRefusedError:
+def _refusal(file: NewFile, why: str, hint: str) -> CacheRefusedError:
     error = CacheRefusedError(file.path, why)
     error.hint = hint
     return error
 
 
 def _require_time(mtime: float) -> None:
-    if not abs(mtime) < _MOST_SECONDS:  # so that what is not a number is refused as well
+    if not abs(mtime) < _MAX_SECONDS:  # so that what is not a number is refused as well
         raise ValidationError.of("mtime", "is not a time", hint="It is seconds since 1970, as a number.")

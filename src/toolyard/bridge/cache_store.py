@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-DAMAGED: Final = "Delete the file, with those beside it: all in it can be had again."
+DAMAGED_HINT: Final = "Delete the file, with those beside it: all in it can be had again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +30,43 @@ class CachedFile:
     """When it came into the cache, in seconds since 1970."""
 
 
-class Key(NamedTuple):
+class CacheKey(NamedTuple):
     client: str
     path: str
 
 
-class Total(NamedTuple):
+class CacheTotal(NamedTuple):
     entries: int
     bytes: int
 
 
 class CacheStore(Protocol):
-    """Every method may raise SystemFault. All but `purge` and `close` are called within `reading` or `changing`."""
+    """Every method may raise SystemFault. All but `purge` and `close` are called within `read_transaction` or `write_transaction`."""
 
-    may_wait: bool
+    may_block: bool
     """Whether it waits for a disk, and for others who share it."""
 
-    def reading(self) -> AbstractContextManager[object]:
+    def read_transaction(self) -> AbstractContextManager[object]:
         """One picture of everything, whatever others who share it change meanwhile."""
         ...
 
-    def changing(self) -> AbstractContextManager[object]:
+    def write_transaction(self) -> AbstractContextManager[object]:
         """What is done within is one step for everybody; where it raises SystemFault, nothing was done."""
         ...
 
-    def find(self, key: Key) -> CachedFile | None:
+    def find(self, key: CacheKey) -> CachedFile | None:
         """None also for what is there and fails its check."""
         ...
 
-    def add(self, key: Key, file: CachedFile) -> None:
+    def add(self, key: CacheKey, file: CachedFile) -> None:
         """As the last one stored, and the last one used. There is none under this key."""
         ...
 
-    def touch(self, key: Key) -> None:
+    def touch(self, key: CacheKey) -> None:
         """It is the last one used."""
         ...
 
-    def drop(self, key: Key) -> bool:
+    def drop(self, key: CacheKey) -> bool:
         """Whether there was one, whatever its check says."""
         ...
 
@@ -82,7 +82,7 @@ class CacheStore(Protocol):
         """Those of one client; None: everybody's."""
         ...
 
-    def total(self) -> Total: ...
+    def total(self) -> CacheTotal: ...
 
     def purge(self) -> None:
         """Of what was dropped nothing stays readable anywhere."""

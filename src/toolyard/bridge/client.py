@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolyard.bridge.sampling_prompts import Question
+from toolyard.bridge.sampling_prompts import SamplingQuestion
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SamplingAnswer:
     text: str
-    asked: float
+    asked_at: float
     """When it was asked, by `time.time()`."""
-    handed_over: tuple[Mapping[str, Any], ...] = ()
+    pushed_calls: tuple[Mapping[str, Any], ...] = ()
     """The arguments of calls of guide_cache_file that the answer itself is made of."""
     problem: str = ""
     """Why it cannot be used: it was cut off, or is no text and no call of guide_cache_file."""
 
 
-class Client(Protocol):
+class BridgeClient(Protocol):
     @property
     def identity(self) -> str:
         """Whose files these are: nobody with another identity sees them."""
@@ -42,11 +42,11 @@ class Client(Protocol):
     @property
     def offers_roots(self) -> bool: ...
 
-    def has_answered(self, question: Question) -> bool:
+    def has_answered(self, question: SamplingQuestion) -> bool:
         """Whether it was asked that earlier in this very call, and has answered."""
         ...
 
-    async def ask(self, questions: Sequence[Question], seconds: float) -> list[Answer]:
+    async def ask(self, questions: Sequence[SamplingQuestion], seconds: float) -> list[SamplingAnswer]:
         """The answers, in order. Raises SamplingTimeoutError, SamplingRefusedError or BadAnswerError.
 
         From protocol 2026-07-28 on, the call that asks has to end first: this raises AnswerPending then, and

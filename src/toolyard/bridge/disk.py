@@ -20,9 +20,16 @@ from toolyard.bridge.errors import (
     PathRefusedError,
     UnreadableFileError,
     Violation,
-    spelled,
+    printable_text,
 )
-from toolyard.bridge.listing_answers import MOST_ENTRIES, Children, PathInfo, Wanted, judged, with_targets
+from toolyard.bridge.listing_answers import (
+    MAX_LISTING_ENTRIES,
+    ChildPaths,
+    ListingRequest,
+    PathInfo,
+    resolve_links,
+    with_targets,
+)
 from toolyard.bridge.path_validator import PathValidator
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.core.errors import ConfigError, SecurityError, ToolyardError, ValidationError
@@ -33,7 +40,7 @@ from toolyard.files.os_errors import explain
 from toolyard.files.roots import Handle, Root
 from toolyard.files.search.glob_patterns import Glob
 
-_LINKS = "The user can add it to filesystem.allowed_paths."
+_ALLOW_HINT = "The user can add it to filesystem.allowed_paths."
 
 
 class SharedDisk:
@@ -53,9 +60,9 @@ class SharedDisk:
         return bool(self._folders)
 
     @contextlib.contextmanager
-    def opened(self, policy: SecurityPolicy) -> Generator[LocalFolder | None]:
+    def open_folder(self, policy: SecurityPolicy) -> Generator[LocalFolder | None]:
         """The project's folder; None where it does not lie in any that is shared."""
-        root = self._root(policy.project_root)
+        root = self._open_root(policy.project_root)
         if root is None:
             yield None
             return
@@ -64,7 +71,7 @@ class SharedDisk:
         finally:
             root.close()
 
-    def _root(self, path: str | None) -> Root | None:
+    def _open_root(self, path: str | None) -> Root | None:
         if path is None or not path.startswith("/") or not self._folders:
             return None
         try:
@@ -82,16 +89,16 @@ class LocalFolder:
     root: Root
     policy: SecurityPolicy
 
-    def read(self, path: str, most_bytes: int) -> NewFile:
+    def read(self, path: str, max_bytes: int) -> NewFile:
         """A validated path's file."""
         with self._open(path) as handle:
-            contents = read_handle(handle, path, replace(DEFAULT_LIMITS, file_bytes=most_bytes))
+            contents = read_handle(handle, path, replace(DEFAULT_LIMITS, file_bytes=max_bytes))
         return NewFile(path, contents.data, mtime=contents.status.st_mtime, is_binary=True)
 
-    def list(self, wanted: Wanted) -> list[PathInfo]:
-        listing = _Listing(self, wanted.glob(), recursive=wanted.recursive)
-        entries = listing.of(wanted.path, ())
-        return with_targets(entries, judged(listing.links, PathValidator(self.policy)))
+    def list(self, wanted: ListingRequest) -> list[PathInfo]:
+        listing = _DiskListing(self, wanted.glob(), recursive=wanted.recursive)
+        entries = listing.list_folder(wanted.path, ())
+        return with_targets(entries, resolve_links(listing.links, PathValidator(self.policy)))
 
     @contextlib.contextmanager
     def _open(self, path: str) -> Generator[Handle]:
@@ -104,41 +111,41 @@ class LocalFolder:
         except OSError as error:
             told = explain(error, path)
             if isinstance(told, SecurityError):
-                raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_LINKS) from None
+                raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_ALLOW_HINT) from None
             raise told from None
         with handle:
-            self._require(handle.real, path)
+            self._require_allowed(handle.real, path)
             yield handle
 
-    def _require(self, real: str, path: str) -> None:
+    def _require_allowed(self, real: str, path: str) -> None:
         """That it lies, links followed, where it is allowed: beneath the root as the policy spells it."""
         if not is_beneath(real, self.root.path):
-            raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_LINKS)
+            raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_ALLOW_HINT)
         inside = os.path.relpath(real, self.root.path)
         if not PathValidator(self.policy).is_allowed(inside):
-            raise PathRefusedError(path, Violation.LINK, "leads outside of what is allowed.", hint=_LINKS)
+            raise PathRefusedError(path, Violation.LINK, "leads outside of what is allowed.", hint=_ALLOW_HINT)
 
     def entries(self, path: str) -> list[tuple[str, os.stat_result, str | None]]:
         """What a folder holds: names, what each is, and where links lead."""
         with self._open(path) as handle:
             if not handle.is_folder:
-                raise ValidationError.of("path", f"{spelled(path)} is no folder", hint="Read it as a file.")
+                raise ValidationError.of("path", f"{printable_text(path)} is no folder", hint="Read it as a file.")
             try:
-                folder = handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
+                folder = handle.reopen_fd(os.O_RDONLY | os.O_DIRECTORY)
             except PermissionError:
                 raise UnreadableFileError(path) from None
             try:
-                return list(_looked_at(folder, path))
+                return list(_scan_entries(folder, path))
             except PermissionError:
                 raise UnreadableFileError(path) from None
             finally:
                 os.close(folder)
 
 
-def _looked_at(folder: int, path: str) -> Generator[tuple[str, os.stat_result, str | None]]:
+def _scan_entries(folder: int, path: str) -> Generator[tuple[str, os.stat_result, str | None]]:
     names = os.listdir(folder)
-    if len(names) > MOST_ENTRIES:
-        raise BadAnswerError(spelled(path), f"it has more than {MOST_ENTRIES:,} entries")
+    if len(names) > MAX_LISTING_ENTRIES:
+        raise BadAnswerError(printable_text(path), f"it has more than {MAX_LISTING_ENTRIES:,} entries")
     for name in sorted(names):
         with contextlib.suppress(FileNotFoundError):  # gone meanwhile
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -146,27 +153,27 @@ def _looked_at(folder: int, path: str) -> Generator[tuple[str, os.stat_result, s
             yield name, status, os.readlink(name, dir_fd=folder) if is_link else None
 
 
-class _Listing:
+class _DiskListing:
     def __init__(self, folder: LocalFolder, glob: Glob | None, *, recursive: bool) -> None:
         self._folder = folder
         self._glob = glob
         self._recursive = recursive
-        self._child = Children(PathValidator(folder.policy))
+        self._child = ChildPaths(PathValidator(folder.policy))
         self._count = 0
         self.links: dict[str, str] = {}
 
-    def of(self, path: str, above: tuple[str, ...]) -> list[PathInfo]:
+    def list_folder(self, path: str, above: tuple[str, ...]) -> list[PathInfo]:
         found: list[PathInfo] = []
         for name, status, target in self._folder.entries(path):
             self._count += 1
-            if self._count > MOST_ENTRIES:
-                raise BadAnswerError(path, f"it has more than {MOST_ENTRIES:,} entries")
-            info = self._info(path, name, status, target, above)
+            if self._count > MAX_LISTING_ENTRIES:
+                raise BadAnswerError(path, f"it has more than {MAX_LISTING_ENTRIES:,} entries")
+            info = self._entry_info(path, name, status, target, above)
             if info is not None:
                 found.append(info)
         return found
 
-    def _info(
+    def _entry_info(
         self, folder: str, name: str, status: os.stat_result, target: str | None, above: tuple[str, ...]
     ) -> PathInfo | None:
         path = self._child(folder, name)
@@ -175,7 +182,7 @@ class _Listing:
         names = (*above, name)
         is_listed = self._glob is None or self._glob.matches(names)
         if stat.S_ISDIR(status.st_mode):
-            children = tuple(self.of(path, names)) if self._recursive else None
+            children = tuple(self.list_folder(path, names)) if self._recursive else None
             is_on_the_way = bool(children) or (self._glob is None and self._recursive)
             if not (is_listed or is_on_the_way):
                 return None

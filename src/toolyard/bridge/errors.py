@@ -28,9 +28,9 @@ from toolyard.core.errors import FieldError, SecurityError, ToolError, Validatio
 _SHOWN_CHARS = 200
 
 
-def spelled(path: str) -> str:
+def printable_text(text: str) -> str:
     """What a client calls a file, safe to print: nothing in it acts on a terminal, and it is not a page long."""
-    cut = path if len(path) <= _SHOWN_CHARS else f"{path[: _SHOWN_CHARS - 1]}…"
+    cut = text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
@@ -56,7 +56,7 @@ class PathRefusedError(SecurityError):
 
     def __init__(self, path: str, violation: Violation, why: str, *, hint: str) -> None:
         super().__init__(
-            f"{spelled(path)} {why}", hint=hint, facts={"reason": "path_refused", "violation": violation}
+            f"{printable_text(path)} {why}", hint=hint, facts={"reason": "path_refused", "violation": violation}
         )
         self.path = path
         self.violation = violation
@@ -80,7 +80,7 @@ class CacheRefusedError(ValidationError):
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
-            f"{spelled(path)} {why}",
+            f"{printable_text(path)} {why}",
             (FieldError("content", why),),
             hint="Hand over a smaller file, or a part of it under a name of its own.",
         )
@@ -164,7 +164,7 @@ class MissingFileError(_BridgeError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"{spelled(path)} does not exist at the client's.", hint="List the folder to see what is there."
+            f"{printable_text(path)} does not exist at the client's.", hint="List the folder to see what is there."
         )
 
 
@@ -175,5 +175,5 @@ class UnreadableFileError(_BridgeError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"The client may not read {spelled(path)}.", hint="Its user can change who may read the file."
+            f"The client may not read {printable_text(path)}.", hint="Its user can change who may read the file."
         )

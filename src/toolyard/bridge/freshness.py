@@ -15,8 +15,8 @@ REVALIDATE_SECONDS = 5.0
 MAX_AGE_SECONDS = 300.0
 _JUST_PUSHED_SECONDS = 60.0
 """How old a file may be for `fresh=True` where the client cannot be asked: the agent has just pushed it."""
-_MOST_CHECKS = 100_000
-_ROUNDED_SECONDS = 1.0
+_MAX_CHECKS = 100_000
+_MTIME_TOLERANCE_SECONDS = 1.0
 """A time this much earlier is another one, as `cp -p` sets it; less is a fraction that the client left out."""
 
 
@@ -41,12 +41,12 @@ class Freshness:
         limit = _JUST_PUSHED_SECONDS if fresh else self.max_age_seconds
         return limit is not None and self.clock() - file.stored > limit
 
-    def note_check(self, client: str, path: str) -> None:
+    def record_check(self, client: str, path: str) -> None:
         """The client has just said that a file is as it was."""
         with self._lock:
             self._checks[client, path] = self.clock()
             self._checks.move_to_end((client, path))
-            if len(self._checks) > _MOST_CHECKS:
+            if len(self._checks) > _MAX_CHECKS:
                 self._checks.popitem(last=False)
 
 
@@ -56,4 +56,4 @@ def is_changed(file: CachedFile, status: FileStatus) -> bool:
         return True
     if file.mtime is None:
         return status.mtime > file.stored
-    return status.mtime > file.mtime or status.mtime <= file.mtime - _ROUNDED_SECONDS
+    return status.mtime > file.mtime or status.mtime <= file.mtime - _MTIME_TOLERANCE_SECONDS

@@ -33,11 +33,11 @@ from toolyard.bridge.freshness import MAX_AGE_SECONDS, REVALIDATE_SECONDS, Fresh
 from toolyard.bridge.mcp_client import Identify, McpClient, RoundNeeded
 from toolyard.bridge.pending_reads import PendingReads
 from toolyard.bridge.policy import SecurityPolicy
-from toolyard.bridge.push_tool import PushArguments, Pushed, PushedFile, push
-from toolyard.bridge.sampling_prompts import TOOL
-from toolyard.bridge.state import Shared
-from toolyard.bridge.violations import DEFAULT_MOST, DEFAULT_SECONDS, Violations
-from toolyard.core.closeable import Closing
+from toolyard.bridge.push_tool import PushArguments, Pushed, PushedFile, push_files
+from toolyard.bridge.sampling_prompts import PUSH_TOOL_NAME
+from toolyard.bridge.state import BridgeState
+from toolyard.bridge.violations import DEFAULT_MAX_VIOLATIONS, DEFAULT_REFUSAL_SECONDS, ViolationCounter
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.limits import MIB
 
@@ -59,20 +59,20 @@ DESCRIPTION: Final = (
     "They are checked before any is kept."
 )
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
-_OWN_TROUBLE = "The server cannot keep or find files just now, and has logged why."
-_SECONDS = 30.0
-_FILE_BYTES = 10 * MIB
+_INTERNAL_FAULT_TEXT = "The server cannot keep or find files just now, and has logged why."
+_DEFAULT_SECONDS = 30.0
+_DEFAULT_FILE_BYTES = 10 * MIB
 
 
-def _argument(name: str) -> Any:
-    """The type of an argument: described to clients, and checked by `push`, whose errors name the field (-32602)."""
+def _argument_type(name: str) -> Any:
+    """The type of an argument: described to clients, and checked by `push_files`, whose errors name the field (-32602)."""
     schema = PushArguments.model_json_schema()["properties"][name]
     if name == "files":
         schema = {"anyOf": [{"type": "array", "items": PushedFile.model_json_schema()}, {"type": "null"}]}
     return Annotated[Any, WithJsonSchema(schema)]
 
 
-class BridgeHost(Closing):
+class BridgeHost(Closeable):
     """What the bridges of one server share, and the tool that goes with them. Made once, beside the server."""
 
     def __init__(
@@ -81,10 +81,10 @@ class BridgeHost(Closing):
         *,
         cache: FileCache | None = None,
         shared_disk: Iterable[str | os.PathLike[str]] = (),
-        seconds: float = _SECONDS,
-        file_bytes: int = _FILE_BYTES,
-        most_violations: int = DEFAULT_MOST,
-        refusal_seconds: float | None = DEFAULT_SECONDS,
+        seconds: float = _DEFAULT_SECONDS,
+        file_bytes: int = _DEFAULT_FILE_BYTES,
+        most_violations: int = DEFAULT_MAX_VIOLATIONS,
+        refusal_seconds: float | None = DEFAULT_REFUSAL_SECONDS,
         errors: Literal["jsonrpc", "result"] = "jsonrpc",
         revalidate_seconds: float = REVALIDATE_SECONDS,
         max_age_seconds: float | None = MAX_AGE_SECONDS,
@@ -102,14 +102,14 @@ class BridgeHost(Closing):
         `identify` says whose files are whose.
         """
         self._errors: Literal["jsonrpc", "result"] = errors
-        self._makes_results: Callable[[types.CallToolResult], FastResult] | None = None
+        self._convert_result: Callable[[types.CallToolResult], FastResult] | None = None
         self._owns_cache = cache is None
         self._cache = cache or FileCache()
         self._identify = identify
         # Relative paths of two projects are the same: where the root is not known, a process is one project.
         self._process = "" if policy is not None and policy.project_root is not None else secrets.token_hex(8)
-        self.violations = Violations(most_violations, refusal_seconds)
-        self._shared = Shared(
+        self.violations = ViolationCounter(most_violations, refusal_seconds)
+        self._shared = BridgeState(
             policy=policy or SecurityPolicy(),
             cache=self._cache,
             pending=PendingReads(self._cache.max_bytes),
@@ -146,7 +146,7 @@ class BridgeHost(Closing):
         """For tools that use a bridge: the client is asked where it has to be, and errors cross the wire whole."""
 
         @functools.wraps(tool)
-        async def asking(*args: P.args, **kwargs: P.kwargs) -> R:
+        async def call_tool(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return await tool(*args, **kwargs)
             except RoundNeeded as needed:
@@ -156,7 +156,7 @@ class BridgeHost(Closing):
                     raise on_the_wire(error) from error
                 return cast("R", self._error_result(error))
 
-        return asking
+        return call_tool
 
     def _error_result(self, error: ToolyardError) -> types.CallToolResult | FastResult:
         shown = on_the_wire(error).error
@@ -165,9 +165,9 @@ class BridgeHost(Closing):
             structured_content={"error": {"code": shown.code, "message": error.message, **(shown.data or {})}},
             is_error=True,
         )
-        if self._makes_results is None:
+        if self._convert_result is None:
             return result
-        return self._makes_results(result)
+        return self._convert_result(result)
 
     def offer(self, server: AnyServer) -> None:
         """Add guide_cache_file to a server: the SDK's MCPServer, or FastMCP 4.
@@ -175,7 +175,7 @@ class BridgeHost(Closing):
         It also forgets a client's files when that client's roots change, where paths are relative to them.
         """
         if isinstance(server, MCPServer):
-            server.add_tool(self._tool_function(Context[Any, Any]), name=TOOL, description=DESCRIPTION)
+            server.add_tool(self._tool_function(Context[Any, Any]), name=PUSH_TOOL_NAME, description=DESCRIPTION)
             notified = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
         else:
             from fastmcp import Context as FastContext
@@ -183,8 +183,10 @@ class BridgeHost(Closing):
             from fastmcp.tools import ToolResult
 
             # FastMCP answers every exception with a result of its own making, without code and data.
-            self._errors, self._makes_results = "result", ToolResult.from_mcp_result
-            tool = FastTool.from_function(self._tool_function(FastContext), name=TOOL, description=DESCRIPTION)
+            self._errors, self._convert_result = "result", ToolResult.from_mcp_result
+            tool = FastTool.from_function(
+                self._tool_function(FastContext), name=PUSH_TOOL_NAME, description=DESCRIPTION
+            )
             server.add_tool(tool)
             notified = server._mcp_server  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
         # Neither has a public way to hear of it; one that the author registered stays.
@@ -211,9 +213,9 @@ class BridgeHost(Closing):
                 "target": target,
                 "files": files,
             }
-            return await push(given, self._client(ctx), self._shared)
+            return await push_files(given, self._client(ctx), self._shared)
 
-        types_of_arguments = {name: _argument(name) for name in PushArguments.model_fields}
+        types_of_arguments = {name: _argument_type(name) for name in PushArguments.model_fields}
         guide_cache_file.__annotations__ = {"ctx": context_type, **types_of_arguments, "return": Pushed}
         return self.asks(guide_cache_file)
 
@@ -233,7 +235,7 @@ class BridgeHost(Closing):
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Answer a call of guide_cache_file to a low-level server, whose list of tools has `BridgeHost.TOOL`."""
         try:
-            pushed = await push(params.arguments or {}, self._client(context, params), self._shared)
+            pushed = await push_files(params.arguments or {}, self._client(context, params), self._shared)
         except RoundNeeded as needed:
             return needed.result
         except ToolyardError as error:
@@ -247,7 +249,7 @@ class BridgeHost(Closing):
         return McpClient(context, params, tool=self.TOOL, identify=self._identify, process=self._process)
 
     TOOL: Final = types.Tool(
-        name=TOOL,
+        name=PUSH_TOOL_NAME,
         description=DESCRIPTION,
         input_schema=PushArguments.model_json_schema(),
         output_schema=Pushed.model_json_schema(),
@@ -258,5 +260,5 @@ def on_the_wire(error: ToolyardError) -> MCPError:
     """An error as a client gets it: with its code, and what to do next. The server's own troubles are its own."""
     if isinstance(error, SystemFault):
         LOGGER.error("%s", error, exc_info=error)
-        error = SystemFault(_OWN_TROUBLE, hint="Whoever runs it can see why.", retryable=error.retryable)
+        error = SystemFault(_INTERNAL_FAULT_TEXT, hint="Whoever runs it can see why.", retryable=error.retryable)
     return MCPError(error.code, str(error), error.data())

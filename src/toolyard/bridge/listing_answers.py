@@ -12,20 +12,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from toolyard.bridge.errors import BadAnswerError, PathRefusedError, Violation, spelled
+from toolyard.bridge.errors import BadAnswerError, PathRefusedError, Violation, printable_text
 from toolyard.bridge.path_validator import PathValidator
-from toolyard.bridge.sampling_answers import Said, read_answer
+from toolyard.bridge.sampling_answers import AnswerModel, read_answer
 from toolyard.bridge.timestamps import Timestamp
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.files.search.glob_patterns import Glob, compile_glob
 
-MOST_ENTRIES = 10_000
-_DEEPEST = 64
-_MOST_REFUSED = 200
-_MOST_PATTERN_CHARS = 128
+MAX_LISTING_ENTRIES = 10_000
+_MAX_DEPTH = 64
+_MAX_REFUSED_LINKS = 200
+_MAX_PATTERN_CHARS = 128
 
-Kind = Literal["file", "directory", "symlink"]
+EntryType = Literal["file", "directory", "symlink"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class PathInfo:
     name: str
     path: str
     """As the policy spells it: absolute where the project's root is known."""
-    type: Kind
+    type: EntryType
     size: int | None = None
     mtime: float | None = None
     target: str | None = None
@@ -53,7 +53,7 @@ class PathInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListingRequest:
     """Which listing was asked for."""
 
     path: str
@@ -62,89 +62,91 @@ class Wanted:
 
     @property
     def title(self) -> str:
-        return f"the folder {spelled(self.path)}"
+        return f"the folder {printable_text(self.path)}"
 
     def glob(self) -> Glob | None:
         """Raises ValidationError for a pattern that is none."""
         if self.pattern is None:
             return None
-        if len(self.pattern) > _MOST_PATTERN_CHARS:
-            why = f"is longer than {_MOST_PATTERN_CHARS} characters"
+        if len(self.pattern) > _MAX_PATTERN_CHARS:
+            why = f"is longer than {_MAX_PATTERN_CHARS} characters"
             raise ValidationError.of("pattern", why, hint="Ask for less at a time.")
         return compile_glob(self.pattern, "pattern", DEFAULT_LIMITS, any_depth=True)
 
 
-class _Entry(Said):
+class _Entry(AnswerModel):
     name: str
-    type: Kind
+    type: EntryType
     size: Annotated[int, Field(ge=0)] | None = None
     mtime: Timestamp = None
     target: str | None = None
     entries: list[_Entry] | None = None
 
 
-class _Listing(Said):
+class _Listing(AnswerModel):
     path: str
     complete: bool
     count: int
     entries: list[_Entry]
 
 
-def read_listing(text: str, wanted: Wanted, validator: PathValidator) -> list[PathInfo]:
+def read_listing(text: str, wanted: ListingRequest, validator: PathValidator) -> list[PathInfo]:
     """The entries of a folder. Raises BadAnswerError, MissingFileError, UnreadableFileError, PathRefusedError."""
     said = read_answer(text, _Listing, wanted.path, wanted.title)
-    counted = _count(said.entries, wanted.title)
+    counted = _count_entries(said.entries, wanted.title)
     if not said.complete or counted != said.count:
         raise BadAnswerError(wanted.title, f"it is not complete: {counted} entries of {said.count}")
-    made = _Reading(wanted, validator)
-    entries = made.entries(said.entries, wanted.path, ())
-    return with_targets(entries, judged(made.links, validator))
+    made = _ListingReader(wanted, validator)
+    entries = made.read_entries(said.entries, wanted.path, ())
+    return with_targets(entries, resolve_links(made.links, validator))
 
 
-class _Reading:
+class _ListingReader:
     """From what was said to PathInfo, noting the links on the way."""
 
-    def __init__(self, wanted: Wanted, validator: PathValidator) -> None:
+    def __init__(self, wanted: ListingRequest, validator: PathValidator) -> None:
         self._wanted = wanted
-        self._child = Children(validator, wanted.title)
+        self._child = ChildPaths(validator, wanted.title)
         self._glob = wanted.glob()
         self.links: dict[str, str] = {}
 
-    def entries(self, said: list[_Entry], folder: str, above: tuple[str, ...]) -> list[PathInfo]:
-        names = [entry.name for entry in said]
+    def read_entries(self, listed: list[_Entry], folder: str, above: tuple[str, ...]) -> list[PathInfo]:
+        names = [entry.name for entry in listed]
         if len(set(names)) != len(names):
             raise BadAnswerError(self._wanted.title, "a name is listed twice")
-        return [self._entry(entry, folder, above) for entry in said]
+        return [self._read_entry(entry, folder, above) for entry in listed]
 
-    def _entry(self, said: _Entry, folder: str, above: tuple[str, ...]) -> PathInfo:
-        path = self._child(folder, said.name)
+    def _read_entry(self, entry: _Entry, folder: str, above: tuple[str, ...]) -> PathInfo:
+        path = self._child(folder, entry.name)
         if isinstance(path, PathInfo):
             return path
-        names = (*above, said.name)
-        if (said.target is not None) != (said.type == "symlink"):
-            raise self._bad(path, "is a link without a target, or has one and is none")
-        if said.type == "symlink":
-            self.links[path] = said.target or ""
-        if self._glob is not None and not self._may_be_listed(said, names):
-            raise self._bad(path, f"does not match {spelled(self._wanted.pattern or '')}")
-        return PathInfo(said.name, path, said.type, said.size, said.mtime, None, self._below(said, path, names))
+        names = (*above, entry.name)
+        if (entry.target is not None) != (entry.type == "symlink"):
+            raise self._bad_answer(path, "is a link without a target, or has one and is none")
+        if entry.type == "symlink":
+            self.links[path] = entry.target or ""
+        if self._glob is not None and not self._may_be_listed(entry, names):
+            raise self._bad_answer(path, f"does not match {printable_text(self._wanted.pattern or '')}")
+        return PathInfo(
+            entry.name, path, entry.type, entry.size, entry.mtime, None, self._read_children(entry, path, names)
+        )
 
-    def _may_be_listed(self, said: _Entry, names: tuple[str, ...]) -> bool:
+    def _may_be_listed(self, entry: _Entry, names: tuple[str, ...]) -> bool:
         """Folders may, on the way to what matches."""
-        is_on_the_way = said.type == "directory" and self._wanted.recursive
+        is_on_the_way = entry.type == "directory" and self._wanted.recursive
         return is_on_the_way or (self._glob is not None and self._glob.matches(names))
 
-    def _below(self, said: _Entry, path: str, names: tuple[str, ...]) -> tuple[PathInfo, ...] | None:
-        is_wanted = said.type == "directory" and self._wanted.recursive
-        if is_wanted != (said.entries is not None):
-            raise self._bad(path, "lacks its entries, or has some that nobody asked for")
-        return tuple(self.entries(said.entries, path, names)) if said.entries is not None else None
+    def _read_children(self, entry: _Entry, path: str, names: tuple[str, ...]) -> tuple[PathInfo, ...] | None:
+        is_wanted = entry.type == "directory" and self._wanted.recursive
+        if is_wanted != (entry.entries is not None):
+            raise self._bad_answer(path, "lacks its entries, or has some that nobody asked for")
+        return tuple(self.read_entries(entry.entries, path, names)) if entry.entries is not None else None
 
-    def _bad(self, path: str, why: str) -> BadAnswerError:
-        return BadAnswerError(self._wanted.title, f"{spelled(path)} {why}")
+    def _bad_answer(self, path: str, why: str) -> BadAnswerError:
+        return BadAnswerError(self._wanted.title, f"{printable_text(path)} {why}")
 
 
-class Children:
+class ChildPaths:
     """The paths of entries that are reported; of those whose names are not taken, what is told of them instead."""
 
     def __init__(self, validator: PathValidator, reported: str | None = None) -> None:
@@ -160,10 +162,10 @@ class Children:
             violation = error.violation if isinstance(error, PathRefusedError) else Violation.FORM
             if self._reported is not None and violation is not Violation.UNICODE:
                 raise BadAnswerError(self._reported, error.message) from None
-            return PathInfo(spelled(name), "", "file", refused=violation)
+            return PathInfo(printable_text(name), "", "file", refused=violation)
 
 
-def judged(links: Mapping[str, str], validator: PathValidator) -> dict[str, str | Violation]:
+def resolve_links(links: Mapping[str, str], validator: PathValidator) -> dict[str, str | Violation]:
     """Where links lead in the end; of those that lead out or round, that they do."""
     left, refused = dict(links), dict[str, Violation]()
     while True:
@@ -174,15 +176,15 @@ def judged(links: Mapping[str, str], validator: PathValidator) -> dict[str, str 
                 raise
             refused[error.path] = error.violation
             del left[error.path]
-            if len(refused) > _MOST_REFUSED:
-                many = f"it has more than {_MOST_REFUSED} links that lead out or round"
+            if len(refused) > _MAX_REFUSED_LINKS:
+                many = f"it has more than {_MAX_REFUSED_LINKS} links that lead out or round"
                 raise BadAnswerError("a folder", many) from None
             continue
-        through = {link: _through(end, refused, validator) for link, end in ends.items()}
+        through = {link: _refusal_on_the_way(end, refused, validator) for link, end in ends.items()}
         return {**refused, **{link: through[link] or end for link, end in ends.items()}}
 
 
-def _through(end: str, refused: Mapping[str, Violation], validator: PathValidator) -> Violation | None:
+def _refusal_on_the_way(end: str, refused: Mapping[str, Violation], validator: PathValidator) -> Violation | None:
     """Where another link leads over one that is refused: what that one is refused for."""
     return next((why for path, why in refused.items() if validator.lies_in(end, path)), None)
 
@@ -201,12 +203,12 @@ def _with_target(entry: PathInfo, targets: Mapping[str, str | Violation]) -> Pat
     )
 
 
-def _count(entries: list[_Entry], wanted: str) -> int:
+def _count_entries(entries: list[_Entry], wanted: str) -> int:
     waiting, counted = [(entries, 1)], 0
     while waiting:
         listed, depth = waiting.pop()
         counted += len(listed)
-        if counted > MOST_ENTRIES or depth > _DEEPEST:
-            raise BadAnswerError(wanted, f"it has more than {MOST_ENTRIES:,} entries, or {_DEEPEST} levels")
+        if counted > MAX_LISTING_ENTRIES or depth > _MAX_DEPTH:
+            raise BadAnswerError(wanted, f"it has more than {MAX_LISTING_ENTRIES:,} entries, or {_MAX_DEPTH} levels")
         waiting += [(entry.entries, depth + 1) for entry in listed if entry.entries]
     return counted

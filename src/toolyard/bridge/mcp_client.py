@@ -23,9 +23,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard.bridge.client import Answer
-from toolyard.bridge.errors import BadAnswerError, SamplingRefusedError, SamplingTimeoutError, spelled
-from toolyard.bridge.sampling_prompts import TOOL, Question
+from toolyard.bridge.client import SamplingAnswer
+from toolyard.bridge.errors import BadAnswerError, SamplingRefusedError, SamplingTimeoutError, printable_text
+from toolyard.bridge.sampling_prompts import PUSH_TOOL_NAME, SamplingQuestion
 from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ConfigError, ValidationError
 
@@ -38,9 +38,9 @@ Identify = Callable[[ServerRequestContext[Any, Any]], str]
 _SESSION_HEADER: Final = "mcp-session-id"
 _LOCAL: Final = "local"
 """Whoever is at the other end of stdio: there is one."""
-_MOST_TOKENS: Final = 32_000
+_MAX_TOKENS: Final = 32_000
 """Of an answer. A file is not in it, where tools cannot be handed over; a listing is."""
-_CUT: Final = "maxTokens"
+_CUT_OFF: Final = "maxTokens"
 _SHOWN_CHARS: Final = 200
 _ROOTS: Final = "roots"
 _T = TypeVar("_T", bound=pydantic.BaseModel)
@@ -86,121 +86,121 @@ class McpClient:
             responses, state = context.input_responses, context.request_state
         self._tool = tool
         self._is_modern = self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        self._rounds = _Rounds(responses or {}, state)
+        self._rounds = _InputRounds(responses or {}, state)
         self._roots: tuple[str, ...] | None = None
-        known = (identify or identity_of)(self._context)
+        known = (identify or client_identity)(self._context)
         self.identity = f"{known}-{process}" if known == _LOCAL and process else known
 
     @property
     def title(self) -> str:
         known = self._context.session.client_params
-        return spelled(f"{known.client_info.name} {known.client_info.version}")[:_SHOWN_CHARS] if known else ""
+        return printable_text(f"{known.client_info.name} {known.client_info.version}")[:_SHOWN_CHARS] if known else ""
 
     @property
     def can_sample(self) -> bool:
-        return self._can(types.ClientCapabilities(sampling=types.SamplingCapability()))
+        return self._has_capability(types.ClientCapabilities(sampling=types.SamplingCapability()))
 
     @property
     def can_use_tools(self) -> bool:
         with_tools = types.SamplingCapability(tools=types.SamplingToolsCapability())
-        return self._tool is not None and self._can(types.ClientCapabilities(sampling=with_tools))
+        return self._tool is not None and self._has_capability(types.ClientCapabilities(sampling=with_tools))
 
     @property
     def offers_roots(self) -> bool:
-        return self._can(types.ClientCapabilities(roots=types.RootsCapability()))
+        return self._has_capability(types.ClientCapabilities(roots=types.RootsCapability()))
 
-    def _can(self, capability: types.ClientCapabilities) -> bool:
+    def _has_capability(self, capability: types.ClientCapabilities) -> bool:
         session = self._context.session
         return session.check_client_capability(capability) and (self._is_modern or session.can_send_request)
 
-    def has_answered(self, question: Question) -> bool:
-        return self._is_modern and self._rounds.was_asked(_key(question))
+    def has_answered(self, question: SamplingQuestion) -> bool:
+        return self._is_modern and self._rounds.was_asked(_question_key(question))
 
-    async def ask(self, questions: Sequence[Question], seconds: float) -> list[Answer]:
+    async def ask(self, questions: Sequence[SamplingQuestion], seconds: float) -> list[SamplingAnswer]:
         if self._is_modern:
-            return self._from_rounds(questions, seconds)
-        answers: list[Answer | None] = [None] * len(questions)
+            return self._answers_from_rounds(questions, seconds)
+        answers: list[SamplingAnswer | None] = [None] * len(questions)
 
-        async def one(number: int, question: Question) -> None:
-            answers[number] = await self._sampled(question, seconds)
+        async def ask_one(number: int, question: SamplingQuestion) -> None:
+            answers[number] = await self._sample(question, seconds)
 
         try:
             async with anyio.create_task_group() as group:
                 for number, question in enumerate(questions):
-                    group.start_soon(one, number, question)
+                    group.start_soon(ask_one, number, question)
         except BaseExceptionGroup as errors:
-            raise _first_of(errors) from None
+            raise _first_error(errors) from None
         return [answer for answer in answers if answer is not None]
 
     async def roots(self, seconds: float) -> tuple[str, ...]:
         if self._roots is None:
-            self._roots = await self._told_roots(seconds)
+            self._roots = await self._request_roots(seconds)
         return self._roots
 
-    async def _told_roots(self, seconds: float) -> tuple[str, ...]:
+    async def _request_roots(self, seconds: float) -> tuple[str, ...]:
         wanted = "its roots"
         if not self._is_modern:
             try:
                 with anyio.fail_after(seconds):
-                    listed = await self._told(types.ListRootsRequest(), types.ListRootsResult, wanted)
+                    listed = await self._send_request(types.ListRootsRequest(), types.ListRootsResult, wanted)
             except TimeoutError:
                 raise SamplingTimeoutError(wanted, seconds) from None
         else:
-            listed = self._rounds.answered(_ROOTS, wanted, seconds)
+            listed = self._rounds.answer_for(_ROOTS, wanted, seconds)
             if listed is None:
-                raise self._rounds.needed({_ROOTS: types.ListRootsRequest()})
+                raise self._rounds.next_round({_ROOTS: types.ListRootsRequest()})
         if not isinstance(listed, types.ListRootsResult):
             raise BadAnswerError(wanted, "it is no list of roots")
         return tuple(str(root.uri) for root in listed.roots)
 
-    async def _sampled(self, question: Question, seconds: float) -> Answer:
+    async def _sample(self, question: SamplingQuestion, seconds: float) -> SamplingAnswer:
         asked = time.time()
-        params = self._message(question)
+        params = self._message_params(question)
         shape = types.CreateMessageResultWithTools if params.tools else types.CreateMessageResult
         try:
             with anyio.fail_after(seconds):
-                result = await self._told(types.CreateMessageRequest(params=params), shape, question.title)
+                result = await self._send_request(types.CreateMessageRequest(params=params), shape, question.title)
         except TimeoutError:
             raise SamplingTimeoutError(question.title, seconds) from None
-        return _answer(result, asked)
+        return _build_answer(result, asked)
 
-    async def _told(self, request: types.ServerRequest, shape: type[_T], wanted: str) -> _T:
+    async def _send_request(self, request: types.ServerRequest, shape: type[_T], wanted: str) -> _T:
         metadata = ServerMessageMetadata(related_request_id=self._context.request_id)
         try:
             return await self._context.session.send_request(request, shape, metadata=metadata)
         except MCPError as error:
-            raise SamplingRefusedError(wanted, spelled(str(error))[:_SHOWN_CHARS]) from None
+            raise SamplingRefusedError(wanted, printable_text(str(error))[:_SHOWN_CHARS]) from None
         except pydantic.ValidationError:
             raise BadAnswerError(wanted, "it is no answer to that request") from None
 
-    def _from_rounds(self, questions: Sequence[Question], seconds: float) -> list[Answer]:
+    def _answers_from_rounds(self, questions: Sequence[SamplingQuestion], seconds: float) -> list[SamplingAnswer]:
         """All that are not answered yet are asked in one round: clients allow only so many."""
-        answers: list[Answer] = []
+        answers: list[SamplingAnswer] = []
         missing: dict[str, types.InputRequest] = {}
         for question in questions:
-            key = _key(question)
-            found = self._rounds.answered(key, question.title, seconds)
+            key = _question_key(question)
+            found = self._rounds.answer_for(key, question.title, seconds)
             if found is None:
-                missing[key] = types.CreateMessageRequest(params=self._message(question))
+                missing[key] = types.CreateMessageRequest(params=self._message_params(question))
             else:
-                answers.append(_answer(found, self._rounds.asked_at(key)))
+                answers.append(_build_answer(found, self._rounds.asked_at(key)))
         if missing:
-            raise self._rounds.needed(missing)
+            raise self._rounds.next_round(missing)
         return answers
 
-    def _message(self, question: Question) -> types.CreateMessageRequestParams:
-        tools = [self._tool] if self._tool is not None and question.is_handed_over and self.can_use_tools else None
+    def _message_params(self, question: SamplingQuestion) -> types.CreateMessageRequestParams:
+        tools = [self._tool] if self._tool is not None and question.expects_push and self.can_use_tools else None
         return types.CreateMessageRequestParams(
             messages=[types.SamplingMessage(role="user", content=types.TextContent(type="text", text=question.text))],
             system_prompt=question.system,
-            max_tokens=_MOST_TOKENS,
+            max_tokens=_MAX_TOKENS,
             temperature=0.0,
             metadata=question.request,
             tools=tools,
         )
 
 
-class _Rounds:
+class _InputRounds:
     """What was asked and answered in the rounds of one call before this one."""
 
     def __init__(self, responses: Mapping[str, types.InputResponse], state: str | None) -> None:
@@ -209,8 +209,10 @@ class _Rounds:
             known = _STATE.validate_json(state) if state else _State()
         except pydantic.ValidationError:
             raise ValidationError.of("requestState", "is not what was sent", hint="Call the tool anew.") from None
-        self._asked, self._kept = known.asked, known.answers
-        self._now = {key: each for key, each in responses.items() if key in self._asked and key not in self._kept}
+        self._asked, self._earlier_answers = known.asked, known.answers
+        self._new_answers = {
+            key: each for key, each in responses.items() if key in self._asked and key not in self._earlier_answers
+        }
 
     def was_asked(self, key: str) -> bool:
         return key in self._asked
@@ -218,25 +220,29 @@ class _Rounds:
     def asked_at(self, key: str) -> float:
         return self._asked[key]
 
-    def answered(self, key: str, wanted: str, seconds: float) -> types.InputResponse | None:
+    def answer_for(self, key: str, wanted: str, seconds: float) -> types.InputResponse | None:
         """None where it was not asked yet. Raises where it was, and there is no answer in time."""
         if key not in self._asked:
             return None
-        if key in self._kept:
-            return _ANSWERS.validate_python(self._kept[key])
-        if key not in self._now:
+        if key in self._earlier_answers:
+            return _ANSWERS.validate_python(self._earlier_answers[key])
+        if key not in self._new_answers:
             raise SamplingRefusedError(wanted, "it came back without an answer")
         if time.time() - self._asked[key] > seconds:
             raise SamplingTimeoutError(wanted, seconds)
-        return self._now[key]
+        return self._new_answers[key]
 
-    def needed(self, requests: Mapping[str, types.InputRequest]) -> RoundNeeded:
+    def next_round(self, requests: Mapping[str, types.InputRequest]) -> RoundNeeded:
         now = time.time()
         answers = {
-            key: each.model_dump(mode="json", by_alias=True, exclude_none=True) for key, each in self._now.items()
+            key: each.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for key, each in self._new_answers.items()
         }
         state = json.dumps(
-            {"asked": {**self._asked, **dict.fromkeys(requests, now)}, "answers": {**self._kept, **answers}}
+            {
+                "asked": {**self._asked, **dict.fromkeys(requests, now)},
+                "answers": {**self._earlier_answers, **answers},
+            }
         )
         return RoundNeeded(types.InputRequiredResult(input_requests=dict(requests), request_state=state))
 
@@ -250,7 +256,7 @@ _STATE: pydantic.TypeAdapter[_State] = pydantic.TypeAdapter(_State)
 _ANSWERS: pydantic.TypeAdapter[types.InputResponse] = pydantic.TypeAdapter(types.InputResponse)
 
 
-def identity_of(context: ServerRequestContext[Any, Any]) -> str:
+def client_identity(context: ServerRequestContext[Any, Any]) -> str:
     """Who is behind a request: who signed in, else the session, else whoever is at the other end of stdio.
 
     Raises ConfigError over HTTP where nothing tells clients apart: they would see each other's files.
@@ -282,21 +288,21 @@ def one_client(context: ServerRequestContext[Any, Any]) -> str:
     return _LOCAL
 
 
-def _answer(result: object, asked: float) -> Answer:
+def _build_answer(result: object, asked: float) -> SamplingAnswer:
     if not isinstance(result, (types.CreateMessageResult, types.CreateMessageResultWithTools)):
-        return Answer("", asked, problem="it is no message")
+        return SamplingAnswer("", asked, problem="it is no message")
     content = result.content if isinstance(result.content, list) else [result.content]
     texts = [block.text for block in content if isinstance(block, types.TextContent)]
     calls = [block for block in content if isinstance(block, types.ToolUseContent)]
     if len(texts) + len(calls) != len(content) or len(texts) > 1 or (texts and calls):
-        return Answer("", asked, problem="it is more than one text, or than calls of a tool")
-    if any(call.name != TOOL for call in calls):
-        return Answer("", asked, problem=f"it calls another tool than {TOOL}")
-    cut = "it was cut off at the limit of the model's output" if result.stop_reason == _CUT else ""
-    return Answer("".join(texts), asked, tuple(call.input for call in calls), problem=cut)
+        return SamplingAnswer("", asked, problem="it is more than one text, or than calls of a tool")
+    if any(call.name != PUSH_TOOL_NAME for call in calls):
+        return SamplingAnswer("", asked, problem=f"it calls another tool than {PUSH_TOOL_NAME}")
+    cut = "it was cut off at the limit of the model's output" if result.stop_reason == _CUT_OFF else ""
+    return SamplingAnswer("".join(texts), asked, tuple(call.input for call in calls), problem=cut)
 
 
-def _key(question: Question) -> str:
+def _question_key(question: SamplingQuestion) -> str:
     said = json.dumps(question.request, sort_keys=True)
     return f"files-{_digest(said)}"
 
@@ -305,7 +311,7 @@ def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _first_of(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """Of those that happened at once, the one to tell of."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

@@ -6,51 +6,51 @@ import contextlib
 from collections import OrderedDict
 from contextlib import AbstractContextManager
 
-from toolyard.bridge.cache_store import CachedFile, Key, Total
+from toolyard.bridge.cache_store import CachedFile, CacheKey, CacheTotal
 
 
 class MemoryStore:
-    may_wait = False
+    may_block = False
 
     def __init__(self) -> None:
         # Not plain dicts: the first of one is found by passing over all that were ever taken out before it.
-        self._files: OrderedDict[Key, CachedFile] = OrderedDict()
+        self._files: OrderedDict[CacheKey, CachedFile] = OrderedDict()
         """In the order of storing."""
-        self._used: OrderedDict[Key, None] = OrderedDict()
+        self._usage_order: OrderedDict[CacheKey, None] = OrderedDict()
         """In the order of use."""
-        self._of: dict[str, set[Key]] = {}
+        self._keys_by_client: dict[str, set[CacheKey]] = {}
         """By client."""
         self._bytes = 0
-        self._step = contextlib.nullcontext()
+        self._no_transaction = contextlib.nullcontext()
 
-    def reading(self) -> AbstractContextManager[object]:
-        return self._step
+    def read_transaction(self) -> AbstractContextManager[object]:
+        return self._no_transaction
 
-    def changing(self) -> AbstractContextManager[object]:
-        return self._step
+    def write_transaction(self) -> AbstractContextManager[object]:
+        return self._no_transaction
 
-    def find(self, key: Key) -> CachedFile | None:
+    def find(self, key: CacheKey) -> CachedFile | None:
         return self._files.get(key)
 
-    def add(self, key: Key, file: CachedFile) -> None:
+    def add(self, key: CacheKey, file: CachedFile) -> None:
         self._files[key] = file
-        self._used[key] = None
-        self._of.setdefault(key.client, set()).add(key)
+        self._usage_order[key] = None
+        self._keys_by_client.setdefault(key.client, set()).add(key)
         self._bytes += file.size
 
-    def touch(self, key: Key) -> None:
-        self._used.move_to_end(key)
+    def touch(self, key: CacheKey) -> None:
+        self._usage_order.move_to_end(key)
 
-    def drop(self, key: Key) -> bool:
+    def drop(self, key: CacheKey) -> bool:
         file = self._files.pop(key, None)
         if file is None:
             return False
-        del self._used[key]
+        del self._usage_order[key]
         self._bytes -= file.size
-        of_client = self._of[key.client]
+        of_client = self._keys_by_client[key.client]
         of_client.remove(key)
         if not of_client:
-            del self._of[key.client]
+            del self._keys_by_client[key.client]
         return True
 
     def oldest(self) -> float | None:
@@ -60,14 +60,14 @@ class MemoryStore:
         self.drop(next(iter(self._files)))
 
     def drop_least_used(self) -> None:
-        self.drop(next(iter(self._used)))
+        self.drop(next(iter(self._usage_order)))
 
     def drop_all(self, client: str | None) -> None:
-        for key in list(self._files) if client is None else list(self._of.get(client, ())):
+        for key in list(self._files) if client is None else list(self._keys_by_client.get(client, ())):
             self.drop(key)
 
-    def total(self) -> Total:
-        return Total(len(self._files), self._bytes)
+    def total(self) -> CacheTotal:
+        return CacheTotal(len(self._files), self._bytes)
 
     def purge(self) -> None:
         """There is nothing left to do."""

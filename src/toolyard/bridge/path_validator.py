@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from toolyard.bridge.errors import PathRefusedError, Violation, spelled
-from toolyard.bridge.path_syntax import Form, Place, check_length, climbed, lies_in
+from toolyard.bridge.errors import PathRefusedError, Violation, printable_text
+from toolyard.bridge.path_syntax import ParsedPath, PathSyntax, check_length, lies_in, resolve_parents
 from toolyard.bridge.policy import SecurityPolicy
 from toolyard.core.errors import ValidationError
 
-MOST_NAMES: Final = 100
+MAX_NAMES: Final = 100
 """Folders within each other, and the file: no project has more, and each costs time."""
-MOST_LINKS: Final = 40
+MAX_LINKS: Final = 40
 """How many links may lie on one way. Linux follows as many."""
 
-_MOST_SHOWN: Final = 10
-_UP: Final = ".."
+_MAX_SHOWN: Final = 10
+_PARENT: Final = ".."
 _HOME: Final = "~"
-_NO_ROOT: Final = "The project's root is not known here: give the path relative to it, such as src/main.py."
-_ALLOWING: Final = "Whoever runs the server can add it to filesystem.allowed_paths."
-_INSIDE: Final = "Give a path inside the project, without `..`."
-_LINKS: Final = "Ask for what it leads to, where that is allowed."
+_NO_ROOT_HINT: Final = "The project's root is not known here: give the path relative to it, such as src/main.py."
+_ALLOW_HINT: Final = "Whoever runs the server can add it to filesystem.allowed_paths."
+_INSIDE_HINT: Final = "Give a path inside the project, without `..`."
+_LINK_HINT: Final = "Ask for what it leads to, where that is allowed."
 
 
 class PathValidator:
@@ -36,7 +36,7 @@ class PathValidator:
 
     def validate(self, path: str) -> str:
         """The normal spelling: absolute where the root is known, otherwise relative to the project, with `/`."""
-        return self._spelled(path, self._judged(path, self.policy.form.parse(path)))
+        return self._normal_spelling(path, self._resolve_allowed(path, self.policy.form.parse(path)))
 
     def is_allowed(self, path: str) -> bool:
         try:
@@ -48,7 +48,7 @@ class PathValidator:
     def lies_in(self, path: str, folder: str) -> bool:
         """Whether a validated path is that folder, validated too, or lies beneath it."""
         form = self.policy.form
-        return lies_in(form.folded(form.parse(path)), form.folded(form.parse(folder)))
+        return lies_in(form.fold_case(form.parse(path)), form.fold_case(form.parse(folder)))
 
     def is_the_same(self, path: str, validated: str) -> bool:
         """Whether a path is another spelling of one that is validated."""
@@ -61,13 +61,13 @@ class PathValidator:
         """The path of an entry that a client reports: `name` is one ordinary name, nothing that leads elsewhere."""
         form = self.policy.form
         child = form.parse(name)
-        if child != Place("", (name,)) or name == _UP:
+        if child != ParsedPath("", (name,)) or name == _PARENT:
             raise PathRefusedError(
                 name, Violation.FORM, "is not a single name.", hint="An entry of a folder has a name without a path."
             )
         place = form.parse(folder)
-        whole = Place(place.anchor, (*place.names, name))
-        return self._spelled(name, self._judged(form.spell(whole), whole))
+        whole = ParsedPath(place.anchor, (*place.names, name))
+        return self._normal_spelling(name, self._resolve_allowed(form.spell(whole), whole))
 
     def validate_link(self, link: str, target: str) -> str:
         """Where a link leads, by its spelling: `target` starts in the link's folder unless it is absolute."""
@@ -79,50 +79,52 @@ class PathValidator:
         Refused are those that end outside (LINK), and those that lead to themselves, to a folder they lie in, or to
         one from which other links lead back to them (CIRCULAR).
         """
-        ways = _Ways(self.policy)
+        ways = _LinkGraph(self.policy)
         for path, target in links.items():
-            ways.add(path, self._judged(path, self.policy.form.parse(path)), self.policy.form.parse(target))
-        ends = {path: self._spelled(path, place) for path, place in ways.ends()}
-        ways.refuse_circles()
+            ways.add(path, self._resolve_allowed(path, self.policy.form.parse(path)), self.policy.form.parse(target))
+        ends = {path: self._normal_spelling(path, place) for path, place in ways.resolve_all()}
+        ways.refuse_cycles()
         return ends
 
-    def _judged(self, path: str, place: Place) -> Place:
+    def _resolve_allowed(self, path: str, place: ParsedPath) -> ParsedPath:
         """Where a path leads, as the policy spells it."""
         policy = self.policy
         root = policy.root
         if place.anchor and not root.anchor:
-            raise PathRefusedError(path, Violation.OUTSIDE, "is absolute.", hint=_NO_ROOT)
-        has_climbed = _UP in place.names
-        names = climbed(() if place.anchor else root.names, place.names)
+            raise PathRefusedError(path, Violation.OUTSIDE, "is absolute.", hint=_NO_ROOT_HINT)
+        has_climbed = _PARENT in place.names
+        names = resolve_parents(() if place.anchor else root.names, place.names)
         if names is None:
-            raise self._refused(path, Violation.TRAVERSAL)
-        if len(names) > MOST_NAMES:
+            raise self._refusal(path, Violation.TRAVERSAL)
+        if len(names) > MAX_NAMES:
             raise ValidationError.of(
-                "path", f"has more than {MOST_NAMES} folders in it", hint="Ask for a folder that is less deep."
+                "path", f"has more than {MAX_NAMES} folders in it", hint="Ask for a folder that is less deep."
             )
-        end = Place(place.anchor or root.anchor, names)
-        allowed = policy.allowed(end)
+        end = ParsedPath(place.anchor or root.anchor, names)
+        allowed = policy.allowed_place(end)
         if allowed is None:
-            has_left = has_climbed and policy.inside(end) is None
-            raise self._refused(path, Violation.TRAVERSAL if has_left else Violation.OUTSIDE)
+            has_left = has_climbed and policy.names_inside_root(end) is None
+            raise self._refusal(path, Violation.TRAVERSAL if has_left else Violation.OUTSIDE)
         return allowed
 
-    def _refused(self, path: str, violation: Violation) -> PathRefusedError:
+    def _refusal(self, path: str, violation: Violation) -> PathRefusedError:
         climbs = violation is Violation.TRAVERSAL
-        why = f"{'climbs out of the project' if climbs else 'is not allowed'}. {_telling(self.policy)}"
-        return PathRefusedError(path, violation, why, hint=_INSIDE if climbs else _ALLOWING)
+        why = f"{'climbs out of the project' if climbs else 'is not allowed'}. {_allowed_paths_text(self.policy)}"
+        return PathRefusedError(path, violation, why, hint=_INSIDE_HINT if climbs else _ALLOW_HINT)
 
-    def _spelled(self, path: str, place: Place) -> str:
+    def _normal_spelling(self, path: str, place: ParsedPath) -> str:
         """What a path is answered with, once that means the same to everybody."""
         text = self.policy.form.spell(place)
         check_length(text)
         if text.startswith(_HOME):
-            raise PathRefusedError(path, Violation.FORM, "starts at a home folder for some programs.", hint=_NO_ROOT)
+            raise PathRefusedError(
+                path, Violation.FORM, "starts at a home folder for some programs.", hint=_NO_ROOT_HINT
+            )
         return text
 
 
-def _telling(policy: SecurityPolicy) -> str:
-    shown = [spelled(policy.relative(path)) for path in policy.allowed_paths[:_MOST_SHOWN]]
+def _allowed_paths_text(policy: SecurityPolicy) -> str:
+    shown = [printable_text(policy.relative(path)) for path in policy.allowed_paths[:_MAX_SHOWN]]
     if not shown:
         return "Nothing is."
     more = len(policy.allowed_paths) - len(shown)
@@ -136,19 +138,19 @@ class _Step(NamedTuple):
     name: str
     node: _Node | None
 
-    def place(self) -> Place:
+    def place(self) -> ParsedPath:
         names: list[str] = []
         step = self
         while step.above is not None:
             names.append(step.name)
             step = step.above
-        return Place(step.name, tuple(reversed(names)))
+        return ParsedPath(step.name, tuple(reversed(names)))
 
 
 class _Link:
     __slots__ = ("count", "end", "path", "place", "target")
 
-    def __init__(self, path: str, place: Place, target: Place) -> None:
+    def __init__(self, path: str, place: ParsedPath, target: ParsedPath) -> None:
         self.path: Final = path
         self.place: Final = place
         self.target: Final = target
@@ -156,8 +158,8 @@ class _Link:
         self.count = 1
         """How many links are followed, this one included."""
 
-    def refused(self, violation: Violation, why: str) -> PathRefusedError:
-        return PathRefusedError(self.path, violation, f"is a link that leads {why}.", hint=_LINKS)
+    def refusal(self, violation: Violation, why: str) -> PathRefusedError:
+        return PathRefusedError(self.path, violation, f"is a link that leads {why}.", hint=_LINK_HINT)
 
 
 class _Node:
@@ -169,7 +171,7 @@ class _Node:
         self.below: dict[str, _Node] = {}
         self.link: _Link | None = None
 
-    def ways(self) -> Iterator[tuple[_Node, _Link | None]]:
+    def reachable_nodes(self) -> Iterator[tuple[_Node, _Link | None]]:
         """What can be reached from here in one step, and over which link."""
         for node in self.below.values():
             yield node, None
@@ -177,19 +179,19 @@ class _Node:
             yield self.link.end.node, self.link
 
 
-class _Ways:
+class _LinkGraph:
     """The links of a listing. Each is followed once, so that links upon links cost no more than their number."""
 
     def __init__(self, policy: SecurityPolicy) -> None:
         self._policy = policy
-        self._form: Form = policy.form
+        self._form: PathSyntax = policy.form
         self._top = _Node()
         self._links: list[tuple[str, _Link]] = []
-        self._open: list[_Link] = []
+        self._links_in_progress: list[_Link] = []
 
-    def add(self, path: str, place: Place, target: Place) -> None:
+    def add(self, path: str, place: ParsedPath, target: ParsedPath) -> None:
         node = self._top
-        folded = self._form.folded(place)
+        folded = self._form.fold_case(place)
         for name in (folded.anchor, *folded.names):
             node = node.below.setdefault(name, _Node())
         if node.link is not None and node.link.target != target:
@@ -197,18 +199,18 @@ class _Ways:
         node.link = node.link or _Link(path, place, target)
         self._links.append((path, node.link))
 
-    def ends(self) -> Iterator[tuple[str, Place]]:
+    def resolve_all(self) -> Iterator[tuple[str, ParsedPath]]:
         for path, link in self._links:
-            allowed = self._policy.allowed(self._end(link).place())
+            allowed = self._policy.allowed_place(self._resolve_link(link).place())
             if allowed is None:
-                raise link.refused(Violation.LINK, "outside of what is allowed")
+                raise link.refusal(Violation.LINK, "outside of what is allowed")
             yield path, allowed
 
-    def refuse_circles(self) -> None:
+    def refuse_cycles(self) -> None:
         """Refuses links by which somebody who walks through all folders would come back to where they were."""
         on_way, done = {id(self._top)}, set[int]()
         way: list[tuple[_Node, _Link | None, Iterator[tuple[_Node, _Link | None]]]]
-        way = [(self._top, None, self._top.ways())]
+        way = [(self._top, None, self._top.reachable_nodes())]
         while way:
             node, _, ahead = way[-1]
             following, over = next(ahead, (None, None))
@@ -219,44 +221,44 @@ class _Ways:
             elif id(following) in on_way:
                 # Names alone only lead down: the last link on the way is what closes the circle.
                 last = over or next(link for _, link, _ in reversed(way) if link is not None)
-                raise last.refused(Violation.CIRCULAR, "back to a folder on the way to it")
+                raise last.refusal(Violation.CIRCULAR, "back to a folder on the way to it")
             elif id(following) not in done:
                 on_way.add(id(following))
-                way.append((following, over, following.ways()))
+                way.append((following, over, following.reachable_nodes()))
 
-    def _end(self, link: _Link) -> _Step:
+    def _resolve_link(self, link: _Link) -> _Step:
         if link.end is not None:
             return link.end
-        if link in self._open:
-            raise link.refused(Violation.CIRCULAR, "to itself")
-        self._open.append(link)
-        self._refuse_many(link, len(self._open))
-        link.end = self._followed(link)
-        self._open.pop()
+        if link in self._links_in_progress:
+            raise link.refusal(Violation.CIRCULAR, "to itself")
+        self._links_in_progress.append(link)
+        self._check_link_count(link, len(self._links_in_progress))
+        link.end = self._follow_link(link)
+        self._links_in_progress.pop()
         return link.end
 
-    def _followed(self, link: _Link) -> _Step:
+    def _follow_link(self, link: _Link) -> _Step:
         start, target = link.place, link.target
         if (target.anchor or not start.names) and not self._policy.root.anchor:
-            raise link.refused(Violation.LINK, "to where the project's root would have to be known")
+            raise link.refusal(Violation.LINK, "to where the project's root would have to be known")
         anchor = target.anchor or start.anchor
         names = target.names if target.anchor else start.names[:-1] + target.names
-        folded = self._form.folded(Place(anchor, names))
+        folded = self._form.fold_case(ParsedPath(anchor, names))
         step = _Step(None, anchor, self._top.below.get(folded.anchor))
         for name, key in zip(names, folded.names, strict=True):
-            if name == _UP:
+            if name == _PARENT:
                 if step.above is None:
-                    raise link.refused(Violation.LINK, "out of the project")
+                    raise link.refusal(Violation.LINK, "out of the project")
                 step = step.above
                 continue
             node = step.node.below.get(key) if step.node is not None else None
             step = _Step(step, name, node)
             if node is not None and node.link is not None:
-                step = self._end(node.link)
+                step = self._resolve_link(node.link)
                 link.count += node.link.count
-                self._refuse_many(link, link.count)
+                self._check_link_count(link, link.count)
         return step
 
-    def _refuse_many(self, link: _Link, count: int) -> None:
-        if count > MOST_LINKS:
-            raise link.refused(Violation.CIRCULAR, f"over more than {MOST_LINKS} others")
+    def _check_link_count(self, link: _Link, count: int) -> None:
+        if count > MAX_LINKS:
+            raise link.refusal(Violation.CIRCULAR, f"over more than {MAX_LINKS} others")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from toolyard.bridge.errors import PathRefusedError, spelled
-from toolyard.bridge.path_syntax import EITHER, Form, Place, climbed, form_of, lies_in
+from toolyard.bridge.errors import PathRefusedError, printable_text
+from toolyard.bridge.path_syntax import EITHER, ParsedPath, PathSyntax, lies_in, resolve_parents, syntax_of
 from toolyard.config.filesystem import DEFAULT_ALLOWED_PATHS
 from toolyard.core.errors import ConfigError, ValidationError
 
@@ -24,9 +24,9 @@ __all__ = ["DEFAULT_ALLOWED_PATHS", "SecurityPolicy"]
 FoldersExist: TypeAlias = Callable[[str], bool]
 
 _LOGGER: Final = logging.getLogger("toolyard.bridge")
-_PROJECT: Final = Place("", ())
-_set: Final = object.__setattr__
-_ABSOLUTE: Final = "Name it as the client does: /home/me/project, or C:\\Users\\me\\project."
+_RELATIVE_ROOT: Final = ParsedPath("", ())
+_set_frozen: Final = object.__setattr__
+_ABSOLUTE_HINT: Final = "Name it as the client does: /home/me/project, or C:\\Users\\me\\project."
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -42,11 +42,11 @@ class SecurityPolicy:
     """Normal, none within another. Absolute where the root is known, otherwise relative to the project."""
     missing: tuple[str, ...] = field(compare=False, repr=False)
     """Those of them that are not there. Nobody is asked before the root is known."""
-    form: Form = field(compare=False, repr=False)
+    form: PathSyntax = field(compare=False, repr=False)
     """How the client spells its paths."""
-    root: Place = field(compare=False, repr=False)
+    root: ParsedPath = field(compare=False, repr=False)
     """Where the project starts; a place without an anchor where that is not known."""
-    _allowed: tuple[tuple[Place, Place], ...] = field(compare=False, repr=False)
+    _allowed: tuple[tuple[ParsedPath, ParsedPath], ...] = field(compare=False, repr=False)
     _waiting: tuple[str, ...] = field(repr=False)
     _given: tuple[str, ...] = field(compare=False, repr=False)
     _folders_exist: FoldersExist | None = field(compare=False, repr=False)
@@ -62,25 +62,25 @@ class SecurityPolicy:
         if isinstance(allowed_paths, str):
             raise ConfigError("allowed_paths is a single text", hint=f'Give a list: ["{allowed_paths}"].')
         given = tuple(allowed_paths)
-        form, root = _root(os.fspath(project_root) if isinstance(project_root, os.PathLike) else project_root)
+        form, root = _parse_root(os.fspath(project_root) if isinstance(project_root, os.PathLike) else project_root)
         # Absolute ones wait for the root: until then no absolute path of the client is taken at all.
-        waiting = tuple(path for path in given if not root.anchor and _absolute_form(path) is not None)
-        places = [_resolved(path, form, root, "the allowed path") for path in given if path not in waiting]
-        allowed = _outermost(form, places)
+        waiting = tuple(path for path in given if not root.anchor and _absolute_syntax(path) is not None)
+        places = [_resolve_place(path, form, root, "the allowed path") for path in given if path not in waiting]
+        allowed = _outermost_places(form, places)
         texts = tuple(form.spell(place) for place, _ in allowed)
         exists = folders_exist if root.anchor else None
         missing = tuple(path for path in texts if exists is not None and not exists(path))
-        _set(self, "project_root", form.spell(root) if root.anchor else None)
-        _set(self, "allowed_paths", texts)
-        _set(self, "missing", missing)
-        _set(self, "form", form)
-        _set(self, "root", root)
-        _set(self, "_allowed", allowed)
-        _set(self, "_waiting", waiting)
-        _set(self, "_given", given)
-        _set(self, "_folders_exist", folders_exist)
+        _set_frozen(self, "project_root", form.spell(root) if root.anchor else None)
+        _set_frozen(self, "allowed_paths", texts)
+        _set_frozen(self, "missing", missing)
+        _set_frozen(self, "form", form)
+        _set_frozen(self, "root", root)
+        _set_frozen(self, "_allowed", allowed)
+        _set_frozen(self, "_waiting", waiting)
+        _set_frozen(self, "_given", given)
+        _set_frozen(self, "_folders_exist", folders_exist)
         for path in self.missing:
-            _LOGGER.warning("%s is allowed, but does not exist at the client's.", spelled(path))
+            _LOGGER.warning("%s is allowed, but does not exist at the client's.", printable_text(path))
 
     @classmethod
     def from_config(
@@ -90,7 +90,7 @@ class SecurityPolicy:
 
         Where nobody says who can tell what exists, and the project's root is a folder of this machine, its disk does.
         """
-        _root(project_root)  # what is wrong with it is not the file's fault
+        _parse_root(project_root)  # what is wrong with it is not the file's fault
         if folders_exist is None and project_root is not None and os.path.isdir(project_root):
             folders_exist = os.path.isdir
         try:
@@ -116,61 +116,61 @@ class SecurityPolicy:
     def relative(self, path: str) -> str:
         """A validated path for people: from the project's root, with `/`; absolute where it lies elsewhere."""
         place = self.form.parse(path)
-        inside = self.inside(place)
+        inside = self.names_inside_root(place)
         if inside is not None:
             return "/".join(inside) or "."
         return self.form.spell(place).replace("\\", "/")
 
-    def inside(self, place: Place) -> tuple[str, ...] | None:
+    def names_inside_root(self, place: ParsedPath) -> tuple[str, ...] | None:
         """The names that lead to a place from the project's root; None when it lies elsewhere."""
-        is_inside = lies_in(self.form.folded(place), self.form.folded(self.root))
+        is_inside = lies_in(self.form.fold_case(place), self.form.fold_case(self.root))
         return place.names[len(self.root.names) :] if is_inside else None
 
-    def allowed(self, place: Place) -> Place | None:
+    def allowed_place(self, place: ParsedPath) -> ParsedPath | None:
         """A place that is allowed, as the policy spells it; None when it is denied."""
-        folded = self.form.folded(place)
+        folded = self.form.fold_case(place)
         for outer, outer_folded in self._allowed:
             if lies_in(folded, outer_folded):
                 # Where folders tell case apart after all, another spelling would be another folder.
-                return Place(outer.anchor, outer.names + place.names[len(outer.names) :])
+                return ParsedPath(outer.anchor, outer.names + place.names[len(outer.names) :])
         return None
 
 
-def _root(path: object) -> tuple[Form, Place]:
+def _parse_root(path: object) -> tuple[PathSyntax, ParsedPath]:
     if path is None:
-        return EITHER, _PROJECT
-    form = _absolute_form(path)
+        return EITHER, _RELATIVE_ROOT
+    form = _absolute_syntax(path)
     if form is None:
-        raise ConfigError(f"the project root {spelled(str(path))} is not absolute", hint=_ABSOLUTE)
-    return form, _resolved(path, form, _PROJECT, "the project root")
+        raise ConfigError(f"the project root {printable_text(str(path))} is not absolute", hint=_ABSOLUTE_HINT)
+    return form, _resolve_place(path, form, _RELATIVE_ROOT, "the project root")
 
 
-def _absolute_form(path: object) -> Form | None:
-    return form_of(path) if isinstance(path, str) else None
+def _absolute_syntax(path: object) -> PathSyntax | None:
+    return syntax_of(path) if isinstance(path, str) else None
 
 
-def _resolved(path: object, form: Form, root: Place, what: str) -> Place:
+def _resolve_place(path: object, form: PathSyntax, root: ParsedPath, what: str) -> ParsedPath:
     """Where an operator's path leads. A relative one has to stay in the project."""
     try:
         place = form.parse(path)
     except (PathRefusedError, ValidationError) as error:
         raise ConfigError(f"{what} cannot be used: {error.message}", hint=error.hint) from None
-    names = climbed(() if place.anchor else root.names, place.names)
+    names = resolve_parents(() if place.anchor else root.names, place.names)
     if names is not None:
-        found = Place(place.anchor or root.anchor, names)
-        if place.anchor or lies_in(form.folded(found), form.folded(root)):
+        found = ParsedPath(place.anchor or root.anchor, names)
+        if place.anchor or lies_in(form.fold_case(found), form.fold_case(root)):
             return found
     raise ConfigError(
-        f"{what} {spelled(str(path))} climbs out of {'its disk' if place.anchor else 'the project'}",
+        f"{what} {printable_text(str(path))} climbs out of {'its disk' if place.anchor else 'the project'}",
         hint="Write it as an absolute path, without `..`, if it is meant to be allowed.",
     )
 
 
-def _outermost(form: Form, places: list[Place]) -> tuple[tuple[Place, Place], ...]:
+def _outermost_places(form: PathSyntax, places: list[ParsedPath]) -> tuple[tuple[ParsedPath, ParsedPath], ...]:
     """Each once and folded, without those that lie in another."""
-    kept: list[tuple[Place, Place]] = []
+    kept: list[tuple[ParsedPath, ParsedPath]] = []
     for place in places:
-        folded = form.folded(place)
+        folded = form.fold_case(place)
         if not any(lies_in(folded, outer) for _, outer in kept):
             kept = [*((other, inner) for other, inner in kept if not lies_in(inner, folded)), (place, folded)]
     return tuple(kept)

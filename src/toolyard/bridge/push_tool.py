@@ -10,15 +10,15 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from toolyard.bridge.cache import FileCache, NewFile
-from toolyard.bridge.client import Client
-from toolyard.bridge.errors import CacheRefusedError, PathRefusedError, spelled
+from toolyard.bridge.client import BridgeClient
+from toolyard.bridge.errors import CacheRefusedError, PathRefusedError, printable_text
 from toolyard.bridge.path_validator import PathValidator
-from toolyard.bridge.state import Shared
-from toolyard.bridge.text_decoding import bytes_of, from_base64
+from toolyard.bridge.state import BridgeState
+from toolyard.bridge.text_decoding import encode_content, from_base64
 from toolyard.bridge.timestamps import Timestamp, refuse_bool
 from toolyard.core.errors import FieldError, ValidationError
 
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 _BASE64 = "base64"
 _SHOWN_ERRORS = _SHOWN_FILES = 20
 _Size = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(refuse_bool)]
@@ -50,7 +50,7 @@ class PushArguments(BaseModel):
     target: str | None = None
     files: list[PushedFile] | None = None
 
-    def pushed(self) -> list[PushedFile]:
+    def pushed_files(self) -> list[PushedFile]:
         """What is handed over. Raises ValidationError."""
         alone = self.path is not None or self.content is not None
         if alone == (self.files is not None):
@@ -96,7 +96,7 @@ class Pushed(BaseModel):
     cache: CacheState
 
 
-def arguments_of(raw: Any) -> PushArguments:
+def parse_arguments(raw: Any) -> PushArguments:
     """Raises ValidationError."""
     try:
         return PushArguments.model_validate(raw)
@@ -111,34 +111,34 @@ def arguments_of(raw: Any) -> PushArguments:
         ) from None
 
 
-async def push(raw: Any, client: Client, shared: Shared) -> Pushed:
+async def push_files(raw: Any, client: BridgeClient, shared: BridgeState) -> Pushed:
     """Take what a client hands over: all of it, or nothing. Raises PathRefusedError or ValidationError."""
-    with shared.auditor.operation("guide_cache_file", _named(raw), client):
+    with shared.auditor.operation("guide_cache_file", _pushed_paths(raw), client):
         try:
-            files = await checked(arguments_of(raw).pushed(), client, shared)
+            files = await check_files(parse_arguments(raw).pushed_files(), client, shared)
         except PathRefusedError as error:
-            shared.pending.refuse(client.identity, error)
+            shared.pending.record_refusal(client.identity, error)
             raise
         shared.cache.require_acceptable(files)
         waited, others = list[NewFile](), list[NewFile]()
         for file in files:
             (waited if shared.pending.waits_for(client.identity, file.path) else others).append(file)
-        shared.pending.keep_all(client.identity, waited)
+        shared.pending.store_all(client.identity, waited)
         try:
             await shared.with_cache(lambda cache: cache.put_all(others, client=client.identity))
         except BaseException:
-            shared.pending.forget_all(client.identity, waited)
+            shared.pending.discard_all(client.identity, waited)
             raise
     return Pushed(
         cached=len(files),
         bytes=sum(len(file.content) for file in files),
         files=[file.path for file in files[:_SHOWN_FILES]],
         for_reads=len(waited),
-        cache=await shared.with_cache(_state),
+        cache=await shared.with_cache(_cache_state),
     )
 
 
-def _named(raw: Any) -> str:
+def _pushed_paths(raw: Any) -> str:
     """What a push is about, as far as it says so."""
     given = cast("Mapping[str, object]", raw) if isinstance(raw, Mapping) else dict[str, object]()
     files = given.get("files")
@@ -147,37 +147,37 @@ def _named(raw: Any) -> str:
     return ", ".join(path for file in named if isinstance(path := file.get("path"), str))
 
 
-async def checked(pushed: Sequence[PushedFile], client: Client, shared: Shared) -> list[NewFile]:
+async def check_files(pushed: Sequence[PushedFile], client: BridgeClient, shared: BridgeState) -> list[NewFile]:
     """Every file of a push. Raises for the first that cannot be taken."""
-    if not pushed or len(pushed) > MOST_FILES:
-        raise ValidationError.of(
-            "files", f"are none, or more than {MOST_FILES:,}", hint="Send them in several calls."
-        )
-    paths = [await shared.validated(file.path, client) for file in pushed]
+    if not pushed or len(pushed) > MAX_FILES:
+        raise ValidationError.of("files", f"are none, or more than {MAX_FILES:,}", hint="Send them in several calls.")
+    paths = [await shared.validate_path(file.path, client) for file in pushed]
     if len(set(paths)) != len(paths):
         twice = Counter(paths).most_common(1)[0][0]
-        raise ValidationError.of("files", f"{spelled(twice)} is there twice", hint="Send each file once.")
+        raise ValidationError.of("files", f"{printable_text(twice)} is there twice", hint="Send each file once.")
     validator = PathValidator(shared.policy)
     for path, file in zip(paths, pushed, strict=True):
         if file.target is not None:
             validator.validate_link(path, file.target)
-    return [_new(path, file, shared.file_bytes) for path, file in zip(paths, pushed, strict=True)]
+    return [_new_file(path, file, shared.file_bytes) for path, file in zip(paths, pushed, strict=True)]
 
 
-def _new(path: str, file: PushedFile, most: int) -> NewFile:
+def _new_file(path: str, file: PushedFile, max_bytes: int) -> NewFile:
     is_binary = file.encoding.lower() == _BASE64
-    data, encoding = (from_base64(file.content), _BASE64) if is_binary else bytes_of(file.content, file.encoding)
-    if len(data) > most:
-        raise CacheRefusedError(path, f"has {len(data):,} bytes; at most {most:,} are taken")
+    data, encoding = (
+        (from_base64(file.content), _BASE64) if is_binary else encode_content(file.content, file.encoding)
+    )
+    if len(data) > max_bytes:
+        raise CacheRefusedError(path, f"has {len(data):,} bytes; at most {max_bytes:,} are taken")
     if file.size is not None and file.size != len(data):
         raise ValidationError.of(
             "size",
-            f"{spelled(path)} has {file.size:,} bytes, and {len(data):,} came: it was cut, or changed on the way",
+            f"{printable_text(path)} has {file.size:,} bytes, and {len(data):,} came: it was cut, or changed on the way",
             hint="Send all of the file as it is; what is no plain text, as base64.",
         )
     return NewFile(path, data, file.mtime, "utf-8" if is_binary else encoding, is_binary)
 
 
-def _state(cache: FileCache) -> CacheState:
+def _cache_state(cache: FileCache) -> CacheState:
     now = cache.statistics
     return CacheState(entries=now.entries, bytes=now.bytes, hits=now.hits, misses=now.misses, evictions=now.evictions)

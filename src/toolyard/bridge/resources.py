@@ -16,18 +16,24 @@ import pydantic
 from mcp.shared.exceptions import MCPError
 
 from toolyard.bridge.cache import NewFile
-from toolyard.bridge.errors import BadAnswerError, MissingFileError, PathRefusedError, ResourceRefusedError, spelled
-from toolyard.bridge.listing_answers import MOST_ENTRIES, PathInfo, Wanted
+from toolyard.bridge.errors import (
+    BadAnswerError,
+    MissingFileError,
+    PathRefusedError,
+    ResourceRefusedError,
+    printable_text,
+)
+from toolyard.bridge.listing_answers import MAX_LISTING_ENTRIES, ListingRequest, PathInfo
 from toolyard.bridge.path_validator import PathValidator
 from toolyard.core.errors import ValidationError
-from toolyard.core.uris import path_of, uri_of
+from toolyard.core.uris import path_to_uri, uri_to_path
 
 T = TypeVar("T")
 
 _NOT_FOUND = -32002
 _Tree: TypeAlias = "dict[str, _Tree | int | None]"
 """Folders, and the sizes of files."""
-_MOST_PAGES = 200
+_MAX_PAGES = 200
 
 
 class ResourceReader(Protocol):
@@ -41,12 +47,12 @@ class ResourceReader(Protocol):
 def file_uri(path: str) -> str:
     """An absolute path, POSIX or Windows, as a URI."""
     slashed = path.replace("\\", "/")
-    return uri_of(slashed if slashed.startswith("/") else f"/{slashed}")
+    return path_to_uri(slashed if slashed.startswith("/") else f"/{slashed}")
 
 
 def file_path(uri: str) -> str | None:
     """The path that a file URI of a client names, POSIX or Windows; None for one of another kind."""
-    path = path_of(uri)
+    path = uri_to_path(uri)
     is_drive = path is not None and path[:1] == "/" and path[2:3] == ":" and path[1:2].isalpha()
     return path[1:] if path and is_drive else path or None
 
@@ -58,22 +64,22 @@ class ResourceFiles:
         self._validator = validator
         self._seconds = seconds
 
-    async def read(self, path: str, most_bytes: int) -> NewFile:
+    async def read(self, path: str, max_bytes: int) -> NewFile:
         """A validated, absolute path's file."""
-        result = await self._told(self._reader.read_resource(file_uri(path)), path)
-        if len(result.contents) != 1 or not self._is(path, str(result.contents[0].uri)):
-            raise BadAnswerError(spelled(path), "it is about something else")
+        result = await self._await_answer(self._reader.read_resource(file_uri(path)), path)
+        if len(result.contents) != 1 or not self._names_path(path, str(result.contents[0].uri)):
+            raise BadAnswerError(printable_text(path), "it is about something else")
         content = result.contents[0]
         is_binary = isinstance(content, types.BlobResourceContents)
-        data = _decoded(content.blob, path) if is_binary else content.text.encode("utf-8", "surrogatepass")
-        if len(data) > most_bytes:
-            raise BadAnswerError(spelled(path), f"it has more than {most_bytes:,} bytes")
+        data = _decode_blob(content.blob, path) if is_binary else content.text.encode("utf-8", "surrogatepass")
+        if len(data) > max_bytes:
+            raise BadAnswerError(printable_text(path), f"it has more than {max_bytes:,} bytes")
         return NewFile(path, data, is_binary=is_binary)
 
-    async def list(self, wanted: Wanted) -> list[PathInfo]:
+    async def list(self, wanted: ListingRequest) -> list[PathInfo]:
         tree: _Tree = {}
         glob, base = wanted.glob(), self._validator.policy.relative(wanted.path)
-        found = [each async for each in self._files(wanted)]
+        found = [each async for each in self._iter_files(wanted)]
         if not found:  # a folder is there by what it holds
             raise MissingFileError(wanted.path)
         for path, size in found:
@@ -81,45 +87,47 @@ class ResourceFiles:
             inside = names[0 if base == "." else base.count("/") + 1 :]
             if glob is not None and not glob.matches(inside):
                 continue
-            _grow(tree, inside, size)
-        return list(self._infos(tree, wanted.path, recursive=wanted.recursive, all_folders=glob is None))
+            _add_to_tree(tree, inside, size)
+        return list(self._path_infos(tree, wanted.path, recursive=wanted.recursive, all_folders=glob is None))
 
-    async def _files(self, wanted: Wanted) -> AsyncGenerator[tuple[str, int | None]]:
+    async def _iter_files(self, wanted: ListingRequest) -> AsyncGenerator[tuple[str, int | None]]:
         cursor, count = None, 0
-        for _ in range(_MOST_PAGES):
-            page = await self._told(self._reader.list_resources(cursor=cursor), wanted.path)
+        for _ in range(_MAX_PAGES):
+            page = await self._await_answer(self._reader.list_resources(cursor=cursor), wanted.path)
             for resource in page.resources:
-                path = self._inside(str(resource.uri), wanted.path)
+                path = self._path_inside(str(resource.uri), wanted.path)
                 if path is None:
                     continue
                 count += 1
-                if count > MOST_ENTRIES:
-                    raise BadAnswerError(wanted.title, f"it has more than {MOST_ENTRIES:,} entries")
+                if count > MAX_LISTING_ENTRIES:
+                    raise BadAnswerError(wanted.title, f"it has more than {MAX_LISTING_ENTRIES:,} entries")
                 yield path, resource.size
             cursor = page.next_cursor
             if cursor is None:
                 return
-        raise BadAnswerError(wanted.title, f"it has more than {_MOST_PAGES} pages")
+        raise BadAnswerError(wanted.title, f"it has more than {_MAX_PAGES} pages")
 
-    async def _told(self, asked: Awaitable[T], path: str) -> T:
+    async def _await_answer(self, request: Awaitable[T], path: str) -> T:
         try:
             with anyio.fail_after(self._seconds):
-                return await asked
+                return await request
         except TimeoutError:
-            raise ResourceRefusedError(spelled(path), f"there was no answer in {self._seconds:g} seconds") from None
+            raise ResourceRefusedError(
+                printable_text(path), f"there was no answer in {self._seconds:g} seconds"
+            ) from None
         except MCPError as error:
             if error.error.code == _NOT_FOUND:
                 raise MissingFileError(path) from None
-            raise ResourceRefusedError(spelled(path), spelled(str(error))) from None
+            raise ResourceRefusedError(printable_text(path), printable_text(str(error))) from None
         except pydantic.ValidationError:
-            raise BadAnswerError(spelled(path), "it is no answer to that request") from None
+            raise BadAnswerError(printable_text(path), "it is no answer to that request") from None
 
-    def _is(self, path: str, uri: str) -> bool:
+    def _names_path(self, path: str, uri: str) -> bool:
         """Whether a URI names that path, in either of the spellings that Windows has."""
         named = file_path(uri)
         return named is not None and (named == path or self._validator.is_the_same(named, path))
 
-    def _inside(self, uri: str, folder: str) -> str | None:
+    def _path_inside(self, uri: str, folder: str) -> str | None:
         """A resource's path, where it lies in that folder and is allowed."""
         named = file_path(uri)
         if named is None:
@@ -130,17 +138,17 @@ class ResourceFiles:
             return None  # others are of no concern here
         return path if self._validator.lies_in(path, folder) and path != folder else None
 
-    def _infos(self, tree: _Tree, folder: str, *, recursive: bool, all_folders: bool) -> Iterator[PathInfo]:
+    def _path_infos(self, tree: _Tree, folder: str, *, recursive: bool, all_folders: bool) -> Iterator[PathInfo]:
         for name, below in sorted(tree.items()):
             path = self._validator.validate_child(folder, name)
             if not isinstance(below, dict):
                 yield PathInfo(name, path, "file", below)
             elif recursive or all_folders:
-                inner = self._infos(below, path, recursive=recursive, all_folders=all_folders)
+                inner = self._path_infos(below, path, recursive=recursive, all_folders=all_folders)
                 yield PathInfo(name, path, "directory", children=tuple(inner) if recursive else None)
 
 
-def _grow(tree: _Tree, names: tuple[str, ...], size: int | None) -> None:
+def _add_to_tree(tree: _Tree, names: tuple[str, ...], size: int | None) -> None:
     for name in names[:-1]:
         below = tree.setdefault(name, {})
         if not isinstance(below, dict):  # a file of that name is listed too
@@ -149,8 +157,8 @@ def _grow(tree: _Tree, names: tuple[str, ...], size: int | None) -> None:
     tree.setdefault(names[-1], size)
 
 
-def _decoded(blob: str, path: str) -> bytes:
+def _decode_blob(blob: str, path: str) -> bytes:
     try:
         return base64.b64decode(blob, validate=True)
     except ValueError:
-        raise BadAnswerError(spelled(path), "it is no base64") from None
+        raise BadAnswerError(printable_text(path), "it is no base64") from None

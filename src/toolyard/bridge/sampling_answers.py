@@ -14,34 +14,34 @@ from typing import Any, Final, Literal, NoReturn, TypeVar, cast
 import pydantic
 from pydantic import BaseModel, ConfigDict
 
-from toolyard.bridge.errors import BadAnswerError, MissingFileError, UnreadableFileError, spelled
+from toolyard.bridge.errors import BadAnswerError, MissingFileError, UnreadableFileError, printable_text
 from toolyard.bridge.timestamps import Timestamp
 
-MOST_CHARS = 1_000_000
+MAX_ANSWER_CHARS = 1_000_000
 _SHOWN_ERRORS = 3
 _FENCE: Final = re.compile(r"\s*```[A-Za-z]{0,12}[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
 
 
-class Said(BaseModel):
+class AnswerModel(BaseModel):
     """A shape that an answer may have, every value of its type."""
 
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
 
-T = TypeVar("T", bound=Said)
+T = TypeVar("T", bound=AnswerModel)
 
 
-class _Failure(Said):
+class _Failure(AnswerModel):
     path: str
     error: Literal["not_found", "permission_denied"]
 
 
-class _Receipt(Said):
+class _Receipt(AnswerModel):
     path: str
     status: Literal["cached"]
 
 
-class FileStatus(Said):
+class FileStatus(AnswerModel):
     """What a client says of a file without handing it over."""
 
     path: str
@@ -51,13 +51,13 @@ class FileStatus(Said):
 
 def read_answer(text: str, model: type[T], path: str, wanted: str) -> T:
     """An answer about `path`. Raises BadAnswerError, MissingFileError or UnreadableFileError."""
-    raw = _object(text, wanted)
+    raw = _parse_object(text, wanted)
     if "error" in raw:
-        failure = _checked(_Failure, raw, wanted)
+        failure = _validate_answer(_Failure, raw, wanted)
         _require_path(failure.path, path, wanted)
         raise MissingFileError(path) if failure.error == "not_found" else UnreadableFileError(path)
     _require_path(raw.get("path"), path, wanted)
-    return _checked(model, raw, wanted)
+    return _validate_answer(model, raw, wanted)
 
 
 def read_receipt(text: str, path: str, wanted: str) -> None:
@@ -70,13 +70,15 @@ def read_status(text: str, path: str, wanted: str) -> FileStatus:
     return read_answer(text, FileStatus, path, wanted)
 
 
-def _object(text: str, wanted: str) -> dict[str, Any]:
+def _parse_object(text: str, wanted: str) -> dict[str, Any]:
     """The one JSON object that `text` is, in a code fence or not."""
-    if len(text) > MOST_CHARS:
-        raise BadAnswerError(wanted, f"it is longer than {MOST_CHARS:,} characters")
+    if len(text) > MAX_ANSWER_CHARS:
+        raise BadAnswerError(wanted, f"it is longer than {MAX_ANSWER_CHARS:,} characters")
     fenced = _FENCE.fullmatch(text)
     try:
-        value: object = json.loads(fenced[1] if fenced else text, object_pairs_hook=_unique, parse_constant=_refuse)
+        value: object = json.loads(
+            fenced[1] if fenced else text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
     except RecursionError:
         raise BadAnswerError(wanted, "it is nested too deeply") from None
     except ValueError as error:
@@ -86,14 +88,14 @@ def _object(text: str, wanted: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise ValueError("a key stands there twice")
     return made
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
@@ -101,15 +103,18 @@ def _first_line(error: ValueError) -> str:
     return str(error).partition("\n")[0]
 
 
-def _require_path(said: object, asked: str, wanted: str) -> None:
-    if said != asked:
-        raise BadAnswerError(wanted, f"it is about {spelled(said)}" if isinstance(said, str) else "it names no path")
+def _require_path(answered_path: object, asked_path: str, wanted: str) -> None:
+    if answered_path != asked_path:
+        raise BadAnswerError(
+            wanted,
+            f"it is about {printable_text(answered_path)}" if isinstance(answered_path, str) else "it names no path",
+        )
 
 
-def _checked(model: type[T], raw: Mapping[str, Any], wanted: str) -> T:
+def _validate_answer(model: type[T], raw: Mapping[str, Any], wanted: str) -> T:
     try:
         return model.model_validate(raw)
     except pydantic.ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:_SHOWN_ERRORS])
-        raise BadAnswerError(wanted, spelled(why)) from None
+        raise BadAnswerError(wanted, printable_text(why)) from None

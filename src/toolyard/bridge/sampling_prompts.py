@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toolyard.bridge.errors import spelled
-from toolyard.bridge.listing_answers import Wanted
+from toolyard.bridge.errors import printable_text
+from toolyard.bridge.listing_answers import ListingRequest
 
-TOOL: Final = "guide_cache_file"
+PUSH_TOOL_NAME: Final = "guide_cache_file"
 _SYSTEM: Final = (
     "You answer requests of an MCP server for files of the project you work in. Answer with exactly what is asked "
     "for, taken from the file system: never from memory, never shortened, and with nothing around it: no prose, no "
@@ -55,23 +55,23 @@ _RECEIPT: Final = 'Then answer with one JSON object and nothing else: {"path": P
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SamplingQuestion:
     path: str
     title: str
     """What is asked for, in words."""
     text: str
     request: dict[str, Any]
     """The same for programs, in the request's metadata."""
-    is_handed_over: bool = False
+    expects_push: bool = False
     """Whether the answer is a call of guide_cache_file, where the client's model can be given tools."""
     system: str = _SYSTEM
 
-    def repeated(self, why: str) -> Question:
+    def repeat_after(self, why: str) -> SamplingQuestion:
         """The same again, after an answer that could not be used."""
         return replace(self, text=self.text + _REPAIR.format(why=why), request={**self.request, "repeated": True})
 
 
-def listing_question(wanted: Wanted) -> Question:
+def listing_question(wanted: ListingRequest) -> SamplingQuestion:
     request = {
         "operation": "list_directory",
         "path": wanted.path,
@@ -92,19 +92,21 @@ def listing_question(wanted: Wanted) -> Question:
         more=" ".join(more),
         failures=_FAILURES,
     )
-    return Question(wanted.path, wanted.title, text, request)
+    return SamplingQuestion(wanted.path, wanted.title, text, request)
 
 
-def reading_question(path: str, encoding: str | None, *, is_binary: bool, with_tools: bool) -> Question:
+def reading_question(path: str, encoding: str | None, *, is_binary: bool, with_tools: bool) -> SamplingQuestion:
     """`with_tools`: whether guide_cache_file is handed to the client's model with the request."""
     request = {"operation": "read_file", "path": path, "encoding": encoding, "binary": is_binary}
     text = _READING.format(request=_as_json(request), then="" if with_tools else _RECEIPT, failures=_FAILURES)
-    return Question(path, spelled(path), text, request, is_handed_over=True)
+    return SamplingQuestion(path, printable_text(path), text, request, expects_push=True)
 
 
-def status_question(path: str) -> Question:
+def status_question(path: str) -> SamplingQuestion:
     request = {"operation": "stat_file", "path": path}
-    return Question(path, spelled(path), _STATUS.format(request=_as_json(request), failures=_FAILURES), request)
+    return SamplingQuestion(
+        path, printable_text(path), _STATUS.format(request=_as_json(request), failures=_FAILURES), request
+    )
 
 
 def _as_json(request: dict[str, Any]) -> str:

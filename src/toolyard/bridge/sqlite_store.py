@@ -16,17 +16,17 @@ from typing import Any
 
 from blake3 import blake3
 
-from toolyard.bridge.cache_store import DAMAGED, CachedFile, Key, Total
+from toolyard.bridge.cache_store import DAMAGED_HINT, CachedFile, CacheKey, CacheTotal
 from toolyard.core.errors import SystemFault
-from toolyard.storage.disk_full import FREE_SPACE, is_full
-from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.storage.disk_full import FREE_SPACE, is_disk_full
+from toolyard.storage.sqlite import create_private_file, enable_wal
 
 _BUSY_SECONDS = 10.0
-_LOG_BYTES = 8 * 2**20
+_MAX_WAL_BYTES = 8 * 2**20
 """To which the log is cut back after it was longer."""
-_KIND = 0xFF
+_PRIMARY_CODE_MASK = 0xFF
 """Of an error; what is above it says more."""
-_APPLICATION = 0x54594243
+_APPLICATION_ID = 0x54594243
 """By which SQLite's own tools, too, tell our files from others."""
 _VERSION = 1
 # The content is apart, so that to note a use of it is to write a line, not all of it.
@@ -47,7 +47,7 @@ _SCHEMA = (
         UPDATE total SET entries = entries - 1, bytes = bytes - OLD.size;
         DELETE FROM contents WHERE id = OLD.id;
     END""",
-    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
 )
 _FIND = """
@@ -65,13 +65,13 @@ _TOUCH = """
 
 
 class SqliteStore:
-    may_wait = True
+    may_block = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raises SystemFault."""
         self._path = os.path.abspath(path)
-        with self._minding():
-            make_private(self._path)
+        with self._translate_errors():
+            create_private_file(self._path)
             # One that is gone in this moment is not made anew, open to everybody.
             uri = f"file:{urllib.parse.quote(self._path)}?mode=rw"
             self._connection = sqlite3.connect(
@@ -84,22 +84,22 @@ class SqliteStore:
                 raise
 
     def close(self) -> None:
-        with self._minding():
+        with self._translate_errors():
             self._connection.close()
 
     @contextlib.contextmanager
-    def reading(self) -> Generator[None]:
-        with self._minding(), self._transaction("BEGIN"):
+    def read_transaction(self) -> Generator[None]:
+        with self._translate_errors(), self._transaction("BEGIN"):
             yield
 
     @contextlib.contextmanager
-    def changing(self) -> Generator[None]:
-        with self._minding(), self._transaction("BEGIN IMMEDIATE"):
+    def write_transaction(self) -> Generator[None]:
+        with self._translate_errors(), self._transaction("BEGIN IMMEDIATE"):
             yield
 
-    def find(self, key: Key) -> CachedFile | None:
-        packed = _packed(key)
-        row = self._row(_FIND, packed)
+    def find(self, key: CacheKey) -> CachedFile | None:
+        packed = _key_columns(key)
+        row = self._fetch_row(_FIND, packed)
         if row is None:
             return None
         content, mtime, encoding, is_binary, stored, digest = row
@@ -108,24 +108,24 @@ class SqliteStore:
         told = str(encoding, "utf-8", "surrogatepass")
         return CachedFile(key.path, content, len(content), mtime, told, is_binary == 1, stored)
 
-    def add(self, key: Key, file: CachedFile) -> None:
-        packed = _packed(key)
+    def add(self, key: CacheKey, file: CachedFile) -> None:
+        packed = _key_columns(key)
         # Times as they will be read: no whole numbers among them, and no negative zero.
         mtime = None if file.mtime is None else file.mtime + 0.0
-        about = (mtime, _bytes(file.encoding), int(file.is_binary), file.stored + 0.0)
+        about = (mtime, _encode_text(file.encoding), int(file.is_binary), file.stored + 0.0)
         digest = _digest(packed, about, file.content)
         added = self._connection.execute(_ADD, (*packed, file.size, *about, digest))
         self._connection.execute("INSERT OR REPLACE INTO contents VALUES (?, ?)", (added.lastrowid, file.content))
 
-    def touch(self, key: Key) -> None:
-        self._connection.execute(_TOUCH, _packed(key))
+    def touch(self, key: CacheKey) -> None:
+        self._connection.execute(_TOUCH, _key_columns(key))
 
-    def drop(self, key: Key) -> bool:
+    def drop(self, key: CacheKey) -> bool:
         query = "DELETE FROM files WHERE client = ? AND path = ?"
-        return self._connection.execute(query, _packed(key)).rowcount > 0
+        return self._connection.execute(query, _key_columns(key)).rowcount > 0
 
     def oldest(self) -> float | None:
-        row = self._row("SELECT CAST(stored AS REAL) FROM files ORDER BY id LIMIT 1")
+        row = self._fetch_row("SELECT CAST(stored AS REAL) FROM files ORDER BY id LIMIT 1")
         return None if row is None else row[0]
 
     def drop_oldest(self) -> None:
@@ -140,17 +140,17 @@ class SqliteStore:
         if client is None:
             self._connection.execute("DELETE FROM files")
         else:
-            self._connection.execute("DELETE FROM files WHERE client = ?", (_bytes(client),))
+            self._connection.execute("DELETE FROM files WHERE client = ?", (_encode_text(client),))
 
-    def total(self) -> Total:
-        return Total(*self._row("SELECT entries, bytes FROM total") or (0, 0))
+    def total(self) -> CacheTotal:
+        return CacheTotal(*self._fetch_row("SELECT entries, bytes FROM total") or (0, 0))
 
     def purge(self) -> None:
         """What was dropped goes out of the log, too; where another process is using that, with a later one."""
-        with self._minding():
+        with self._translate_errors():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _row(self, query: str, values: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
+    def _fetch_row(self, query: str, values: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
         return self._connection.execute(query, values).fetchone()
 
     def _recount(self) -> None:
@@ -162,22 +162,22 @@ class SqliteStore:
         connection.text_factory = bytes  # there is no text in it, unless it is damaged
         # Before anything in it is changed; where it is busy, it is asked again in any case.
         with contextlib.suppress(sqlite3.OperationalError), self._transaction("BEGIN"):
-            self._require_ours()
-        write_ahead(connection, _BUSY_SECONDS)
+            self._require_cache_database()
+        enable_wal(connection, _BUSY_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
-        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+        connection.execute(f"PRAGMA journal_size_limit = {_MAX_WAL_BYTES}")
         with self._transaction("BEGIN IMMEDIATE"):
-            if self._require_ours() == 0:
+            if self._require_cache_database() == 0:
                 for statement in _SCHEMA:
                     connection.execute(statement)
             self._recount()
 
-    def _require_ours(self) -> int:
+    def _require_cache_database(self) -> int:
         """Its version; 0 for a file that is empty. Called in a transaction: others may be making it meanwhile."""
-        (application,) = self._row("PRAGMA application_id") or (0,)
-        (version,) = self._row("PRAGMA user_version") or (0,)
-        if application != _APPLICATION and (version or self._row("SELECT 1 FROM sqlite_master LIMIT 1")):
+        (application,) = self._fetch_row("PRAGMA application_id") or (0,)
+        (version,) = self._fetch_row("PRAGMA user_version") or (0,)
+        if application != _APPLICATION_ID and (version or self._fetch_row("SELECT 1 FROM sqlite_master LIMIT 1")):
             hint = "Name another file for the cache."
             raise SystemFault(f"{self._path} is a database of something else, not a cache.", hint=hint)
         if version > _VERSION:
@@ -196,17 +196,17 @@ class SqliteStore:
             raise
 
     @contextlib.contextmanager
-    def _minding(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
         except (TypeError, ValueError) as error:  # what is not of the kind that was put there
-            raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED) from error
+            raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED_HINT) from error
         except (OSError, sqlite3.Error) as error:
-            if isinstance(error, sqlite3.Error) and is_full(error, self._path):
+            if isinstance(error, sqlite3.Error) and is_disk_full(error, self._path):
                 said = f"The cache cannot be kept in {self._path}: the disk is full."
                 raise SystemFault(said, hint=FREE_SPACE, retryable=True) from error
             if _is_damage(error):
-                raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED) from error
+                raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED_HINT) from error
             raise SystemFault(
                 f"The cache in {self._path} cannot be used: {error}.",
                 hint="Look at the folder and the disk it is on.",
@@ -214,11 +214,11 @@ class SqliteStore:
             ) from error
 
 
-def _packed(key: Key) -> tuple[bytes, bytes]:
-    return _bytes(key.client), _bytes(key.path)
+def _key_columns(key: CacheKey) -> tuple[bytes, bytes]:
+    return _encode_text(key.client), _encode_text(key.path)
 
 
-def _bytes(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     """For any text: names may have in them what is not UTF-8."""
     return text.encode("utf-8", "surrogatepass")
 
@@ -228,4 +228,7 @@ def _digest(key: tuple[bytes, bytes], about: tuple[object, ...], content: bytes)
 
 
 def _is_damage(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & _KIND in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE_MASK in {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    }

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from toolyard.bridge.audit import Auditor
 from toolyard.bridge.cache import FileCache
-from toolyard.bridge.client import Client
+from toolyard.bridge.client import BridgeClient
 from toolyard.bridge.disk import SharedDisk
 from toolyard.bridge.freshness import Freshness
 from toolyard.bridge.path_validator import PathValidator
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class BridgeState:
     policy: SecurityPolicy
     cache: FileCache
     pending: PendingReads
@@ -37,21 +37,21 @@ class Shared:
 
     async def with_cache(self, work: Callable[[FileCache], T]) -> T:
         """Do something with the cache, where that may take its time not in the way of others."""
-        if not self.cache.may_wait:
+        if not self.cache.may_block:
             return work(self.cache)
         return await to_thread.run_sync(work, self.cache)
 
-    async def validated(self, path: str, client: Client) -> str:
+    async def validate_path(self, path: str, client: BridgeClient) -> str:
         """The path as the policy spells it. Raises PathRefusedError or ValidationError.
 
         Where the project's root is not known, an absolute path is held against the root that the client offers.
         """
         if self.policy.project_root is None and _needs_root(path) and client.offers_roots:
-            rooted = await self.rooted(client)
+            rooted = await self.policy_with_root(client)
             return rooted.relative(PathValidator(rooted).validate(path))
         return PathValidator(self.policy).validate(path)
 
-    async def rooted(self, client: Client) -> SecurityPolicy:
+    async def policy_with_root(self, client: BridgeClient) -> SecurityPolicy:
         """The policy with the project's root, as far as it can be known."""
         if self.policy.project_root is not None or not client.offers_roots:
             return self.policy

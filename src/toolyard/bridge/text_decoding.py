@@ -22,7 +22,7 @@ from toolyard.files.content.text import decode
 _SHOWN_CHARS = 40
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 _UTF8: Final = "utf-8"
-_NOT_OF_FILES = frozenset(
+_NON_FILE_CODECS = frozenset(
     {
         *("base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"),
         *("aliases", "charmap", "idna", "mbcs", "oem", "punycode", "undefined"),
@@ -31,7 +31,7 @@ _NOT_OF_FILES = frozenset(
 )
 
 
-def text_of(content: bytes, wanted: str | None, recorded: str) -> tuple[str, str]:
+def decode_content(content: bytes, wanted: str | None, recorded: str) -> tuple[str, str]:
     """The text of a file, and the encoding that it was read with, as it was named.
 
     The `wanted` encoding is tried first, then the `recorded` one. Where neither gives the text, it is guessed, and
@@ -39,22 +39,22 @@ def text_of(content: bytes, wanted: str | None, recorded: str) -> tuple[str, str
     ValidationError where nobody knows what is wanted; a recorded name that nobody knows is passed over.
     """
     if wanted is not None:
-        _require_known(wanted)
+        _require_codec(wanted)
     for encoding in (wanted, recorded):
-        if encoding is not None and (codec := _codec(encoding)) is not None:
-            text = _decoded(content, codec)
+        if encoding is not None and (codec := _codec_name(encoding)) is not None:
+            text = _try_decode(content, codec)
             if text is not None:
                 return text, encoding
     guessed = decode(content)
     return guessed.printable, guessed.encoding
 
 
-def bytes_of(text: str, encoding: str) -> tuple[bytes, str]:
+def encode_content(text: str, encoding: str) -> tuple[bytes, str]:
     """What a pushed text is as bytes, and the encoding that they are in: UTF-8 where that one cannot say it.
 
     Halves of characters, which no file can hold, become U+FFFD. Raises ValidationError for an unknown encoding.
     """
-    codec = _require_known(encoding)
+    codec = _require_codec(encoding)
     try:
         data = text.encode(codec)
         # Some take characters for commands of their own, and would give back another text.
@@ -78,8 +78,8 @@ def from_base64(text: str) -> bytes:
     return data
 
 
-def _require_known(encoding: str) -> str:
-    codec = _codec(encoding)
+def _require_codec(encoding: str) -> str:
+    codec = _codec_name(encoding)
     if codec is None:
         shown = ascii(encoding[:_SHOWN_CHARS])
         hint = "Name a text encoding such as utf-8, utf-16, latin-1, cp1252 or shift_jis."
@@ -87,21 +87,21 @@ def _require_known(encoding: str) -> str:
     return codec
 
 
-def _codec(encoding: str) -> str | None:
+def _codec_name(encoding: str) -> str | None:
     """What Python calls it; None where files are not written in such a thing."""
     if _NAME.fullmatch(encoding) is None:
         return None
     normal = encodings.normalize_encoding(encoding.lower()).replace(".", "_")
     module = aliases.get(normal, normal)
-    return module if module in _modules() else None
+    return module if module in _text_codecs() else None
 
 
 @functools.cache
-def _modules() -> frozenset[str]:
-    return frozenset(each.name for each in pkgutil.iter_modules(encodings.__path__)) - _NOT_OF_FILES
+def _text_codecs() -> frozenset[str]:
+    return frozenset(each.name for each in pkgutil.iter_modules(encodings.__path__)) - _NON_FILE_CODECS
 
 
-def _decoded(content: bytes, codec: str) -> str | None:
+def _try_decode(content: bytes, codec: str) -> str | None:
     try:
         return content.decode("utf-8-sig" if codec == "utf_8" else codec)
     except UnicodeError:

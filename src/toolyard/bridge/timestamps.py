@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-_MOST_SECONDS = 1e12
+_MAX_SECONDS = 1e12
 
 
 def refuse_bool(value: object) -> object:
@@ -17,7 +17,7 @@ def refuse_bool(value: object) -> object:
     return value
 
 
-def _parsed(value: object) -> object:
+def _parse_time(value: object) -> object:
     """Seconds of an ISO time. A time without a zone could be any of 26 hours, so it counts as unknown."""
     if not isinstance(value, str):
         return value
@@ -29,7 +29,7 @@ def _parsed(value: object) -> object:
 
 
 Timestamp = Annotated[
-    Annotated[float, Field(gt=-_MOST_SECONDS, lt=_MOST_SECONDS)] | None,
-    BeforeValidator(_parsed),
+    Annotated[float, Field(gt=-_MAX_SECONDS, lt=_MAX_SECONDS)] | None,
+    BeforeValidator(_parse_time),
     BeforeValidator(refuse_bool),
 ]

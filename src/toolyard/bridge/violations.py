@@ -8,35 +8,35 @@ from collections.abc import Callable
 
 from toolyard.bridge.errors import ClientRefusedError
 
-DEFAULT_MOST = 20
-DEFAULT_SECONDS = 3600.0
-_MOST_CLIENTS = 10_000
+DEFAULT_MAX_VIOLATIONS = 20
+DEFAULT_REFUSAL_SECONDS = 3600.0
+_MAX_CLIENTS = 10_000
 
 
-class Violations:
+class ViolationCounter:
     def __init__(
         self,
-        most: int = DEFAULT_MOST,
-        seconds: float | None = DEFAULT_SECONDS,
+        max_violations: int = DEFAULT_MAX_VIOLATIONS,
+        seconds: float | None = DEFAULT_REFUSAL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """After `most`, a client is refused for `seconds` since the last one; None: until the server restarts."""
-        self._most = most
+        """After `max_violations`, a client is refused for `seconds` since the last one; None: until the server restarts."""
+        self._max_violations = max_violations
         self._seconds = seconds
         self._clock = clock
         self._counts: dict[str, int] = {}
         self._last: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def of(self, client: str) -> int:
+    def count_for(self, client: str) -> int:
         with self._lock:
-            return self._count(client)
+            return self._current_count(client)
 
     def check(self, client: str) -> None:
         """Raises ClientRefusedError."""
         with self._lock:
-            count = self._count(client)
-            if count < self._most:
+            count = self._current_count(client)
+            if count < self._max_violations:
                 return
             left = None if self._seconds is None else self._last[client] + self._seconds - self._clock()
         raise ClientRefusedError(count, left)
@@ -44,14 +44,14 @@ class Violations:
     def add(self, client: str) -> int:
         """Count one more; returns how many there are now."""
         with self._lock:
-            count = self._count(client) + 1
-            if client not in self._counts and len(self._counts) >= _MOST_CLIENTS:
-                self._forget_one()
+            count = self._current_count(client) + 1
+            if client not in self._counts and len(self._counts) >= _MAX_CLIENTS:
+                self._evict_one_client()
             self._counts[client] = count
             self._last[client] = self._clock()
             return count
 
-    def _count(self, client: str) -> int:
+    def _current_count(self, client: str) -> int:
         if self._seconds is not None and self._clock() - self._last.get(client, 0.0) >= self._seconds:
             self._forget(client)
         return self._counts.get(client, 0)
@@ -60,8 +60,8 @@ class Violations:
         self._counts.pop(client, None)
         self._last.pop(client, None)
 
-    def _forget_one(self) -> None:
+    def _evict_one_client(self) -> None:
         """The client with the fewest, unless it is refused: clients that come and go push out none that is."""
         fewest = min(self._counts, key=self._counts.__getitem__)
-        if self._counts[fewest] < self._most:
+        if self._counts[fewest] < self._max_violations:
             self._forget(fewest)

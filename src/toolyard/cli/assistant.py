@@ -8,9 +8,9 @@ from dataclasses import replace
 import click
 
 from toolyard.app.yard_options import YardOptions
-from toolyard.assistant.provider import offering
+from toolyard.assistant.provider import create_assistant_provider
 from toolyard.cli.common.options import config_option, state_option, workspace_option
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.cli.common.serve import errors_option, http_options, serve
 from toolyard.config.assistant import ASSISTANT_TOOLS, Assistant
 from toolyard.config.settings import Settings
@@ -54,16 +54,16 @@ def assistant(
     settings = Settings.from_environment()
     if model is not None:
         settings = replace(settings, model=model)
-    place = find_place(workspace or settings.project_root, config_file)
+    place = resolve_workspace(workspace or settings.project_root, config_file)
     _check_models(place.config.assistant, settings)
     options = YardOptions(
         workspace=place.workspace,
         config=place.config,
         settings=settings,
         mode=PermissionMode.PLAN,
-        offering=offering(place.config, settings, place.workspace),
+        tool_provider=create_assistant_provider(place.config, settings, place.workspace),
         state_home=state,
-        tell=functools.partial(click.echo, err=True),
+        notify=functools.partial(click.echo, err=True),
         errors=errors,
     )
     serve(options, http, allow_host)

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import click
 
 from toolyard.cli.common.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.common.resolve_workspace import Place, find_place
+from toolyard.cli.common.resolve_workspace import ResolvedWorkspace, resolve_workspace
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
-from toolyard.core.events import Outcome
+from toolyard.core.events import CallOutcome
 from toolyard.core.text import printable
 from toolyard.storage.audit_files import has_log
-from toolyard.storage.audit_reader import Filter, read
-from toolyard.storage.audit_verifier import Finding, Verification, verify
+from toolyard.storage.audit_reader import RecordFilter, read
+from toolyard.storage.audit_verifier import AuditFinding, Verification, verify
 from toolyard.storage.state_folder import state_dir
-from toolyard.workspace.agent_paths import home_of
+from toolyard.workspace.agent_paths import resolve_agent_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 CHANGED = 1
 NO_LOG = 2
-_ROOMY = 140  # columns; a narrower terminal leaves out the reasons, which --json has
+_WIDE_COLUMNS = 140  # columns; a narrower terminal leaves out the reasons, which --json has
 _EXAMPLES = """\b
 Examples:
   toolyard audit --last 20                  the newest twenty calls in this folder's workspace
@@ -44,7 +44,7 @@ Examples:
 """
 _NAME_SHARE = 6
 """An agent's or a tool's name takes at most this part of the terminal's width."""
-_OUTCOME_STYLES = {Outcome.OK: "green", Outcome.ASKED: "yellow", Outcome.CANCELLED: "yellow"}
+_OUTCOME_STYLES = {CallOutcome.OK: "green", CallOutcome.ASKED: "yellow", CallOutcome.CANCELLED: "yellow"}
 
 
 @click.command(epilog=_EXAMPLES)
@@ -58,7 +58,7 @@ _OUTCOME_STYLES = {Outcome.OK: "green", Outcome.ASKED: "yellow", Outcome.CANCELL
 @click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the newest N calls.")
 @click.option("--tool", metavar="T", help="Only calls of this tool.")
 @click.option(
-    "--outcome", type=click.Choice([outcome.value for outcome in Outcome]), help="Only calls that ended so."
+    "--outcome", type=click.Choice([outcome.value for outcome in CallOutcome]), help="Only calls that ended so."
 )
 def audit(
     *,
@@ -77,16 +77,16 @@ def audit(
     if check and (follow or last is not None or tool is not None or outcome is not None):
         raise click.UsageError("--verify looks at the whole log: leave out --follow, --last, --tool and --outcome.")
     try:
-        place = find_place(None, config_file, agent, needs_rights=False) if workspace is None else None
+        place = resolve_workspace(None, config_file, agent, needs_rights=False) if workspace is None else None
         if place is not None:
-            place.tell_untrusted()
+            place.warn_untrusted()
         folder = _state_folder(workspace, place, state, agent)
         if check:
             sys.exit(_verify(folder, as_json=as_json))
         if place is not None and place.config.source and not has_log(folder):
             click.echo("Nothing has been recorded in this workspace yet.", err=True)
             return
-        only = Filter(tool=tool, outcome=Outcome(outcome) if outcome else None, agent=agent)
+        only = RecordFilter(tool=tool, outcome=CallOutcome(outcome) if outcome else None, agent=agent)
         _show(read(folder, follow=follow, last=last, only=only), as_json=as_json, live=follow)
     except (ToolError, ConfigError) as error:
         if check and as_json:
@@ -101,29 +101,33 @@ def audit(
             raise
 
 
-def _state_folder(workspace: str | None, place: Place | None, state: str | None, agent: str | None) -> str:
+def _state_folder(
+    workspace: str | None, place: ResolvedWorkspace | None, state: str | None, agent: str | None
+) -> str:
     settings = Settings.from_environment()
     if place is None:
         return state_dir(state or settings.state_home, workspace or ".")
-    return home_of(place.config, os.path.realpath(place.workspace), agent, settings, state or "").log
+    return resolve_agent_paths(
+        place.config, os.path.realpath(place.workspace), agent, settings, state or ""
+    ).log_folder
 
 
 def _verify(folder: str, *, as_json: bool) -> int:
     found = verify(folder)
     if as_json:
-        click.echo(json.dumps(_as_object(found)))
+        click.echo(json.dumps(_verification_fields(found)))
     else:
         for finding in found.recovered:
-            click.echo(f"recovered  {_told(finding)}")
+            click.echo(f"recovered  {_describe_finding(finding)}")
         for finding in found.problems:
-            click.echo(f"problem    {_told(finding)}")
+            click.echo(f"problem    {_describe_finding(finding)}")
         events = f"{found.events} event{'' if found.events == 1 else 's'}"
         verdict = "the chain is whole" if found.ok else "the log was changed"
         click.echo(f"{events}: {verdict} ({printable(folder)})")
     return 0 if found.ok else CHANGED
 
 
-def _as_object(found: Verification) -> dict[str, object]:
+def _verification_fields(found: Verification) -> dict[str, object]:
     return {
         "ok": found.ok,
         "events": found.events,
@@ -132,7 +136,7 @@ def _as_object(found: Verification) -> dict[str, object]:
     }
 
 
-def _told(finding: Finding) -> str:
+def _describe_finding(finding: AuditFinding) -> str:
     return f"line {finding.line}: {finding.what}" if finding.line else finding.what
 
 
@@ -157,7 +161,7 @@ def _json_line(record: AuditRecord) -> str:
 def _plain_line(record: AuditRecord) -> str:
     event = record.event
     words = [record.time, str(record.seq), event.outcome.value, event.agent, event.tool, event.target]
-    why = f"({event.reason})" if event.reason and event.outcome is not Outcome.OK else ""
+    why = f"({event.reason})" if event.reason and event.outcome is not CallOutcome.OK else ""
     return printable(" ".join(word for word in (*words, f"{event.milliseconds:.1f}ms", why) if word))
 
 
@@ -168,7 +172,7 @@ def _show_table(records: Iterable[AuditRecord]) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     console = Console(no_color=Settings.from_environment().no_color or None)
-    roomy = console.width >= _ROOMY
+    roomy = console.width >= _WIDE_COLUMNS
     # Names are chosen by agents and servers: a long one is folded, so that the other columns keep their room.
     widest = console.width // _NAME_SHARE
     for title, width in (("#", None), ("time", None), ("agent", widest), ("tool", widest), ("outcome", None)):

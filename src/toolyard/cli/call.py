@@ -13,23 +13,23 @@ import click
 
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.common.prompts import terminal_asker, terminal_sign_ins
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
+from toolyard.cli.common.prompts import terminal_asker, terminal_sign_in_prompt
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.cli.tools.names import NamedTool, ToolNames
-from toolyard.codemode.schema_mismatch import by_schema, explained, misfits
+from toolyard.codemode.schema_mismatch import add_mismatch_hint, mismatch_text, schema_mismatches
 from toolyard.codemode.service import CodeMode
-from toolyard.codemode.sync_report import SyncWish, sync
+from toolyard.codemode.sync_report import SyncRequest, run_sync
 from toolyard.codemode.upstream_caller import NotAuthorized, UpstreamCall
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.core.text import printable
-from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
+from toolyard.core.upstream import Json, ToolSchema, UpstreamResult
 
 FAILED, _WRONG_USE, _REFUSED = 1, 2, 126
 _STDIN = "-"
-_ENTRYS_TIMEOUT = "`timeout`"
-_ALLOWED = "What it may call is in the configuration: its servers, and `allowed_tools` and `exclude_tools`."
+_TIMEOUT_KEY = "`timeout`"
+_ALLOWED_HINT = "What it may call is in the configuration: its servers, and `allowed_tools` and `exclude_tools`."
 _EXAMPLES = """\b
 Examples:
   toolyard call time get_current_time --args '{"timezone": "UTC"}'
@@ -72,34 +72,34 @@ def call(
     """
     if len(words) > 2:
         raise click.UsageError("Name one tool: SERVER TOOL, or SERVER.TOOL. Its arguments go into --args.")
-    given = _parsed(arguments)
-    place = find_place(workspace, config_file, agent, acts=True)
+    given = _parse_arguments(arguments)
+    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     options = YardOptions(
         workspace=place.workspace,
         config=place.config,
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
         state_home=state,
-        on_authorize=terminal_sign_ins(),
+        on_authorize=terminal_sign_in_prompt(),
     )
     try:
         with Yard.open(options) as yard:
-            answer = _called(yard, words, given, timeout)
+            answer = _call_tool(yard, words, given, timeout)
     except ToolyardError as error:
         if not wants_json and not isinstance(error, SecurityError):
             raise
-        sys.exit(_told(error, wants_json=wants_json))
+        sys.exit(_report_error(error, wants_json=wants_json))
     result: dict[str, Any] = {"content": list(answer.content), "isError": answer.is_error}
     if answer.structured is not None:
         result["structuredContent"] = answer.structured
-    click.echo(_shown(result) if sys.stdout.isatty() and not wants_json else json.dumps(result, indent=2))
+    click.echo(_json_for_terminal(result) if sys.stdout.isatty() and not wants_json else json.dumps(result, indent=2))
     if answer.is_error:
         sys.exit(FAILED)
 
 
-def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: float | None) -> ToolAnswer:
+def _call_tool(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: float | None) -> UpstreamResult:
     mode = yard.codemode
-    named = _found(mode, words)
+    named = _find_tool(mode, words)
     call = UpstreamCall(
         *(named.server, named.tool, given, yard.agent, "cli", terminal_asker()),
         timeout=timeout,
@@ -107,28 +107,30 @@ def _called(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: 
     )
     if named.is_own:
         return mode.call_own(call)
-    if (known := _known(mode, named)) is not None:
-        yard.calling(call.name, known, _AtTerminal())
+    if (known := _known_schema(mode, named)) is not None:
+        yard.before_upstream_call(call.name, known, _TerminalWaiter())
     try:
         answer = mode.call(call)
     except ToolyardError as error:
         if isinstance(error, NotAuthorized):
-            error.hint = error.hint or _ALLOWED
-        elif timeout is not None and _ENTRYS_TIMEOUT in error.hint:  # which is not the one that ran out
+            error.hint = error.hint or _ALLOWED_HINT
+        elif timeout is not None and _TIMEOUT_KEY in error.hint:  # which is not the one that ran out
             error.hint = "Ask for less in one call, or give it longer: a higher `--timeout`."
-        raise explained(error, f"{named.server}.{named.tool}", misfits(_schema(mode, named), given)) from None
+        raise add_mismatch_hint(
+            error, f"{named.server}.{named.tool}", schema_mismatches(_input_schema(mode, named), given)
+        ) from None
     for notice in yard.snapshots.notices.pop_all():
         click.echo(printable(notice), err=True)
-    if answer.is_error and (found := misfits(_schema(mode, named), given)):
-        click.echo(f"toolyard: {printable(by_schema(f'{named.server}.{named.tool}', found))}", err=True)
+    if answer.is_error and (found := schema_mismatches(_input_schema(mode, named), given)):
+        click.echo(f"toolyard: {printable(mismatch_text(f'{named.server}.{named.tool}', found))}", err=True)
     return answer
 
 
-def _found(mode: CodeMode, words: tuple[str, ...]) -> NamedTool:
+def _find_tool(mode: CodeMode, words: tuple[str, ...]) -> NamedTool:
     names = ToolNames(mode)
-    unheard = names.unheard(words)
+    unheard = names.unsynced_server(words)
     if unheard is not None:
-        report = sync(mode, SyncWish((unheard,)))  # its first use: what it says now is what is pinned
+        report = run_sync(mode, SyncRequest((unheard,)))  # its first use: what it says now is what is pinned
         failed = dict(report.failed).get(unheard)
         if failed is not None:
             raise SystemFault(failed)
@@ -136,20 +138,20 @@ def _found(mode: CodeMode, words: tuple[str, ...]) -> NamedTool:
     return names.find(words)
 
 
-class _AtTerminal:
+class _TerminalWaiter:
     """Somebody who waits for the snapshot that is taken before a change."""
 
-    def takes_long(self) -> None:
+    def require_thread(self) -> None:
         """It may."""
 
     def check_time(self) -> None:
         """There is time; who has none presses Ctrl-C."""
 
-    def tell(self, text: str) -> None:
+    def add_result_note(self, text: str) -> None:
         click.echo(printable(text), err=True)
 
 
-def _known(mode: CodeMode, named: NamedTool) -> ToolSchema | None:
+def _known_schema(mode: CodeMode, named: NamedTool) -> ToolSchema | None:
     if named.is_custom:
         custom = mode.custom.get(f"{named.server}.{named.tool}")
         return custom.schema if custom is not None else None
@@ -157,14 +159,14 @@ def _known(mode: CodeMode, named: NamedTool) -> ToolSchema | None:
     return known.schema if known is not None else None
 
 
-def _schema(mode: CodeMode, named: NamedTool) -> Json:
-    known = _known(mode, named)
+def _input_schema(mode: CodeMode, named: NamedTool) -> Json:
+    known = _known_schema(mode, named)
     return known.input_schema if known is not None else {}
 
 
-def _told(error: ToolyardError, *, wants_json: bool) -> int:
+def _report_error(error: ToolyardError, *, wants_json: bool) -> int:
     """The exit code of an error that was told."""
-    error.message, error.hint = runnable(error.message), runnable(error.hint)
+    error.message, error.hint = complete_commands(error.message), complete_commands(error.hint)
     if wants_json:
         click.echo(json.dumps({"error": {"message": error.message, **error.data()}, "isError": True}, indent=2))
     else:
@@ -174,13 +176,13 @@ def _told(error: ToolyardError, *, wants_json: bool) -> int:
     return _WRONG_USE if error.kind in {"config", "validation"} else FAILED
 
 
-def _shown(result: dict[str, Any]) -> str:
+def _json_for_terminal(result: dict[str, Any]) -> str:
     """As JSON with letters of every script, and an escape for all that a terminal would act on."""
     text = json.dumps(result, indent=2, ensure_ascii=False)
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_arguments(text: str) -> dict[str, Any]:
     if text == _STDIN or text.startswith("@"):
         name = _STDIN if text == _STDIN else text[1:]
         try:

@@ -15,7 +15,7 @@ import click
 from toolyard.config.settings import Settings
 from toolyard.demo.display import screen_for
 from toolyard.demo.project import make_project
-from toolyard.demo.session import STEPS, play
+from toolyard.demo.session import STEPS, run_session
 from toolyard.storage.audit_reader import read
 from toolyard.storage.audit_verifier import verify
 from toolyard.storage.state_folder import state_dir
@@ -39,18 +39,18 @@ def demo(*, keep: bool) -> None:
     folder = os.path.realpath(tempfile.mkdtemp(dir=settings.temp_dir, prefix="toolyard-demo-"))
     try:
         workspace, state = make_project(folder), os.path.join(folder, "state")
-        screen.opening(workspace)
+        screen.show_start(workspace)
         wrong = 0
-        for number, played in enumerate(play(workspace, state), start=1):
-            screen.step(number, played)
-            wrong += not played.as_expected
+        for number, played in enumerate(run_session(workspace, state), start=1):
+            screen.show_step(number, played)
+            wrong += not played.is_as_expected
         log = state_dir(state, workspace)
         found = verify(log)
-        screen.audit(tuple(read(log, last=len(STEPS))), found)
+        screen.show_audit(tuple(read(log, last=len(STEPS))), found)
         wrong += not found.ok
         kept = f" The folder is kept: {folder}" if keep else ""
         well = "Nothing outside the workspace was read; every call is on record."
-        screen.closing(f"{f'{wrong} steps did not end as they should.' if wrong else well}{kept}")
+        screen.show_end(f"{f'{wrong} steps did not end as they should.' if wrong else well}{kept}")
     finally:
         if not keep:
             shutil.rmtree(folder)

@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from toolyard import __version__
-from toolyard.cli.common.broken_pipe import is_left_unread
-from toolyard.cli.common.options import runnable
+from toolyard.cli.common.broken_pipe import silence_broken_pipe
+from toolyard.cli.common.options import complete_commands
 from toolyard.cli.common.process import OWN_PROCESS
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError, ToolyardError
-from toolyard.core.fd_exhaustion import no_descriptors
+from toolyard.core.fd_exhaustion import fd_exhaustion_fault
 
 _EXAMPLES = """\b
 Examples:
@@ -86,16 +86,16 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ToolyardError as error:
-            if (fault := no_descriptors(error)) is not None:
+            if (fault := fd_exhaustion_fault(error)) is not None:
                 raise fault from error
-            error.message, error.hint = runnable(error.message, ctx), runnable(error.hint, ctx)
+            error.message, error.hint = complete_commands(error.message, ctx), complete_commands(error.hint, ctx)
             raise
         except BrokenPipeError:
-            if not is_left_unread():
+            if not silence_broken_pipe():
                 raise
             ctx.exit()  # whoever read it has seen enough
         except (OSError, ImportError) as error:
-            if (fault := no_descriptors(error) or _deleted_folder(error)) is None:
+            if (fault := fd_exhaustion_fault(error) or _deleted_folder_error(error)) is None:
                 raise
             raise fault from error
 
@@ -104,7 +104,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
 
-def _deleted_folder(error: Exception) -> ConfigError | None:
+def _deleted_folder_error(error: Exception) -> ConfigError | None:
     """The error for a command that asked for the current folder, which was deleted; None for any other error."""
     if not isinstance(error, FileNotFoundError):
         return None

@@ -9,14 +9,14 @@ import click
 
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.common.resolve_workspace import find_place
-from toolyard.cli.common.server_errors import counted_failures
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
+from toolyard.cli.common.resolve_workspace import resolve_workspace
+from toolyard.cli.common.server_errors import format_failures
 from toolyard.codemode.service import CodeMode
 from toolyard.core.text import printable
 
-NOTHING = 1
-_MOST = 100
+NO_MATCH = 1
+_MAX_RESULTS = 100
 _EXAMPLES = """\b
 Examples:
   toolyard search "create an issue"
@@ -27,7 +27,9 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("query")
-@click.option("--top", metavar="N", type=click.IntRange(1, _MOST), default=5, show_default=True, help="How many.")
+@click.option(
+    "--top", metavar="N", type=click.IntRange(1, _MAX_RESULTS), default=5, show_default=True, help="How many."
+)
 @config_option()
 @workspace_option()
 @agent_option("Whose workspace, where the agents have folders of their own.")
@@ -44,11 +46,11 @@ def search(
     wants_json: bool,
 ) -> None:
     """Find tools by what they do, the best first. Exit code 1 when nothing was found, as with grep."""
-    place = find_place(workspace, config_file, agent)
+    place = resolve_workspace(workspace, config_file, agent)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
-        hits = yard.codemode.find(query, top)
-        unknown = _why_nothing_is_known(yard.codemode)
+        hits = yard.codemode.find_tools(query, top)
+        unknown = _no_tools_reason(yard.codemode)
         note = yard.codemode.index.note
     if wants_json:
         fields = ("server", "tool", "path", "score", "summary", "signature")
@@ -58,22 +60,22 @@ def search(
         click.echo(f"    {printable(hit.signature)}")
         click.echo(f"    {printable(hit.summary)}")
     if note and (hits or not unknown):
-        click.echo(f"! {printable(runnable(note))}", err=True)
+        click.echo(f"! {printable(complete_commands(note))}", err=True)
     if not hits:
         reason = unknown or "No tool fits."
-        click.echo(runnable(reason), err=True)
-        sys.exit(NOTHING)
+        click.echo(complete_commands(reason), err=True)
+        sys.exit(NO_MATCH)
 
 
-def _why_nothing_is_known(mode: CodeMode) -> str:
+def _no_tools_reason(mode: CodeMode) -> str:
     """Why there is no tool that could be found, and what to do about it; empty where there are some."""
-    if mode.catalog.counts():
+    if mode.catalog.tool_counts():
         return ""
-    if not mode.resolved.entries and not mode.resolved.errors and not len(mode.custom):
+    if not mode.resolved_servers.entries and not mode.resolved_servers.errors and not len(mode.custom):
         return (
             "No servers are configured. Add one under `toolyard.available_mcp_servers`, or name the server file of"
             " another program in `toolyard.server_files`; then run `toolyard sync`."
         )
     if failed := [server.name for server in mode.catalog.servers() if server.error]:
-        return f"No server has answered: {counted_failures(failed)}. `toolyard doctor` says why."
+        return f"No server has answered: {format_failures(failed)}. `toolyard doctor` says why."
     return "Nothing is known of any server yet: run `toolyard sync`."

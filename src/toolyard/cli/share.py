@@ -21,19 +21,19 @@ from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.cli.common.prompts import terminal_asker
-from toolyard.cli.common.undo_hint import undoing
-from toolyard.cli.common.workspace_group import placed
-from toolyard.cli.common.workspace_lookup import Kept, Where, find_kept
+from toolyard.cli.common.undo_hint import undo_hint
+from toolyard.cli.common.workspace_group import workspace_command
+from toolyard.cli.common.workspace_lookup import WorkspaceData, WorkspaceOptions, resolve_data_workspace
 from toolyard.config.models import Config
 from toolyard.core.calls import Call
 from toolyard.core.errors import ConfigError
-from toolyard.core.paths import beneath
+from toolyard.core.paths import relative_to
 from toolyard.core.text import printable
-from toolyard.sharing.manifest import Published
+from toolyard.sharing.manifest import PublicationManifest
 from toolyard.sharing.peers import Peers
-from toolyard.sharing.service import Sharing
-from toolyard.snapshots.service.format import age, counted
-from toolyard.tools.shared_files import UNDO, origin_line, origins, peer_fields
+from toolyard.sharing.service import SharingService
+from toolyard.snapshots.service.format import pluralize, relative_age
+from toolyard.tools.shared_files import UNDO, merge_origins, origin_line, peer_fields
 
 FAILED = 1
 _NS = 1_000_000_000
@@ -53,28 +53,28 @@ def share() -> None:
     """See what agents share with each other, and merge it."""
 
 
-command = placed(
+command = workspace_command(
     share, who="Which agent looks, or merges.", state="Where snapshots are kept, outside every workspace."
 )
 
 
 @command("list", "toolyard share list --config team.yaml", "toolyard share list --config team.yaml --agent agent_a")
-def list_peers(where: Where, *, wants_json: bool) -> None:
+def list_peers(where: WorkspaceOptions, *, wants_json: bool) -> None:
     """List the agent's peers: where their work is, which snapshot, and what changed since the agent last looked.
 
     Of a team, without --agent: who has shared what, and when.
     """
-    with _opened(where, acts=False) as yard:
+    with _open_yard(where, acts_as_agent=False) as yard:
         if yard.home.has_layout and not yard.home.is_member:
-            _overview(yard, wants_json=wants_json)
+            _show_overview(yard, wants_json=wants_json)
             return
-        sharing = _sharing(yard)
-        peers = [peer_fields(sharing, peer, looking=False) for peer in sharing.peers.agents]
+        sharing = _require_sharing(yard)
+        peers = [peer_fields(sharing, peer, marks_seen=False) for peer in sharing.peers.agents]
     lines = [peer.pop("line") for peer in peers]
     if wants_json:
         _print_json(peers)
     else:
-        _print(lines)
+        _print_lines(lines)
 
 
 @command("merge", "toolyard share merge agent_b src README.md --agent agent_a --dry-run")
@@ -84,13 +84,20 @@ def list_peers(where: Where, *, wants_json: bool) -> None:
 @click.option("--ours", is_flag=True, help="Where both changed the same lines, keep the agent's.")
 @click.option("--theirs", is_flag=True, help="Where both changed the same lines, take the peer's.")
 def merge(
-    where: Where, *, peer: str, paths: tuple[str, ...], dry_run: bool, ours: bool, theirs: bool, wants_json: bool
+    where: WorkspaceOptions,
+    *,
+    peer: str,
+    paths: tuple[str, ...],
+    dry_run: bool,
+    ours: bool,
+    theirs: bool,
+    wants_json: bool,
 ) -> None:
     """Merge PATHs of PEER (files, folders, globs; "**" for all) into the agent's workspace, by three-way merge."""
     if ours and theirs:
         raise click.UsageError("Conflicts are settled by one side: --ours or --theirs.")
-    with _opened(where) as yard:
-        _sharing(yard)
+    with _open_yard(where) as yard:
+        _require_sharing(yard)
         arguments: dict[str, Any] = {"peer": peer, "paths": list(paths), "dry_run": dry_run}
         if ours or theirs:
             arguments["prefer"] = "ours" if ours else "theirs"
@@ -100,9 +107,9 @@ def merge(
         _print_json(result.structured)
     else:
         facts = result.structured
-        _print([line for line in result.text.split("\n") if not line.startswith(UNDO)])
+        _print_lines([line for line in result.text.split("\n") if not line.startswith(UNDO)])
         if facts["undo"]:
-            click.echo(undoing(facts["before"], facts["undo"]))
+            click.echo(undo_hint(facts["before"], facts["undo"]))
     if result.structured["conflicts"] and not dry_run:
         sys.exit(FAILED)
 
@@ -110,10 +117,10 @@ def merge(
 @command("diff", "toolyard share diff agent_b src --agent agent_a")
 @click.argument("peer")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-def diff(where: Where, *, peer: str, paths: tuple[str, ...], wants_json: bool) -> None:
+def diff(where: WorkspaceOptions, *, peer: str, paths: tuple[str, ...], wants_json: bool) -> None:
     """Show what merging PATHs of PEER, or everything, would change in the agent's files. Nothing is changed."""
-    with _opened(where) as yard:
-        _sharing(yard)
+    with _open_yard(where) as yard:
+        _require_sharing(yard)
         arguments = {"peer": peer, "paths": list(paths) or ["**"], "dry_run": True, "diff": True}
         call = Call("shared_merge", arguments, surface="cli", agent=yard.agent, ask=terminal_asker())
         facts = asyncio.run(yard.dispatch(call)).structured
@@ -128,35 +135,35 @@ def diff(where: Where, *, peer: str, paths: tuple[str, ...], wants_json: bool) -
 
 @command("origin", "toolyard share origin src/app.py --agent agent_a")
 @click.argument("path", required=False, default="")
-def origin(where: Where, *, path: str, wants_json: bool) -> None:
+def origin(where: WorkspaceOptions, *, path: str, wants_json: bool) -> None:
     """Show where the agent's merged files came from, or PATH alone: from whom, which snapshot, and when."""
-    with _opened(where) as yard:
-        found = origins(_sharing(yard), _inside(path, yard))
+    with _open_yard(where) as yard:
+        found = merge_origins(_require_sharing(yard), _workspace_path(path, yard))
     if wants_json:
         _print_json(found)
     else:
         nothing = f"{path} was not merged from another agent." if path else "Nothing was merged here yet."
-        _print([origin_line(one) for one in found] or [nothing])
+        _print_lines([origin_line(one) for one in found] or [nothing])
 
 
-def _overview(yard: Yard, *, wants_json: bool) -> None:
+def _show_overview(yard: Yard, *, wants_json: bool) -> None:
     """Of everybody, for the user."""
-    peers = Peers(yard.home.shared, yard.home.agents)
-    notes = [(agent, peers.published(agent)) for agent in peers.agents]
+    peers = Peers(yard.home.shared_folder, yard.home.agents)
+    notes = [(agent, peers.manifest_of(agent)) for agent in peers.agents]
     if wants_json:
-        _print_json([_overview_fields(agent, peers.place(agent), note) for agent, note in notes])
+        _print_json([_overview_fields(agent, peers.folder_of(agent), note) for agent, note in notes])
         return
     width = max(len(agent) for agent in peers.agents)
     for agent, note in notes:
         told = "has shared nothing yet"
         if note is not None:
             last = note.steps[-1] if note.steps else None
-            changed = f", {counted(last.total, 'file')} changed" if last is not None and last.total else ""
-            told = f"{peers.place(agent)}  (snapshot {note.snapshot}, {age(note.time_ns)}{changed})"
+            changed = f", {pluralize(last.total, 'file')} changed" if last is not None and last.total else ""
+            told = f"{peers.folder_of(agent)}  (snapshot {note.snapshot}, {relative_age(note.time_ns)}{changed})"
         click.echo(printable(f"{agent:<{width}}  {told}"))
 
 
-def _overview_fields(agent: str, place: str, note: Published | None) -> dict[str, Any]:
+def _overview_fields(agent: str, place: str, note: PublicationManifest | None) -> dict[str, Any]:
     fields: dict[str, Any] = {"agent": agent, "path": place, "snapshot": note.snapshot if note is not None else ""}
     if note is not None:
         fields["age_seconds"] = round(max(time.time() - note.time_ns / _NS, 0.0), 1)
@@ -165,9 +172,9 @@ def _overview_fields(agent: str, place: str, note: Published | None) -> dict[str
 
 
 @contextlib.contextmanager
-def _opened(where: Where, *, acts: bool = True) -> Generator[Yard]:
-    place = find_kept(Kept.SHARED, where, acts=acts)
-    config = _for_the_user(place.config)
+def _open_yard(where: WorkspaceOptions, *, acts_as_agent: bool = True) -> Generator[Yard]:
+    place = resolve_data_workspace(WorkspaceData.SHARED, where, acts_as_agent=acts_as_agent)
+    config = _without_tool_filters(place.config)
     options = YardOptions(
         place.workspace, config, agent=where.agent, toolset=Toolset.WORKSPACE, state_home=where.state
     )
@@ -175,14 +182,14 @@ def _opened(where: Where, *, acts: bool = True) -> Generator[Yard]:
         yield yard
 
 
-def _for_the_user(config: Config) -> Config:
+def _without_tool_filters(config: Config) -> Config:
     """Which tools a model is shown says nothing about what the user may do."""
     shown = {"allowed_tools": (), "exclude_tools": ()}
     agents = [agent.model_copy(update={"backend": agent.backend.model_copy(update=shown)}) for agent in config.agents]
     return config.model_copy(update={"agents": tuple(agents)})
 
 
-def _sharing(yard: Yard) -> Sharing:
+def _require_sharing(yard: Yard) -> SharingService:
     if yard.sharing is None:
         source = yard.options.config.source or ""
         needed = "Name `toolyard.workspace` and at least two `agents` in the configuration"
@@ -194,19 +201,19 @@ def _sharing(yard: Yard) -> Sharing:
     return yard.sharing
 
 
-def _inside(path: str, yard: Yard) -> str:
+def _workspace_path(path: str, yard: Yard) -> str:
     """A path as the workspace knows it."""
     if not path:
         return ""
     absolute = os.path.normpath(os.path.join(yard.home.workspace, path))
-    return beneath(absolute, yard.home.workspace) or path
+    return relative_to(absolute, yard.home.workspace) or path
 
 
 def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def _print(lines: list[str]) -> None:
+def _print_lines(lines: list[str]) -> None:
     for text in lines:
         for line in text.split("\n"):
             click.echo(printable(line))

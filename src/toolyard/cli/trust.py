@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import click
 
-from toolyard.cli.common.widening_check import places_outside, widened_rights
+from toolyard.cli.common.widening_check import paths_outside, widened_rights
 from toolyard.config.loader import CONFIG_NAME, MAX_CONFIG_BYTES, parse_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.config.source_text import decoded, read_bytes
+from toolyard.config.source_text import decode_text, read_bytes
 from toolyard.core.text import printable
-from toolyard.storage.trust import TrustRecord, TrustStore, content_digests, found_name
+from toolyard.storage.trust import TrustRecord, TrustStore, content_digests, path_in_real_folder
 
 NOT_TRUSTED = 1
 _VARIABLE = re.compile(r"\$\{(\w+)")
@@ -64,34 +64,34 @@ def trust(*, path: str, wants_list: bool, revoke: bool, yes: bool, wants_json: b
     if revoke:
         _revoke(store, file)
         return
-    candidate = _read(file, settings.home)
+    candidate = _read_candidate(file, settings.home)
     if not candidate.reasons and not candidate.variables:
         click.echo(printable(f"{file} widens nothing and takes no variables: it counts without being trusted."))
         return
     _show(candidate)
-    if not yes and not _confirmed():
+    if not yes and not _confirm_trust():
         click.echo("Not trusted.", err=True)
         sys.exit(NOT_TRUSTED)
     store.grant(file, candidate.files)
     click.echo("Trusted, until any of it changes.")
 
 
-def _read(file: str, home: str) -> _Candidate:
+def _read_candidate(file: str, home: str) -> _Candidate:
     """What is shown and what is trusted come from one reading of the file."""
-    raw = read_bytes(file, most_bytes=MAX_CONFIG_BYTES, hint="Name a toolyard.yaml, or the folder it lies in.")
-    config = parse_config(decoded(raw, file), file)
+    raw = read_bytes(file, max_bytes=MAX_CONFIG_BYTES, hint="Name a toolyard.yaml, or the folder it lies in.")
+    config = parse_config(decode_text(raw, file), file)
     variables = {name for template in config.templates.values() for name in _VARIABLE.findall(template)}
-    reasons = (*widened_rights(config), *_places(config, file))
+    reasons = (*widened_rights(config), *_outside_paths(config, file))
     return _Candidate(file, content_digests(file, raw, config, home), reasons, tuple(sorted(variables)))
 
 
-def _places(config: Config, file: str) -> list[str]:
+def _outside_paths(config: Config, file: str) -> list[str]:
     """Of every agent: any of them may be chosen later."""
     folder = os.path.dirname(file)
     named = [agent.backend.cwd for agent in config.agents if agent.backend.cwd]
     if "workspace" in config.toolyard.model_fields_set:
         named.append(config.toolyard.workspace)
-    found = [reason for name in named or ["."] for reason in places_outside(config, file, os.path.join(folder, name))]
+    found = [reason for name in named or ["."] for reason in paths_outside(config, file, os.path.join(folder, name))]
     return list(dict.fromkeys(found))
 
 
@@ -102,11 +102,11 @@ def _show(candidate: _Candidate) -> None:
     if candidate.variables:
         click.echo(printable(f"  takes variables of your environment: {', '.join(candidate.variables)}"))
     for file in candidate.files:
-        if file != found_name(candidate.path):
+        if file != path_in_real_folder(candidate.path):
             click.echo(printable(f"  includes {file}{'' if candidate.files[file] else ' (missing)'}"))
 
 
-def _confirmed() -> bool:
+def _confirm_trust() -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError("There is no terminal to ask on. If you have read the files, say so with --yes.")
     return click.confirm("Have you read it, and do you trust it?", default=False, err=True)

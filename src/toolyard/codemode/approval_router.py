@@ -13,30 +13,30 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import Asker, ask_nobody
+from toolyard.core.calls import ApprovalCallback, deny_without_asking
 
 
-class _Run:
-    def __init__(self, ask: Asker, loop: asyncio.AbstractEventLoop) -> None:
+class _ActiveRun:
+    def __init__(self, ask: ApprovalCallback, loop: asyncio.AbstractEventLoop) -> None:
         self.ask = ask
         self.loop = loop
         self.approved: set[Action] = set()
 
 
-class Questions:
+class ApprovalRouter:
     """Used from any thread."""
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
+        self._runs: list[_ActiveRun] = []
         self._lock = threading.Lock()
 
     @contextmanager
-    def go_to(self, ask: Asker, loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    def route_to(self, ask: ApprovalCallback, loop: asyncio.AbstractEventLoop) -> Generator[None]:
         """While the block runs, questions are put to `ask`, on its own loop."""
-        if ask is ask_nobody:
+        if ask is deny_without_asking:
             yield
             return
-        run = _Run(ask, loop)
+        run = _ActiveRun(ask, loop)
         with self._lock:
             self._runs.append(run)
         try:
@@ -53,12 +53,12 @@ class Questions:
             return False
         if action in run.approved:
             return True
-        put = asyncio.run_coroutine_threadsafe(_put(run.ask, action, decision), run.loop)
+        put = asyncio.run_coroutine_threadsafe(_await_approval(run.ask, action, decision), run.loop)
         said_yes = await asyncio.wrap_future(put)
         if said_yes:
             run.approved.add(action)
         return said_yes
 
 
-async def _put(ask: Asker, action: Action, decision: Decision) -> bool:
+async def _await_approval(ask: ApprovalCallback, action: Action, decision: Decision) -> bool:
     return await ask(action, decision)

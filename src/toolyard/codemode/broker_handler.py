@@ -7,85 +7,91 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolyard.codemode.approval_router import Questions
-from toolyard.codemode.broker import BrokerRequest, Doing, Progress, tell_nobody
+from toolyard.codemode.approval_router import ApprovalRouter
+from toolyard.codemode.broker import BrokerRequest, RequestKind, UpstreamProgress, ignore_progress
 from toolyard.codemode.files import OWN_SERVER
 from toolyard.codemode.own_tools import call_own_tool
-from toolyard.codemode.schema_mismatch import by_schema, explained, misfits
+from toolyard.codemode.schema_mismatch import add_mismatch_hint, mismatch_text, schema_mismatches
 from toolyard.codemode.search import Hit
 from toolyard.codemode.skill_requests import SkillRequests
-from toolyard.codemode.upstream_caller import Upstream, UpstreamCall
+from toolyard.codemode.upstream_caller import UpstreamCall, UpstreamCaller
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import AnswerPending, Dispatcher
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.upstream import UpstreamResult
 
 SURFACE = "code"
-_MOST_HITS = 50
-_MOST_PATHS = 50
-_MOST_QUERY_CHARS = 10_000
+_MAX_HITS = 50
+_MAX_PATHS = 50
+_MAX_QUERY_CHARS = 10_000
 
-Find = Callable[[str, int, tuple[str, ...]], list[Hit]]
+FindTools = Callable[[str, int, tuple[str, ...]], list[Hit]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
-    """A handler of the broker. `custom` calls what runs in this process, `find` searches the catalog."""
+class BrokerHandler:
+    """A handler of the broker. `custom` calls what runs in this process, `find_tools` searches the catalog."""
 
-    upstream: Upstream
-    custom: Upstream
-    plain: Callable[[str, ToolAnswer], ToolAnswer]
+    upstream: UpstreamCaller
+    custom: UpstreamCaller
+    unwrap_custom_result: Callable[[str, UpstreamResult], UpstreamResult]
     """A custom tool's answer as code gets it."""
-    questions: Questions
-    find: Find
+    approvals: ApprovalRouter
+    find_tools: FindTools
     skills: SkillRequests
-    server_called: Callable[[str], str]
+    server_for_code_name: Callable[[str], str]
     """The server that code means by a name."""
-    own: Dispatcher | None = None
+    own_tools: Dispatcher | None = None
     """Runs Toolyard's own file tools."""
 
-    async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
+    async def __call__(self, request: BrokerRequest, progress: UpstreamProgress) -> Any:
         match request.do:
-            case Doing.MCP if request.server == OWN_SERVER and self.own is not None:
-                return await call_own_tool(self.own, self._call(request, OWN_SERVER, request.tool, progress))
-            case Doing.MCP:
-                call = self._call(request, self.server_called(request.server), request.tool, progress)
+            case RequestKind.MCP if request.server == OWN_SERVER and self.own_tools is not None:
+                return await call_own_tool(
+                    self.own_tools, self._upstream_call(request, OWN_SERVER, request.tool, progress)
+                )
+            case RequestKind.MCP:
+                call = self._upstream_call(request, self.server_for_code_name(request.server), request.tool, progress)
                 try:
                     answer = await self.upstream.call(call)
                 except (ValidationError, ToolError) as error:
-                    raise explained(error, f"{call.server}.{call.tool}", self._misfits(call)) from None
-                return answer if not answer.is_error else self._explained(call, answer)
-            case Doing.CUSTOM:
+                    raise add_mismatch_hint(
+                        error, f"{call.server}.{call.tool}", self._schema_mismatches(call)
+                    ) from None
+                return answer if not answer.is_error else self._explain_error(call, answer)
+            case RequestKind.CUSTOM:
                 group, _, tool = request.tool.partition(".")
-                call = replace(self._call(request, group, tool, progress), is_custom=True)
-                return self.plain(request.tool, await self.custom.call(call))
-            case Doing.SEARCH:
+                call = replace(self._upstream_call(request, group, tool, progress), is_custom=True)
+                return self.unwrap_custom_result(request.tool, await self.custom.call(call))
+            case RequestKind.SEARCH:
                 return await asyncio.to_thread(self._search, request)
-            case Doing.SKILL:
+            case RequestKind.SKILL:
                 return await self.skills.save(request, self._ask)
-            case Doing.PROMOTE:
+            case RequestKind.PROMOTE:
                 return await self.skills.promote(request, self._ask)
-            case Doing.SKILLS:
-                return await self.skills.listed()
+            case RequestKind.SKILLS:
+                return await self.skills.list_skills()
 
-    def _explained(self, call: UpstreamCall, answer: ToolAnswer) -> ToolAnswer:
+    def _explain_error(self, call: UpstreamCall, answer: UpstreamResult) -> UpstreamResult:
         """The server's own words, and which arguments are not what its schema asks for."""
-        found = self._misfits(call)
+        found = self._schema_mismatches(call)
         if not found:
             return answer
-        text = by_schema(f"{call.server}.{call.tool}", found)
+        text = mismatch_text(f"{call.server}.{call.tool}", found)
         return replace(answer, content=(*answer.content, {"type": "text", "text": text}))
 
-    def _misfits(self, call: UpstreamCall) -> tuple[str, ...]:
+    def _schema_mismatches(self, call: UpstreamCall) -> tuple[str, ...]:
         known = self.upstream.catalog.tool(call.server, call.tool)
-        return misfits(known.schema.input_schema, call.arguments) if known is not None else ()
+        return schema_mismatches(known.schema.input_schema, call.arguments) if known is not None else ()
 
-    def goes_straight(self, request: BrokerRequest) -> bool:
-        if request.do is not Doing.MCP or (request.server == OWN_SERVER and self.own is not None):
+    def can_run_eagerly(self, request: BrokerRequest) -> bool:
+        if request.do is not RequestKind.MCP or (request.server == OWN_SERVER and self.own_tools is not None):
             return False
-        return self.upstream.goes_straight(self.server_called(request.server))
+        return self.upstream.can_run_eagerly(self.server_for_code_name(request.server))
 
-    def _call(self, request: BrokerRequest, server: str, tool: str, progress: Progress) -> UpstreamCall:
+    def _upstream_call(
+        self, request: BrokerRequest, server: str, tool: str, progress: UpstreamProgress
+    ) -> UpstreamCall:
         return UpstreamCall(
             server=server,
             tool=tool,
@@ -94,13 +100,13 @@ class Answering:
             surface=SURFACE,
             ask=self._ask,
             timeout=request.timeout,
-            progress=None if progress is tell_nobody else progress,  # then the server need not tell either
+            progress=None if progress is ignore_progress else progress,  # then the server need not tell either
         )
 
     async def _ask(self, action: Action, decision: Decision) -> bool:
         """Code is not run again with the answer: a client that answers with its next request cannot be asked."""
         try:
-            return await self.questions.ask(action, decision)
+            return await self.approvals.ask(action, decision)
         except AnswerPending:
             return False
 
@@ -108,14 +114,14 @@ class Answering:
         query, top, paths = (request.arguments.get(name) for name in ("query", "top_k", "search_paths"))
         if not isinstance(query, str) or not query.strip():
             raise ValidationError.of("query", "is empty", hint="Say in a few words what the tool should do.")
-        if len(query) > _MOST_QUERY_CHARS:
-            many = f"has more than {_MOST_QUERY_CHARS:,} characters"
+        if len(query) > _MAX_QUERY_CHARS:
+            many = f"has more than {_MAX_QUERY_CHARS:,} characters"
             raise ValidationError.of("query", many, hint="Say in a few words what the tool should do.")
-        if isinstance(paths, list) and len(paths) > _MOST_PATHS:  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(paths, list) and len(paths) > _MAX_PATHS:  # pyright: ignore[reportUnknownArgumentType]
             raise ValidationError.of(
-                "search_paths", f"are more than {_MOST_PATHS}", hint="Name the folder they have in common."
+                "search_paths", f"are more than {_MAX_PATHS}", hint="Name the folder they have in common."
             )
-        most = top if type(top) is int and 0 < top <= _MOST_HITS else _MOST_HITS
+        most = top if type(top) is int and 0 < top <= _MAX_HITS else _MAX_HITS
         within = tuple(str(path) for path in paths) if isinstance(paths, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return [
             {
@@ -126,5 +132,5 @@ class Answering:
                 "summary": hit.summary,
                 "signature": hit.signature,
             }
-            for hit in self.find(query, most, within)
+            for hit in self.find_tools(query, most, within)
         ]

@@ -22,16 +22,16 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, cast
 
-from toolyard.codemode.catalog_errors import catalog_faults
-from toolyard.core.closeable import Closing
+from toolyard.codemode.catalog_errors import translate_catalog_errors
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
-from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.storage.sqlite import create_private_file, enable_wal
 
 FILE_NAME = "catalog.sqlite"
 _VERSION = 1
 _BUSY_SECONDS = 10.0
-_SHORT_SECONDS = 1.0
+_SHORT_WAIT_SECONDS = 1.0
 _TABLES = """
 create table servers (
     name text primary key, evidence text not null default '', asked real not null default 0,
@@ -50,7 +50,7 @@ class CatalogBusy(SystemFault):
     """Another process is writing to it, and who wanted to write would not wait."""
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     ADDED = "added"
     CHANGED = "changed"
     REMOVED = "removed"
@@ -60,7 +60,7 @@ class Change(StrEnum):
 class ToolChange:
     server: str
     tool: str
-    change: Change
+    change: ChangeKind
     is_quarantined: bool = False
 
 
@@ -69,7 +69,7 @@ class KnownServer:
     name: str
     evidence: str = ""
     """What the last listing was made from; the same again means that nothing can have changed."""
-    asked: float = 0.0
+    asked_at: float = 0.0
     """When it was last asked for its tools (seconds since the epoch); 0 where it never answered."""
     version: str = ""
     protocol: str = ""
@@ -81,7 +81,7 @@ class KnownServer:
     stderr: str = ""
     """The last of what it printed there."""
 
-    def listing(self, tools: Iterable[KnownTool]) -> ServerListing:
+    def to_listing(self, tools: Iterable[KnownTool]) -> ServerListing:
         """The server with its tools as they are pinned."""
         schemas = tuple(tool.schema for tool in tools)
         return ServerListing(self.name, schemas, self.version, self.protocol, self.instructions)
@@ -93,13 +93,13 @@ class KnownTool:
     schema: ToolSchema
     """As it was pinned."""
     fingerprint: str
-    waiting: ToolSchema | None = None
+    pending: ToolSchema | None = None
     """The form it has now, which nobody has accepted yet."""
     inferred: Json | None = None
     """The shape of its results, learnt from one of them; where it does not tell itself."""
 
 
-class Catalog(Closing):
+class Catalog(Closeable):
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
@@ -109,8 +109,8 @@ class Catalog(Closing):
     def open(cls, state: str) -> Catalog:
         """The catalog of a state folder, made where there is none."""
         path = os.path.join(state, FILE_NAME)
-        with catalog_faults(path):
-            make_private(path)
+        with translate_catalog_errors(path):
+            create_private_file(path)
             connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             catalog = cls(connection, path)
             try:
@@ -122,9 +122,9 @@ class Catalog(Closing):
 
     def _prepare(self) -> None:
         connection = self._connection
-        write_ahead(connection, _BUSY_SECONDS)
+        enable_wal(connection, _BUSY_SECONDS)
         connection.execute("pragma synchronous = normal")
-        with self._changing():
+        with self._transaction():
             (version,) = connection.execute("pragma user_version").fetchone()
             if version == 0:
                 for statement in _TABLES.split(";"):
@@ -139,32 +139,35 @@ class Catalog(Closing):
 
     def servers(self) -> tuple[KnownServer, ...]:
         columns = "name, evidence, asked, version, protocol, instructions, error, written, stderr"
-        return tuple(KnownServer(*row) for row in self._rows(f"select {columns} from servers order by name"))  # noqa: S608 - constant
+        return tuple(KnownServer(*row) for row in self._fetch_rows(f"select {columns} from servers order by name"))  # noqa: S608 - constant
 
     def tools(self, server: str) -> tuple[KnownTool, ...]:
         """The tools of a server, in its own order."""
         columns = "schema, fingerprint, waiting, inferred"
-        rows = self._rows(f"select {columns} from tools where server = ? and gone = 0 order by position", server)  # noqa: S608 - constant
-        with catalog_faults(self._path):
-            return tuple(_known(server, row) for row in rows)
+        rows = self._fetch_rows(
+            f"select {columns} from tools where server = ? and gone = 0 order by position",  # noqa: S608 - constant
+            server,
+        )
+        with translate_catalog_errors(self._path):
+            return tuple(_tool_from_row(server, row) for row in rows)
 
     def tool(self, server: str, name: str) -> KnownTool | None:
-        rows = self._rows(
+        rows = self._fetch_rows(
             "select schema, fingerprint, waiting, inferred from tools where server = ? and name = ? and gone = 0",
             *(server, name),
         )
-        with catalog_faults(self._path):
-            return next((_known(server, row) for row in rows), None)
+        with translate_catalog_errors(self._path):
+            return next((_tool_from_row(server, row) for row in rows), None)
 
     def tool_names(self, server: str) -> tuple[str, ...]:
-        rows = self._rows("select name from tools where server = ? and gone = 0 order by position", server)
+        rows = self._fetch_rows("select name from tools where server = ? and gone = 0 order by position", server)
         return tuple(row[0] for row in rows)
 
-    def counts(self) -> Mapping[str, int]:
+    def tool_counts(self) -> Mapping[str, int]:
         """How many tools each server has."""
-        return dict(self._rows("select server, count(*) from tools where gone = 0 group by server"))
+        return dict(self._fetch_rows("select server, count(*) from tools where gone = 0 group by server"))
 
-    def record(
+    def record_listing(
         self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
     ) -> tuple[ToolChange, ...]:
         """Take over what a server says it has now. What this changed, a quarantined tool only once.
@@ -176,18 +179,18 @@ class Catalog(Closing):
         # Of two with one name the first counts; a name that is half a character cannot be kept.
         now = {schema.name: schema for schema in reversed(listing.tools) if _is_text(schema.name)}
         kept = [schema for schema in listing.tools if now.get(schema.name) is schema]
-        if evidence is None and _is_same({tool.schema.name: tool for tool in self.tools(server)}, kept):
+        if evidence is None and _is_unchanged({tool.schema.name: tool for tool in self.tools(server)}, kept):
             return ()
-        with self._changing(0.0 if evidence is None else _BUSY_SECONDS):
+        with self._transaction(0.0 if evidence is None else _BUSY_SECONDS):
             before = {tool.schema.name: tool for tool in self.tools(server)}
             for name in before.keys() - now.keys():
                 self._execute("update tools set gone = 1, waiting = null where server = ? and name = ?", server, name)
-                changes.append(ToolChange(server, name, Change.REMOVED))
+                changes.append(ToolChange(server, name, ChangeKind.REMOVED))
             if evidence is None and not is_trusted:
-                seen = [schema for schema in kept if self._pin_of(server, schema.name) is not None]
+                seen = [schema for schema in kept if self._pinned_fingerprint(server, schema.name) is not None]
                 evidence, kept = None if len(seen) == len(kept) else "", seen
             for position, schema in enumerate(kept):
-                changes += self._take(server, position, schema, before.get(schema.name), is_trusted=is_trusted)
+                changes += self._record_tool(server, position, schema, before.get(schema.name), is_trusted=is_trusted)
             self._execute(
                 "insert into servers (name, evidence, asked, version, protocol, instructions)"
                 " values (?, ?, ?, ?, ?, ?)"
@@ -195,29 +198,29 @@ class Catalog(Closing):
                 " version = excluded.version, protocol = excluded.protocol, instructions = excluded.instructions,"
                 " error = ''",
                 *(server, evidence or "", time.time()),
-                *map(_kept, (listing.version, listing.protocol, listing.instructions)),
+                *map(_storable_text, (listing.version, listing.protocol, listing.instructions)),
                 evidence,
             )
         return tuple(changes)
 
     def version(self) -> int:
         """Another number once another process has changed something."""
-        with self._lock, catalog_faults(self._path):
+        with self._lock, translate_catalog_errors(self._path):
             return int(self._connection.execute("pragma data_version").fetchone()[0])
 
-    def _take(
+    def _record_tool(
         self, server: str, position: int, schema: ToolSchema, before: KnownTool | None, *, is_trusted: bool
     ) -> Iterator[ToolChange]:
-        text = _worded(schema)
-        pin = before.fingerprint if before is not None else self._pin_of(server, schema.name)
+        text = _schema_json(schema)
+        pin = before.fingerprint if before is not None else self._pinned_fingerprint(server, schema.name)
         if pin is None:
             self._execute(
                 "insert into tools (server, name, position, fingerprint, schema) values (?, ?, ?, ?, ?)",
-                *(server, schema.name, position, fingerprint(schema), text),
+                *(server, schema.name, position, tool_fingerprint(schema), text),
             )
-            yield ToolChange(server, schema.name, Change.ADDED)
+            yield ToolChange(server, schema.name, ChangeKind.ADDED)
             return
-        is_same = fingerprint(schema) == pin
+        is_same = tool_fingerprint(schema) == pin
         self._execute(
             "update tools set position = ?, waiting = ?, gone = 0 where server = ? and name = ?",
             *(position, None if is_same else text, server, schema.name),
@@ -225,32 +228,32 @@ class Catalog(Closing):
         if not is_same and is_trusted:
             yield self._pin(server, schema)
         elif is_same and before is None:
-            yield ToolChange(server, schema.name, Change.ADDED)
-        elif not is_same and (before is None or before.waiting != schema):
-            yield ToolChange(server, schema.name, Change.CHANGED, is_quarantined=True)
+            yield ToolChange(server, schema.name, ChangeKind.ADDED)
+        elif not is_same and (before is None or before.pending != schema):
+            yield ToolChange(server, schema.name, ChangeKind.CHANGED, is_quarantined=True)
 
-    def _pin_of(self, server: str, name: str) -> str | None:
+    def _pinned_fingerprint(self, server: str, name: str) -> str | None:
         """The fingerprint it was pinned with, though it be gone by now."""
-        rows = self._rows("select fingerprint from tools where server = ? and name = ?", server, name)
+        rows = self._fetch_rows("select fingerprint from tools where server = ? and name = ?", server, name)
         return rows[0][0] if rows else None
 
-    def waiting(self) -> Mapping[tuple[str, str], str]:
+    def pending_fingerprints(self) -> Mapping[tuple[str, str], str]:
         """What waits to be accepted: the fingerprint of each new form."""
         return {
-            (tool.server, tool.schema.name): fingerprint(tool.waiting)
-            for tool in self.quarantined()
-            if tool.waiting is not None
+            (tool.server, tool.schema.name): tool_fingerprint(tool.pending)
+            for tool in self.quarantined_tools()
+            if tool.pending is not None
         }
 
-    def accept(
+    def accept_pending(
         self, servers: Iterable[str], seen: Mapping[tuple[str, str], str] | None = None
     ) -> tuple[ToolChange, ...]:
         """Pin what waits, for these servers. What differs from what the user was shown before (`seen`) waits on."""
         changes: list[ToolChange] = []
-        with self._changing():
+        with self._transaction():
             for tool in [tool for server in servers for tool in self.tools(server)]:
-                server, name, new = tool.server, tool.schema.name, tool.waiting
-                if new is None or (seen or {}).get((server, name), fingerprint(new)) != fingerprint(new):
+                server, name, new = tool.server, tool.schema.name, tool.pending
+                if new is None or (seen or {}).get((server, name), tool_fingerprint(new)) != tool_fingerprint(new):
                     continue
                 changes.append(self._pin(server, new))
         return tuple(changes)
@@ -260,62 +263,62 @@ class Catalog(Closing):
         self._execute(
             "update tools set schema = ?, fingerprint = ?, waiting = null, inferred = null"
             " where server = ? and name = ?",
-            *(_worded(schema), fingerprint(schema), server, schema.name),
+            *(_schema_json(schema), tool_fingerprint(schema), server, schema.name),
         )
-        return ToolChange(server, schema.name, Change.CHANGED)
+        return ToolChange(server, schema.name, ChangeKind.CHANGED)
 
-    def quarantined(self) -> tuple[KnownTool, ...]:
-        rows = self._rows(
+    def quarantined_tools(self) -> tuple[KnownTool, ...]:
+        rows = self._fetch_rows(
             "select server, schema, fingerprint, waiting, inferred from tools where waiting is not null"
             " and gone = 0 order by server, position"
         )
-        return tuple(_known(row[0], row[1:]) for row in rows)
+        return tuple(_tool_from_row(row[0], row[1:]) for row in rows)
 
-    def failed(self, server: str, error: str) -> None:
+    def record_failure(self, server: str, error: str) -> None:
         """It could not be asked. What is pinned stays."""
         self._execute(
             "insert into servers (name, error) values (?, ?) on conflict (name) do update set error = excluded.error",
-            *(server, _kept(error)),
+            *(server, _storable_text(error)),
         )
 
-    def wrote(self, server: str, written: str) -> None:
+    def record_written_files(self, server: str, written: str) -> None:
         self._execute("update servers set written = ? where name = ?", written, server)
 
-    def heard(self, server: str, stderr: str, error: str) -> None:
+    def record_stderr(self, server: str, stderr: str, error: str) -> None:
         """Keep what a server last said on stderr, and why it failed if it did, for whoever looks into it."""
-        with self._changing(_SHORT_SECONDS):
+        with self._transaction(_SHORT_WAIT_SECONDS):
             self._execute(
                 "update servers set stderr = ?, error = iif(? = '', error, ?) where name = ?",
-                *map(_kept, (stderr, error, error, server)),
+                *map(_storable_text, (stderr, error, error, server)),
             )
 
     def mark_stale(self, server: str) -> None:
         """It said that its tools have changed: ask again."""
         self._execute("update servers set evidence = '' where name = ?", server)
 
-    def learn(self, server: str, tool: str, schema: Json) -> None:
+    def save_inferred_schema(self, server: str, tool: str, schema: Json) -> None:
         """Keep the shape of a tool's results. Raises CatalogBusy at once while another process writes."""
-        with self._changing(0.0):
+        with self._transaction(0.0):
             self._execute(
                 "update tools set inferred = ? where server = ? and name = ?",
                 *(json.dumps(schema, separators=(",", ":")), server, tool),
             )
 
-    def forget(self, server: str) -> None:
-        with self._changing():
+    def forget_server(self, server: str) -> None:
+        with self._transaction():
             self._execute("update tools set gone = 1, waiting = null where server = ?", server)
             self._execute("delete from servers where name = ?", server)
 
-    def is_busy(self, seconds: float = _SHORT_SECONDS) -> bool:
+    def is_busy(self, seconds: float = _SHORT_WAIT_SECONDS) -> bool:
         """Whether another process is writing to it, and still is after a while."""
         try:
-            with self._changing(seconds):
+            with self._transaction(seconds):
                 return False
         except CatalogBusy:
             return True
 
     @contextmanager
-    def _changing(self, seconds: float = _BUSY_SECONDS) -> Generator[None]:
+    def _transaction(self, seconds: float = _BUSY_SECONDS) -> Generator[None]:
         """All of it or nothing, also for other processes, which are waited for so long."""
         with self._lock:
             self._begin(seconds)
@@ -325,7 +328,7 @@ class Catalog(Closing):
                 with suppress(sqlite3.Error):  # some faults have rolled it back already
                     self._connection.execute("rollback")
                 raise
-            with catalog_faults(self._path):
+            with translate_catalog_errors(self._path):
                 self._connection.execute("commit")
 
     def _begin(self, seconds: float) -> None:
@@ -335,7 +338,7 @@ class Catalog(Closing):
             self._connection.execute("begin immediate")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-                with catalog_faults(self._path):
+                with translate_catalog_errors(self._path):
                     raise
             raise CatalogBusy(
                 "Another process is writing to the catalog of tools.", hint="Try again in a moment.", retryable=True
@@ -344,23 +347,23 @@ class Catalog(Closing):
             self._connection.execute(patience(int(_BUSY_SECONDS * 1000)))
 
     def _execute(self, statement: str, *values: object) -> None:
-        with self._lock, catalog_faults(self._path):
+        with self._lock, translate_catalog_errors(self._path):
             self._connection.execute(statement, values)
 
-    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._lock, catalog_faults(self._path):
+    def _fetch_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock, translate_catalog_errors(self._path):
             return self._connection.execute(statement, values).fetchall()
 
 
-def fingerprint(schema: ToolSchema) -> str:
+def tool_fingerprint(schema: ToolSchema) -> str:
     """The same for the same tool, whatever order its keys come in."""
-    canonical = json.dumps(_fields(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    canonical = json.dumps(_schema_fields(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.blake2b(canonical.encode("ascii"), digest_size=16).hexdigest()
 
 
-def _is_same(before: Mapping[str, KnownTool], now: Sequence[ToolSchema]) -> bool:
+def _is_unchanged(before: Mapping[str, KnownTool], now: Sequence[ToolSchema]) -> bool:
     return list(before) == [schema.name for schema in now] and all(
-        before[schema.name].waiting is None and before[schema.name].fingerprint == fingerprint(schema)
+        before[schema.name].pending is None and before[schema.name].fingerprint == tool_fingerprint(schema)
         for schema in now
     )
 
@@ -373,25 +376,25 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _kept(text: str) -> str:
+def _storable_text(text: str) -> str:
     """JSON can spell half a character, which SQLite cannot keep."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _worded(schema: ToolSchema) -> str:
-    return json.dumps(_fields(schema), separators=(",", ":"))
+def _schema_json(schema: ToolSchema) -> str:
+    return json.dumps(_schema_fields(schema), separators=(",", ":"))
 
 
-def _fields(schema: ToolSchema) -> dict[str, Any]:
+def _schema_fields(schema: ToolSchema) -> dict[str, Any]:
     """As `asdict`, without a copy of what lies below: that may be deep."""
     return {each.name: getattr(schema, each.name) for each in fields(schema)}
 
 
-def _schema(text: str) -> ToolSchema:
+def _parse_schema(text: str) -> ToolSchema:
     return ToolSchema(**json.loads(text))
 
 
-def _known(server: str, row: tuple[Any, ...]) -> KnownTool:
+def _tool_from_row(server: str, row: tuple[Any, ...]) -> KnownTool:
     schema, print_, waiting, inferred = row
     learnt = cast("Json", json.loads(inferred)) if inferred else None
-    return KnownTool(server, _schema(schema), print_, _schema(waiting) if waiting else None, learnt)
+    return KnownTool(server, _parse_schema(schema), print_, _parse_schema(waiting) if waiting else None, learnt)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toolyard.files.mounts import Mounts
     from toolyard.mcp_client import SharedServers
     from toolyard.policy.policy import Policy
-    from toolyard.skills.validation import Checks
+    from toolyard.skills.validation import SkillChecks
     from toolyard.storage.audit_recorder import EventLog
 
 
@@ -36,7 +36,7 @@ class CodeModeDeps:
     """Which agent of the configuration was named, if one was."""
     on_connection: Callable[[str, int, bool], None]
     """Told of every host that something inside wanted to reach."""
-    own_listing: Callable[[], ServerListing]
+    list_own_tools: Callable[[], ServerListing]
     """Lists our own file tools as a server would."""
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address to sign in at for a server."""
@@ -44,11 +44,11 @@ class CodeModeDeps:
         None
     )
     """Told of each call of a tool of somebody else's."""
-    own: Callable[[], OwnToolDispatcher] | None = None
+    open_own_tools: Callable[[], OwnToolDispatcher] | None = None
     """Creates the dispatcher of our own file tools, for code to call."""
-    attached: tuple[str, ...] = ()
+    attached_skills: tuple[str, ...] = ()
     """Folders of skills elsewhere."""
     servers: SharedServers | None = None
     """Servers that agents share. Without them, code mode has its own."""
-    checks: Callable[[threading.Event], Checks] | None = None
+    make_checks: Callable[[threading.Event], SkillChecks] | None = None
     """What a skill has to pass before it is kept. They stop when the event is set."""

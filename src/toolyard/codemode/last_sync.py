@@ -13,26 +13,26 @@ import secrets
 from collections.abc import Collection, Mapping
 from typing import cast
 
-from toolyard.codemode.catalog import Change, ToolChange
+from toolyard.codemode.catalog import ChangeKind, ToolChange
 
 FILE_NAME = "told.json"
 _PRIVATE = 0o600
 
-Names = Mapping[str, Collection[str]]
+ToolNames = Mapping[str, Collection[str]]
 """By server, or by group of custom tools."""
 
 
-def read_told(state: str) -> Names | None:
+def read_last_sync(state: str) -> ToolNames | None:
     """None where nothing was told yet, or it cannot be read: then there is nothing to compare with."""
     try:
         with open(os.path.join(state, FILE_NAME), encoding="utf-8") as file:
             told: object = json.load(file)
     except (OSError, ValueError):
         return None
-    return cast("Names", told) if isinstance(told, dict) else None
+    return cast("ToolNames", told) if isinstance(told, dict) else None
 
 
-def write_told(state: str, names: Names) -> None:
+def write_last_sync(state: str, names: ToolNames) -> None:
     """Keep it for the next sync. Not being able to costs a repetition at most."""
     path = os.path.join(state, FILE_NAME)
     new = f"{path}.{secrets.token_hex(4)}"
@@ -46,11 +46,11 @@ def write_told(state: str, names: Names) -> None:
             os.unlink(new)
 
 
-def differences(before: Names, now: Names) -> tuple[ToolChange, ...]:
+def tool_differences(before: ToolNames, now: ToolNames) -> tuple[ToolChange, ...]:
     """The tools that came and went in between, server by server."""
     found: list[ToolChange] = []
     for server in dict.fromkeys((*now, *before)):
         had, has = dict.fromkeys(before.get(server, ())), dict.fromkeys(now.get(server, ()))
-        found += [ToolChange(server, tool, Change.REMOVED) for tool in had if tool not in has]
-        found += [ToolChange(server, tool, Change.ADDED) for tool in has if tool not in had]
+        found += [ToolChange(server, tool, ChangeKind.REMOVED) for tool in had if tool not in has]
+        found += [ToolChange(server, tool, ChangeKind.ADDED) for tool in has if tool not in had]
     return tuple(found)

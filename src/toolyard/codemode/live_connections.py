@@ -14,16 +14,16 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolyard.codemode.broker import Broker
-from toolyard.codemode.broker_handler import SURFACE, Answering
+from toolyard.codemode.broker_handler import SURFACE, BrokerHandler
 from toolyard.codemode.catalog import Catalog
-from toolyard.codemode.custom.caller import CustomCallee, CustomKnowledge
-from toolyard.codemode.rate_limits import Allowances
+from toolyard.codemode.custom.caller import CustomCallTarget, CustomPinnedTools
+from toolyard.codemode.rate_limits import RateLimits
 from toolyard.codemode.skill_requests import SkillRequests
-from toolyard.codemode.sync import alone
-from toolyard.codemode.update_files import write
-from toolyard.codemode.upstream_caller import Upstream
-from toolyard.core.closeable import Closing
-from toolyard.core.debounce import Aside
+from toolyard.codemode.sync import exclusive_sync_lock
+from toolyard.codemode.update_files import update_tool_files
+from toolyard.codemode.upstream_caller import UpstreamCaller
+from toolyard.core.closeable import Closeable
+from toolyard.core.debounce import Debouncer
 from toolyard.core.errors import ToolyardError
 from toolyard.core.upstream import ServerListing
 from toolyard.mcp_client import ServerPool, SharedServers
@@ -42,88 +42,95 @@ _WATCH_SECONDS = 1.0
 T = TypeVar("T")
 
 
-class Connected(Closing):
+class LiveConnections(Closeable):
     """Owns its parts. `close()` ends its calls, its connections and every server that no other agent uses."""
 
-    def __init__(self, mode: ToolKnowledge) -> None:
-        around = mode.around
-        self._mode = mode
-        self._has_learnt = False
-        self._stale: set[str] = set()
-        self._adopts_after = 0.0
-        self._changed: set[str] = set()
+    def __init__(self, knowledge: ToolKnowledge) -> None:
+        around = knowledge.deps
+        self._knowledge = knowledge
+        self._has_new_schemas = False
+        self._stale_servers: set[str] = set()
+        self._next_adopt_time = 0.0
+        self._changed_servers: set[str] = set()
         """Trusted servers that said that their tools have changed, until those are taken over."""
-        self._taking_over: dict[str, asyncio.Task[None]] = {}
+        self._change_tasks: dict[str, asyncio.Task[None]] = {}
         self._calls: set[concurrent.futures.Future[Any]] = set()
         self._detaching: set[asyncio.Task[None]] = set()
         with contextlib.ExitStack() as undo:
             servers = around.servers
             if servers is None:
                 most = around.config.toolyard.max_running_servers
-                servers = undo.enter_context(SharedServers(most_running=most))
+                servers = undo.enter_context(SharedServers(max_running=most))
             self.loop = servers.loop
-            self._learning = undo.enter_context(Aside(self.loop.loop, self._write_learnt))
-            self._marking = undo.enter_context(Aside(self.loop.loop, self._write_stale))
+            self._file_updates = undo.enter_context(Debouncer(self.loop.loop, self._write_inferred_schemas))
+            self._stale_marks = undo.enter_context(Debouncer(self.loop.loop, self._write_stale_marks))
             self.pool = undo.enter_context(
                 ServerPool(
-                    mode.resolved.entries,
+                    knowledge.resolved_servers.entries,
                     shared=servers,
-                    on_list_changed=self._list_changed,
-                    tokens_folder=mode.sign_ins,
+                    on_list_changed=self._on_list_changed,
+                    tokens_folder=knowledge.sign_in_folder,
                     on_authorize=around.on_authorize,
                 )
             )
-            allowances = Allowances.of(around.config)
+            allowances = RateLimits.from_config(around.config)
             self.upstream = self._upstream_calls(allowances)
             self.custom = self._custom_calls(allowances)
-            self.own = around.own() if around.own is not None else None
-            if self.own is not None:
-                undo.callback(self.own.close)
-            skills = SkillRequests(mode.shelf, around.policy, around.audit, SURFACE, around.checks)
+            self.own_tools = around.open_own_tools() if around.open_own_tools is not None else None
+            if self.own_tools is not None:
+                undo.callback(self.own_tools.close)
+            skills = SkillRequests(knowledge.skill_library, around.policy, around.audit, SURFACE, around.make_checks)
             undo.callback(skills.close)
-            asked = (mode.custom.plain, mode.questions, mode.find, skills, mode.server_called, self.own)
-            answering = Answering(self.upstream, self.custom, *asked)
-            broker = Broker.open(around.agent, answering, self.loop.loop, goes_straight=answering.goes_straight)
+            asked = (
+                knowledge.custom.unwrap_result,
+                knowledge.approvals,
+                knowledge.find_tools,
+                skills,
+                knowledge.server_for_code_name,
+                self.own_tools,
+            )
+            answering = BrokerHandler(self.upstream, self.custom, *asked)
+            broker = Broker.open(around.agent, answering, self.loop.loop, can_run_eagerly=answering.can_run_eagerly)
             self.broker = undo.enter_context(broker)
             undo.callback(self._cancel_calls)
-            self._watching = asyncio.run_coroutine_threadsafe(self._watch(), self.loop.loop)
+            self._watching = asyncio.run_coroutine_threadsafe(self._watch_configuration(), self.loop.loop)
             undo.callback(self._watching.cancel)
             self._undo = undo.pop_all()
 
-    def _upstream_calls(self, allowances: Allowances) -> Upstream:
-        mode, around = self._mode, self._mode.around
-        return Upstream(
+    def _upstream_calls(self, allowances: RateLimits) -> UpstreamCaller:
+        mode, around = self._knowledge, self._knowledge.deps
+        return UpstreamCaller(
             policy=around.policy,
             audit=around.audit,
             catalog=mode.catalog,
-            callee=self.pool,
+            target=self.pool,
             authorization=mode.authorization,
-            allowances=allowances,
+            rate_limits=allowances,
             servers=frozenset(self.pool.names),
-            trusted=mode.trusted,
-            adopt=self._adopt,
-            on_learnt=self._learnt,
+            trusted_servers=mode.trusted_servers,
+            adopt_server=self._adopt_server,
+            on_schema_learnt=self._on_schema_learnt,
             on_called=around.on_called,
         )
 
-    def _custom_calls(self, allowances: Allowances) -> Upstream:
-        mode, around = self._mode, self._mode.around
-        return Upstream(
+    def _custom_calls(self, allowances: RateLimits) -> UpstreamCaller:
+        mode, around = self._knowledge, self._knowledge.deps
+        return UpstreamCaller(
             policy=around.policy,
             audit=around.audit,
-            catalog=CustomKnowledge(mode.custom),
-            callee=CustomCallee(mode.custom),
+            catalog=CustomPinnedTools(mode.custom),
+            target=CustomCallTarget(mode.custom),
             authorization=mode.custom_authorization,
-            allowances=allowances,
+            rate_limits=allowances,
             servers=mode.custom.groups.keys(),
-            on_learnt=self._learnt,
+            on_schema_learnt=self._on_schema_learnt,
             on_called=around.on_called,
         )
 
     async def fresh_listing(self, server: str) -> ServerListing:
         """What a server says now, for sync."""
-        listing = await self.pool.listing(server, fresh=True)
-        self._stale.discard(server)  # what it said of changes before is in its answer
+        listing = await self.pool.server_listing(server, fresh=True)
+        self._stale_servers.discard(server)  # what it said of changes before is in its answer
         return listing
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
@@ -144,84 +151,90 @@ class Connected(Closing):
     def _cancel_calls(self) -> None:
         for call in tuple(self._calls):
             call.cancel()
-        for task in tuple(self._taking_over.values()):
+        for task in tuple(self._change_tasks.values()):
             self.loop.loop.call_soon_threadsafe(task.cancel)
 
-    def _keep_what_was_heard(self) -> None:
+    def _store_server_stderr(self) -> None:
         """What servers printed and why they failed, for `doctor`."""
         for name, status in self.pool.status().items():
             if status.starts:
                 with contextlib.suppress(ToolyardError, sqlite3.Error):
                     failed = status.last_error if status.state == "failed" else ""
-                    self._mode.catalog.heard(name, status.stderr[-_STDERR_CHARS:], failed)
+                    self._knowledge.catalog.record_stderr(name, status.stderr[-_STDERR_CHARS:], failed)
 
-    def write_down(self) -> None:
+    def flush(self) -> None:
         """Whatever was learnt and is not written yet: for whoever closes."""
-        self.write_stale()
-        if not self._mode.catalog.is_busy():  # the rest is not worth waiting for another process
-            self._learning.now()
-            self._keep_what_was_heard()
+        self.flush_stale_marks()
+        if not self._knowledge.catalog.is_busy():  # the rest is not worth waiting for another process
+            self._file_updates.run_now()
+            self._store_server_stderr()
 
-    def _write_learnt(self) -> None:
+    def _write_inferred_schemas(self) -> None:
         """Put the shapes that were learnt into the tools' files. A guess, so a failure is none."""
-        if not self._has_learnt or self._mode.catalog.is_busy(0.0):  # waiting would hold up whoever looks there
+        if not self._has_new_schemas or self._knowledge.catalog.is_busy(
+            0.0
+        ):  # waiting would hold up whoever looks there
             return
-        self._has_learnt = False
-        with contextlib.suppress(ToolyardError, sqlite3.Error), alone(self._mode.around.state):
-            write(self._mode)
+        self._has_new_schemas = False
+        with contextlib.suppress(ToolyardError, sqlite3.Error), exclusive_sync_lock(self._knowledge.deps.state):
+            update_tool_files(self._knowledge)
 
-    def write_stale(self) -> None:
+    def flush_stale_marks(self) -> None:
         """Note in the catalog which servers have to be asked again."""
-        self._marking.now()
+        self._stale_marks.run_now()
 
-    def _write_stale(self) -> None:
+    def _write_stale_marks(self) -> None:
         """What cannot be noted now is kept for later."""
-        stale = tuple(self._stale)
+        stale = tuple(self._stale_servers)
         if not stale:
             return
-        self._stale.difference_update(stale)
+        self._stale_servers.difference_update(stale)
         try:
             # Not the catalog of the loop, which would wait for this one while another process holds the file.
-            with Catalog.open(self._mode.around.state) as catalog:
+            with Catalog.open(self._knowledge.deps.state) as catalog:
                 for server in stale:
                     catalog.mark_stale(server)
         except (ToolyardError, sqlite3.Error):
-            self._stale.update(stale)
+            self._stale_servers.update(stale)
 
-    def _list_changed(self, server: str) -> None:
+    def _on_list_changed(self, server: str) -> None:
         """The catalog may be locked by another process, and the loop waits for nobody: it is written aside."""
-        self._stale.add(server)
-        self._marking.soon()
-        if server in self.upstream.trusted:
-            self._changed.add(server)
-            if server not in self._taking_over:
-                self._taking_over[server] = self.loop.loop.create_task(self._take_over(server))
+        self._stale_servers.add(server)
+        self._stale_marks.schedule()
+        if server in self.upstream.trusted_servers:
+            self._changed_servers.add(server)
+            if server not in self._change_tasks:
+                self._change_tasks[server] = self.loop.loop.create_task(self._adopt_tool_changes(server))
 
-    async def _take_over(self, server: str) -> None:
+    async def _adopt_tool_changes(self, server: str) -> None:
         """Of a server with `pinned: false`: what it has now counts from now on, and its files are written anew."""
         try:
-            while server in self._changed:
-                self._changed.discard(server)
+            while server in self._changed_servers:
+                self._changed_servers.discard(server)
                 with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next call meets the same, and says so
                     await self.upstream.verify(server)
-                    await asyncio.to_thread(self._learning.now)  # its files, for code that imports a new tool next
+                    await asyncio.to_thread(
+                        self._file_updates.run_now
+                    )  # its files, for code that imports a new tool next
         finally:
-            del self._taking_over[server]
+            del self._change_tasks[server]
 
-    async def _watch(self) -> None:
+    async def _watch_configuration(self) -> None:
         """Follow the configuration, so that a server that is removed from it is no longer called."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next look may find it mended
-                await asyncio.to_thread(self._mode.refresh)  # a changed configuration is read, off the loop of calls
+                await asyncio.to_thread(
+                    self._knowledge.refresh
+                )  # a changed configuration is read, off the loop of calls
 
-    def attach(self) -> None:
+    def update_attachments(self) -> None:
         """Attach the servers that code mode has now, from any thread."""
-        self.loop.loop.call_soon_threadsafe(self._attach)
+        self.loop.loop.call_soon_threadsafe(self._update_attachments)
 
-    def _attach(self) -> None:
-        mode, upstream = self._mode, self.upstream
-        entries = {entry.name: entry for entry in mode.resolved.entries}
+    def _update_attachments(self) -> None:
+        mode, upstream = self._knowledge, self.upstream
+        entries = {entry.name: entry for entry in mode.resolved_servers.entries}
         for name, entry in self.pool.entries.items():
             if entries.get(name) is not entry:
                 self._detaching.add(task := self.loop.loop.create_task(self.pool.detach(name)))
@@ -231,20 +244,20 @@ class Connected(Closing):
             if name not in self.pool.entries:
                 self.pool.add(entry)
         upstream.authorization = mode.authorization
-        upstream.servers, upstream.trusted = frozenset(entries), mode.trusted
+        upstream.servers, upstream.trusted_servers = frozenset(entries), mode.trusted_servers
 
-    def _adopt(self, server: str) -> bool:
+    def _adopt_server(self, server: str) -> bool:
         """Whether a server was added to the configuration and synced after this session began."""
-        if time.monotonic() < self._adopts_after:
+        if time.monotonic() < self._next_adopt_time:
             return False
-        self._mode.refresh()
-        self._attach()
+        self._knowledge.refresh()
+        self._update_attachments()
         if server in self.pool.entries:
             return True
-        self._adopts_after = time.monotonic() + _ADOPT_PAUSE_SECONDS
+        self._next_adopt_time = time.monotonic() + _ADOPT_PAUSE_SECONDS
         return False
 
-    def _learnt(self) -> None:
+    def _on_schema_learnt(self) -> None:
         """It goes into the tools' files a moment later, with whatever else is learnt by then."""
-        self._has_learnt = True
-        self._learning.soon()
+        self._has_new_schemas = True
+        self._file_updates.schedule()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from toolyard.codemode.files import compile_index, compile_own_tools
 from toolyard.codemode.generated_folder import SERVERS, GeneratedFolder
 from toolyard.core.calls import Blob, Call, Dispatcher, Image, Link, Part, Text
-from toolyard.core.upstream import Json, ServerListing, ToolAnswer
+from toolyard.core.upstream import Json, ServerListing, UpstreamResult
 
 if TYPE_CHECKING:
     from toolyard.codemode.upstream_caller import UpstreamCall
@@ -30,21 +30,21 @@ def write_own_tools(root: Root, state: str, listing: ServerListing) -> None:
     """Write `servers/filesystem` where no sync has done so yet, or one of another version has."""
     with GeneratedFolder(root, SERVERS, state) as folder:
         own = compile_own_tools(listing.tools, listing.version)
-        folder.update(own.folder, own.files)
-        if "index.json" not in folder.names():
+        folder.update_folder(own.folder, own.files)
+        if "index.json" not in folder.entry_names():
             for name, text in compile_index([own]).items():
-                folder.keep(name, text)
+                folder.ensure_file(name, text)
 
 
-async def call_own_tool(dispatch: Dispatcher, call: UpstreamCall) -> ToolAnswer:
+async def call_own_tool(dispatch: Dispatcher, call: UpstreamCall) -> UpstreamResult:
     """Raises what the tool raises, as `Upstream.call` does."""
     arguments = dict(call.arguments)
     made = Call(call.tool, arguments, call.surface, agent=call.agent, session=call.session, ask=call.ask)
     result = await dispatch(made)
-    return ToolAnswer(tuple(_blocks(result.parts)), result.structured)
+    return UpstreamResult(tuple(_content_blocks(result.parts)), result.structured)
 
 
-def _blocks(parts: Iterable[Part]) -> Iterable[Json]:
+def _content_blocks(parts: Iterable[Part]) -> Iterable[Json]:
     """Content blocks as MCP spells them."""
     for part in parts:
         match part:

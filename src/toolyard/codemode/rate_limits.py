@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from toolyard.config.authorization import Patterns
+from toolyard.config.authorization import ToolPatterns
 from toolyard.config.models import Config, ToolLimit
 from toolyard.core.errors import SecurityError
 
@@ -21,60 +21,60 @@ _ROUNDING = 1e-9
 
 
 @dataclass(slots=True)
-class _Count:
+class _Usage:
     calls: int = 0
     cost: float = 0.0
     recent: deque[float] = field(default_factory=deque[float])
     """When the calls of the last minute were made, at most as many as are allowed in one."""
 
 
-class Allowances:
+class RateLimits:
     def __init__(self, limits: Mapping[str, ToolLimit], clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = dict(limits)
-        self._patterns = Patterns(tuple(self._limits))
+        self._patterns = ToolPatterns(tuple(self._limits))
         self._matching: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._counts: dict[tuple[str, str], _Count] = {}
+        self._counts: dict[tuple[str, str], _Usage] = {}
         self._clock = clock
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, config: Config) -> Allowances:
+    def from_config(cls, config: Config) -> RateLimits:
         return cls(config.toolyard.tool_limits)
 
-    def asks(self, server: str, tool: str) -> bool:
+    def requires_approval(self, server: str, tool: str) -> bool:
         """Whether somebody has to say yes to each call of this tool."""
-        return any(self._limits[pattern].ask for pattern in self._of(server, tool))
+        return any(self._limits[pattern].ask for pattern in self._matching_patterns(server, tool))
 
-    def take(self, agent: str, server: str, tool: str) -> None:
+    def count_call(self, agent: str, server: str, tool: str) -> None:
         """Count one call, or raise SecurityError where a limit is reached."""
-        patterns = self._of(server, tool)
+        patterns = self._matching_patterns(server, tool)
         if not patterns:
             return
         with self._lock:
             now = self._clock()
-            counts = [(pattern, self._count(pattern, agent)) for pattern in patterns]
+            counts = [(pattern, self._usage(pattern, agent)) for pattern in patterns]
             for pattern, count in counts:
-                _check(self._limits[pattern], count, now, f"{server}.{tool}", pattern)
+                _check_limit(self._limits[pattern], count, now, f"{server}.{tool}", pattern)
             for pattern, count in counts:
                 count.calls += 1
                 count.cost += self._limits[pattern].cost
                 if self._limits[pattern].per_minute is not None:
                     count.recent.append(now)
 
-    def _of(self, server: str, tool: str) -> tuple[str, ...]:
+    def _matching_patterns(self, server: str, tool: str) -> tuple[str, ...]:
         if not self._limits:
             return ()
         found = self._matching.get((server, tool))
         if found is None:
-            found = self._matching[server, tool] = tuple(self._patterns.matching(server, tool))
+            found = self._matching[server, tool] = tuple(self._patterns.matching_patterns(server, tool))
         return found
 
-    def _count(self, pattern: str, agent: str) -> _Count:
+    def _usage(self, pattern: str, agent: str) -> _Usage:
         key = (pattern, agent if self._limits[pattern].each_agent else "")
-        return self._counts.setdefault(key, _Count())
+        return self._counts.setdefault(key, _Usage())
 
 
-def _check(limit: ToolLimit, count: _Count, now: float, tool: str, pattern: str) -> None:
+def _check_limit(limit: ToolLimit, count: _Usage, now: float, tool: str, pattern: str) -> None:
     raise_it = f"Ask the user to raise `tool_limits` for {pattern!r}, or do without."
     if limit.most_calls is not None and count.calls >= limit.most_calls:
         raise SecurityError(f"{tool} may be called {limit.most_calls} times, and was.", hint=raise_it)

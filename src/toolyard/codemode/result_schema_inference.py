@@ -10,29 +10,29 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from toolyard.core.upstream import Json, ToolAnswer
+from toolyard.core.upstream import Json, UpstreamResult
 
 _DEPTHS = (5, 3, 2, 1)
 """How deep the shape goes: the first of these at which it is short enough."""
-_MOST_CHARS = 8_000
+_MAX_CHARS = 8_000
 """Of the shape as JSON. Whoever reads the tool's file reads about a third of it."""
-_MOST_KEYS = 40
+_MAX_KEYS = 40
 _LONGEST_KEY = 60
-_ITEMS_LOOKED_AT = 20
+_MAX_SAMPLED_ITEMS = 20
 _LONGEST_TEXT = 100_000
-_MOST_PARTS = 5_000
+_MAX_PARTS = 5_000
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
-def infer(answer: ToolAnswer) -> Json | None:
+def infer_result_schema(answer: UpstreamResult) -> Json | None:
     """The schema of `structured`, or of the JSON in the answer's only text; None where there is no shape to learn."""
     if answer.is_error:
         return None
-    value = answer.structured if answer.structured is not None else _json_in(answer)
+    value = answer.structured if answer.structured is not None else _parse_text_json(answer)
     if not isinstance(value, (dict, list)) or not value or _is_large(cast("object", value)):
         return None
-    shapes = (_schema(cast("object", value), depth) for depth in _DEPTHS)
-    return next((shape for shape in shapes if len(json.dumps(shape)) <= _MOST_CHARS), None)
+    shapes = (_value_schema(cast("object", value), depth) for depth in _DEPTHS)
+    return next((shape for shape in shapes if len(json.dumps(shape)) <= _MAX_CHARS), None)
 
 
 def _is_large(value: object) -> bool:
@@ -45,12 +45,12 @@ def _is_large(value: object) -> bool:
         elif isinstance(part, list):
             waiting += cast("list[object]", part)
         count += 1
-        if count + len(waiting) > _MOST_PARTS:
+        if count + len(waiting) > _MAX_PARTS:
             return True
     return False
 
 
-def _json_in(answer: ToolAnswer) -> object:
+def _parse_text_json(answer: UpstreamResult) -> object:
     if len(answer.content) != 1 or answer.content[0].get("type") != "text":
         return None
     text = str(answer.content[0].get("text", ""))
@@ -62,7 +62,7 @@ def _json_in(answer: ToolAnswer) -> object:
         return None
 
 
-def _schema(value: object, depth: int) -> dict[str, Any]:
+def _value_schema(value: object, depth: int) -> dict[str, Any]:
     """`depth` is how many levels may still follow."""
     kind = _SCALARS.get(cast("type[None]", type(value)))
     if kind is not None:
@@ -70,35 +70,36 @@ def _schema(value: object, depth: int) -> dict[str, Any]:
     if depth == 0:
         return {}
     if isinstance(value, list):
-        items = [_schema(item, depth - 1) for item in cast("list[object]", value)[:_ITEMS_LOOKED_AT]]
-        return {"type": "array", "items": _common(items)} if items else {"type": "array"}
-    return _object(cast("dict[str, object]", value), depth)
+        items = [_value_schema(item, depth - 1) for item in cast("list[object]", value)[:_MAX_SAMPLED_ITEMS]]
+        return {"type": "array", "items": _common_schema(items)} if items else {"type": "array"}
+    return _object_schema(cast("dict[str, object]", value), depth)
 
 
-def _object(value: dict[str, object], depth: int) -> dict[str, Any]:
-    named = len(value) <= _MOST_KEYS and all(key.isidentifier() and len(key) <= _LONGEST_KEY for key in value)
+def _object_schema(value: dict[str, object], depth: int) -> dict[str, Any]:
+    named = len(value) <= _MAX_KEYS and all(key.isidentifier() and len(key) <= _LONGEST_KEY for key in value)
     if not named:
-        schemas = [_schema(item, depth - 1) for item in list(value.values())[:_ITEMS_LOOKED_AT]]
-        return {"type": "object", "additionalProperties": _common(schemas)}
-    properties = {key: _schema(item, depth - 1) for key, item in value.items()}
+        schemas = [_value_schema(item, depth - 1) for item in list(value.values())[:_MAX_SAMPLED_ITEMS]]
+        return {"type": "object", "additionalProperties": _common_schema(schemas)}
+    properties = {key: _value_schema(item, depth - 1) for key, item in value.items()}
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _common(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+def _common_schema(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     """One schema for all: a union of kinds, and of objects the keys of each, required where all have them."""
     different = list({json.dumps(schema, sort_keys=True): schema for schema in schemas}.values())
     if len(different) == 1:
         return different[0]
     objects = [schema for schema in different if "properties" in schema]
     others = [schema for schema in different if "properties" not in schema]
-    merged = [_merged(objects)] if objects else []
+    merged = [_merge_objects(objects)] if objects else []
     return merged[0] if merged and not others else {"anyOf": [*merged, *others]}
 
 
-def _merged(objects: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge_objects(objects: list[dict[str, Any]]) -> dict[str, Any]:
     keys = dict.fromkeys(key for schema in objects for key in schema["properties"])
     properties = {
-        key: _common([schema["properties"][key] for schema in objects if key in schema["properties"]]) for key in keys
+        key: _common_schema([schema["properties"][key] for schema in objects if key in schema["properties"]])
+        for key in keys
     }
     required = [key for key in keys if all(key in schema["properties"] for schema in objects)]
     return {"type": "object", "properties": properties, "required": required}

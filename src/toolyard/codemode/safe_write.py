@@ -12,12 +12,12 @@ _NAME_CHARS = 100
 """Of a name, in that of a file that is to take its place: both have to fit a file system."""
 
 
-def fresh_name(name: str) -> str:
+def temporary_sibling(name: str) -> str:
     """For what is to take the place of `name`."""
     return f".{name[:_NAME_CHARS]}.{secrets.token_hex(4)}"
 
 
-def written(folder: int, name: str, data: bytes) -> os.stat_result:
+def write_new_file(folder: int, name: str, data: bytes) -> os.stat_result:
     """Make a new file."""
     fd = os.open(name, _NEW_FILE, _FILE_MODE, dir_fd=folder)
     with open(fd, "wb", buffering=0) as file:
@@ -27,11 +27,11 @@ def written(folder: int, name: str, data: bytes) -> os.stat_result:
         return os.fstat(fd)
 
 
-def replaced(folder: int, name: str, data: bytes) -> None:
+def replace_file(folder: int, name: str, data: bytes) -> None:
     """Put a file with this content in the place of the one called `name`, in one step."""
-    new = fresh_name(name)
+    new = temporary_sibling(name)
     try:
-        written(folder, new, data)
+        write_new_file(folder, new, data)
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from toolyard.codemode.catalog import FILE_NAME
-from toolyard.codemode.files import server_called
-from toolyard.codemode.server_fingerprint import is_of_entry, is_same_entry
+from toolyard.codemode.files import server_for_code_name
+from toolyard.codemode.server_fingerprint import is_same_entry, matches_entry
 from toolyard.config.authorization import Authorization
 from toolyard.config.included_files import included_files
 from toolyard.config.loader import load_config
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from toolyard.codemode.deps import CodeModeDeps
     from toolyard.config.models import Config, ServerEntry
 
-Choices = Mapping[str, Literal["*"] | tuple[str, ...]]
-_Stamp = tuple[int, int, int] | None
+InContextChoices = Mapping[str, Literal["*"] | tuple[str, ...]]
+_FileStamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Attachment:
 
     resolved: ResolvedServers
     authorization: Authorization
-    choices: Choices
+    choices: InContextChoices
     """Its `in_context_tools`."""
 
 
@@ -45,19 +45,19 @@ class ServerChanges:
 
     def __init__(self, deps: CodeModeDeps) -> None:
         self._deps = deps
-        self._files = self._watched(deps.config)
-        self._stamps: tuple[_Stamp, ...] = ()
+        self._files = self._watched_files(deps.config)
+        self._stamps: tuple[_FileStamp, ...] = ()
         """Nothing yet: the files may have changed since the session began."""
 
-    def have_come(self) -> bool:
+    def have_changed(self) -> bool:
         """Whether anything may have changed since this was asked before. Costs a few system calls."""
-        stamps = self._look()
+        stamps = self._current_stamps()
         if stamps == self._stamps:
             return False
         self._stamps = stamps
         return True
 
-    def attachment(self, current: Attachment, catalog: Catalog) -> Attachment | None:
+    def next_attachment(self, current: Attachment, catalog: Catalog) -> Attachment | None:
         """What follows `current`. None where nothing can be read now: a file that is being edited, say."""
         around = self._deps
         if around.config.source is None:
@@ -69,44 +69,46 @@ class ServerChanges:
             synced = {server.name: server.evidence for server in catalog.servers()}
         except ToolyardError:
             return None
-        if (files := self._watched(config)) != self._files:
+        if (files := self._watched_files(config)) != self._files:
             self._files, self._stamps = files, ()  # the next look reads them all once more
         before = {entry.name: entry for entry in current.resolved.entries}
-        entries = {entry.name: _counting(entry, before, synced) for entry in resolved.entries}
+        entries = {entry.name: _effective_entry(entry, before, synced) for entry in resolved.entries}
         attached = tuple(entry for entry in entries.values() if entry is not None)
         fresh = {entry.name for entry in attached if entry is not before.get(entry.name)}
         return Attachment(
             replace(resolved, entries=attached),
-            authorization.within(current.authorization) if fresh else current.authorization,
+            authorization.restricted_by(current.authorization) if fresh else current.authorization,
             {**current.choices, **_choices_of(fresh, config.toolyard.in_context_tools, entries)},
         )
 
-    def _watched(self, config: Config) -> tuple[str, ...]:
+    def _watched_files(self, config: Config) -> tuple[str, ...]:
         around = self._deps
         catalog = os.path.join(around.state, FILE_NAME)
         if config.source is None:
             return catalog, f"{catalog}-wal"
         return config.source, *included_files(config, around.settings.home), catalog, f"{catalog}-wal"
 
-    def _look(self) -> tuple[_Stamp, ...]:
-        return tuple(map(_stamp, self._files))
+    def _current_stamps(self) -> tuple[_FileStamp, ...]:
+        return tuple(map(_file_stamp, self._files))
 
 
-def _counting(entry: ServerEntry, before: Mapping[str, ServerEntry], synced: Mapping[str, str]) -> ServerEntry | None:
+def _effective_entry(
+    entry: ServerEntry, before: Mapping[str, ServerEntry], synced: Mapping[str, str]
+) -> ServerEntry | None:
     """The entry that counts under this name; None for one that was added and not synced."""
     old = before.get(entry.name)
     if old is not None and is_same_entry(old, entry):
         return old
-    return entry if is_of_entry(synced.get(entry.name, ""), entry) else old
+    return entry if matches_entry(synced.get(entry.name, ""), entry) else old
 
 
-def _choices_of(fresh: Collection[str], said: Choices, names: Iterable[str]) -> Choices:
+def _choices_of(fresh: Collection[str], said: InContextChoices, names: Iterable[str]) -> InContextChoices:
     """What `in_context_tools` says of these servers."""
     every = tuple(names)
-    return {group: choice for group, choice in said.items() if server_called(group, every) in fresh}
+    return {group: choice for group, choice in said.items() if server_for_code_name(group, every) in fresh}
 
 
-def _stamp(path: str) -> _Stamp:
+def _file_stamp(path: str) -> _FileStamp:
     try:
         seen = os.stat(path)
     except OSError:

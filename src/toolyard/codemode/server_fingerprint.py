@@ -32,7 +32,7 @@ def evidence_of(entry: ServerEntry, search_path: str) -> str:
     return f"{_hash_of_entry(entry)}-{_hash(seen)}"
 
 
-def is_of_entry(evidence: str, entry: ServerEntry) -> bool:
+def matches_entry(evidence: str, entry: ServerEntry) -> bool:
     """Whether this is evidence of the same entry, whatever became of its files."""
     return evidence.partition("-")[0] == _hash_of_entry(entry)
 

@@ -13,86 +13,86 @@ from typing import TYPE_CHECKING, Any
 from toolyard.codemode.tool_knowledge import ToolKnowledge
 from toolyard.core.calls import Call
 from toolyard.core.errors import SystemFault
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.upstream import UpstreamResult
 
 if TYPE_CHECKING:
     from toolyard.codemode.deps import CodeModeDeps
-    from toolyard.codemode.live_connections import Connected
+    from toolyard.codemode.live_connections import LiveConnections
     from toolyard.codemode.upstream_caller import UpstreamCall
 
 
 class CodeMode(ToolKnowledge):
     """Used from any thread."""
 
-    def __init__(self, around: CodeModeDeps) -> None:
-        super().__init__(around)
-        self._connected: Connected | None = None
+    def __init__(self, deps: CodeModeDeps) -> None:
+        super().__init__(deps)
+        self._connections: LiveConnections | None = None
         self._has_own_files = False
 
     def close(self) -> None:
-        connected = self._connected
+        connected = self._connections
         if connected is not None:
-            connected.write_down()
+            connected.flush()
         with contextlib.ExitStack() as each:  # connections first: calls under way still look things up
             each.callback(super().close)
             with self._lock:
                 self._is_closed = True
-                connected, self._connected = self._connected, None
+                connected, self._connections = self._connections, None
             if connected is not None:
                 each.callback(connected.close)
 
     def _on_attachment_changed(self) -> None:
-        if self._connected is not None:
-            self._connected.attach()
+        if self._connections is not None:
+            self._connections.update_attachments()
 
-    def note_changes(self) -> None:
+    def record_stale_servers(self) -> None:
         """Let sync know now which servers said that their tools have changed."""
-        if self._connected is not None:
-            self._connected.write_stale()
+        if self._connections is not None:
+            self._connections.flush_stale_marks()
 
     @property
-    def connected(self) -> Connected:
+    def connections(self) -> LiveConnections:
         """The loop, the pool and the broker."""
-        from toolyard.codemode.live_connections import Connected
+        from toolyard.codemode.live_connections import LiveConnections
 
-        with self._open():
-            self._connected = self._connected or Connected(self)
-            return self._connected
+        with self._while_open():
+            self._connections = self._connections or LiveConnections(self)
+            return self._connections
 
     def broker_folder(self) -> str:
         """The folder with the agent's socket in it, for a sandbox to show."""
-        with self._open():
+        with self._while_open():
             # A root of ours shows them as files. Nothing is added to a user's own folder: code imports those that
             # come with the runtime.
-            if not self._has_own_files and self.root is not self.around.mounts.workspace:
+            if not self._has_own_files and self.root is not self.deps.mounts.workspace:
                 from toolyard.codemode.own_tools import write_own_tools
 
                 self._has_own_files = True
                 with contextlib.suppress(SystemFault, OSError):  # a root that cannot be written works without them
-                    write_own_tools(self.root, self.around.state, self.around.own_listing())
-        return self.connected.broker.folder
+                    write_own_tools(self.root, self.deps.state, self.deps.list_own_tools())
+        return self.connections.broker.folder
 
-    def call(self, call: UpstreamCall) -> ToolAnswer:
+    def call(self, call: UpstreamCall) -> UpstreamResult:
         """Call a tool from any thread but the loop's own."""
-        connected = self.connected
+        connected = self.connections
         way = connected.custom if call.is_custom else connected.upstream
         return connected.run(way.call(call))
 
-    def call_own(self, call: UpstreamCall) -> ToolAnswer:
+    def call_own(self, call: UpstreamCall) -> UpstreamResult:
         """Call one of Toolyard's own file tools from any thread but the loop's own."""
         from toolyard.codemode.own_tools import call_own_tool
 
-        connected = self.connected
-        if connected.own is None:
+        connected = self.connections
+        if connected.own_tools is None:
             raise SystemFault("The file tools are not served here.", hint="Open the workspace as a whole.")
-        return connected.loop.run(call_own_tool(connected.own, call))
+        return connected.loop.run(call_own_tool(connected.own_tools, call))
 
-    def call_now(
+    def call_for_client(
         self, server: str, tool: str, arguments: Mapping[str, Any], caller: Call, *, is_custom: bool = False
-    ) -> ToolAnswer:
+    ) -> UpstreamResult:
         """Call a tool for a client that has it in its own list."""
         from toolyard.codemode.upstream_caller import UpstreamCall
 
-        ask, surface, session = self.questions.ask, caller.surface, caller.session
+        ask, surface, session = self.approvals.ask, caller.surface, caller.session
         call = UpstreamCall(server, tool, arguments, caller.agent, surface, ask, session, is_custom=is_custom)
         return self.call(call)

@@ -21,30 +21,30 @@ from typing import TYPE_CHECKING
 from toolyard.codemode.broker import BrokerRequest
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.agent_folder_names import COMMUNITY
-from toolyard.core.calls import Asker
-from toolyard.core.closeable import Closing
+from toolyard.core.calls import ApprovalCallback
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.ids import new_id
 from toolyard.policy.policy import Policy
-from toolyard.skills.library import Shelf
+from toolyard.skills.library import SkillLibrary
 from toolyard.storage.audit_recorder import EventLog
 from toolyard.workspace.layout import skills_folder
 
 if TYPE_CHECKING:
-    from toolyard.skills import Checks
+    from toolyard.skills import SkillChecks
 
 SAVE, PROMOTE = "save_skill", "promote_skill"
-_AT_ONCE = 4
+_MAX_CONCURRENT = 4
 _TURN_SECONDS = 20.0
 _MODULE = "__init__.py"
-_OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
+_OUTCOMES = {"security": CallOutcome.DENIED, "validation": CallOutcome.INVALID}
 
-MakeChecks = Callable[[threading.Event], "Checks"]
+MakeChecks = Callable[[threading.Event], "SkillChecks"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _SkillRequest:
     tool: str
     agent: str
     owner: str
@@ -53,82 +53,82 @@ class _Wish:
 
 
 @dataclass(slots=True)
-class _Judged:
+class _AuditRecord:
     """One request as the log tells it."""
 
-    wish: _Wish
+    request: _SkillRequest
     path: str
     surface: str
     decision: Decision | None = None
     started: float = field(default_factory=time.perf_counter)
-    outcome: Outcome = Outcome.FAILED
+    outcome: CallOutcome = CallOutcome.FAILED
     code: int = SystemFault.code
     note: str = ""
 
 
-class SkillRequests(Closing):
+class SkillRequests(Closeable):
     def __init__(
-        self, shelf: Shelf, policy: Policy, audit: EventLog, surface: str, checks: MakeChecks | None
+        self, library: SkillLibrary, policy: Policy, audit: EventLog, surface: str, checks: MakeChecks | None
     ) -> None:
         """`checks` are those of one request, which stop when its event is set. None keeps whatever parses."""
-        self._shelf, self._policy, self._audit, self._surface = shelf, policy, audit, surface
-        self._checks = checks
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="toolyard-skill")
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._under_way: set[threading.Event] = set()
+        self._library, self._policy, self._audit, self._surface = library, policy, audit, surface
+        self._make_checks = checks
+        self._threads = ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="toolyard-skill")
+        self._turns = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._stop_events: set[threading.Event] = set()
 
     def close(self) -> None:
-        for stop in tuple(self._under_way):
+        for stop in tuple(self._stop_events):
             stop.set()
         self._threads.shutdown(cancel_futures=True)
 
-    async def save(self, request: BrokerRequest, ask: Asker) -> str:
+    async def save(self, request: BrokerRequest, ask: ApprovalCallback) -> str:
         """Its folder, relative to where `skills` lies."""
-        name = await self._name_in(SAVE, request)
+        name = await self._requested_name(SAVE, request)
 
-        def work(judged: _Judged, checks: Checks | None) -> str:
+        def work(judged: _AuditRecord, checks: SkillChecks | None) -> str:
             from toolyard.skills import Skill, save  # most sessions keep none
 
-            code, description = (_text(request, key) for key in ("code", "description"))
-            path = save(self._shelf.root, request.agent, Skill(name, code, description), checks)
-            judged.note = self._version(request.agent, name)
+            code, description = (_text_argument(request, key) for key in ("code", "description"))
+            path = save(self._library.root, request.agent, Skill(name, code, description), checks)
+            judged.note = self._version_note(request.agent, name)
             return path
 
-        return await self._kept(_Wish(SAVE, request.agent, request.agent, name), ask, work)
+        return await self._run_request(_SkillRequest(SAVE, request.agent, request.agent, name), ask, work)
 
-    async def promote(self, request: BrokerRequest, ask: Asker) -> str:
-        name = await self._name_in(PROMOTE, request)
+    async def promote(self, request: BrokerRequest, ask: ApprovalCallback) -> str:
+        name = await self._requested_name(PROMOTE, request)
         replace = request.arguments.get("replace") is True
 
-        def work(judged: _Judged, checks: Checks | None) -> str:
+        def work(judged: _AuditRecord, checks: SkillChecks | None) -> str:
             from toolyard.skills import promote
 
-            path = promote(self._shelf.root, request.agent, name, replace=replace, checks=checks)
-            judged.note = self._version(COMMUNITY, name)
+            path = promote(self._library.root, request.agent, name, replace=replace, checks=checks)
+            judged.note = self._version_note(COMMUNITY, name)
             return path
 
-        return await self._kept(_Wish(PROMOTE, request.agent, COMMUNITY, name), ask, work)
+        return await self._run_request(_SkillRequest(PROMOTE, request.agent, COMMUNITY, name), ask, work)
 
-    async def _name_in(self, tool: str, request: BrokerRequest) -> str:
+    async def _requested_name(self, tool: str, request: BrokerRequest) -> str:
         """The skill that is meant. What can be no name is refused before it is part of a path."""
         from toolyard.skills.skill import check_name
 
         try:
-            name = _text(request, "name")
+            name = _text_argument(request, "name")
             check_name(name)
         except ValidationError as error:
-            target = str(request.arguments.get("name"))[:TARGET_CHARS]
-            judged = _Judged(_Wish(tool, request.agent, "", ""), target, self._surface)
-            judged.outcome, judged.code, judged.note = Outcome.INVALID, error.code, error.message
-            await asyncio.to_thread(self._audit.append, _event(judged))
+            target = str(request.arguments.get("name"))[:MAX_TARGET_CHARS]
+            judged = _AuditRecord(_SkillRequest(tool, request.agent, "", ""), target, self._surface)
+            judged.outcome, judged.code, judged.note = CallOutcome.INVALID, error.code, error.message
+            await asyncio.to_thread(self._audit.append, _audit_event(judged))
             raise
         return name
 
-    async def listed(self) -> list[dict[str, str]]:
-        return await asyncio.to_thread(self._listed)
+    async def list_skills(self) -> list[dict[str, str]]:
+        return await asyncio.to_thread(self._visible_skills)
 
-    def _listed(self) -> list[dict[str, str]]:
-        visible, shelf = self._policy.visible, self._shelf
+    def _visible_skills(self) -> list[dict[str, str]]:
+        visible, shelf = self._policy.is_visible, self._library
         return [
             {
                 "name": entry.name,
@@ -141,99 +141,106 @@ class SkillRequests(Closing):
             if not entry.fault and visible(shelf.path_of(entry))
         ]
 
-    async def _kept(self, wish: _Wish, ask: Asker, work: Callable[[_Judged, Checks | None], str]) -> str:
-        path = os.path.join(self._shelf.root.path, skills_folder(wish.owner), wish.name, _MODULE)
-        action = Action(Kind.WRITE, wish.tool, path, path, agent=wish.agent)
+    async def _run_request(
+        self,
+        skill_request: _SkillRequest,
+        ask: ApprovalCallback,
+        work: Callable[[_AuditRecord, SkillChecks | None], str],
+    ) -> str:
+        path = os.path.join(self._library.root.path, skills_folder(skill_request.owner), skill_request.name, _MODULE)
+        action = Action(Kind.WRITE, skill_request.tool, path, path, agent=skill_request.agent)
         decision = self._policy.decide(action)
-        judged = _Judged(wish, path, self._surface, decision)
+        judged = _AuditRecord(skill_request, path, self._surface, decision)
         is_allowed = decision.effect is Effect.ALLOW or (
             decision.effect is Effect.ASK and await ask(action, decision)
         )
-        await self._turn(judged)
+        await self._acquire_turn(judged)
         stop = threading.Event()
 
-        def recorded() -> str:
-            with self._recorded(judged):
+        def run_recorded() -> str:
+            with self._audit_request(judged):
                 if not is_allowed:
-                    raise SecurityError.refused(decision.reason)
-                return work(judged, self._checks(stop) if self._checks is not None else None)
+                    raise SecurityError.from_refusal(decision.reason)
+                return work(judged, self._make_checks(stop) if self._make_checks is not None else None)
 
-        return await self._in_thread(recorded, stop)
+        return await self._run_in_thread(run_recorded, stop)
 
-    async def _turn(self, judged: _Judged) -> None:
+    async def _acquire_turn(self, judged: _AuditRecord) -> None:
         try:
             async with asyncio.timeout(_TURN_SECONDS):
                 await self._turns.acquire()
         except TimeoutError:
             judged.note = "There was no turn for it."
-            await asyncio.to_thread(self._audit.append, _event(judged))
+            await asyncio.to_thread(self._audit.append, _audit_event(judged))
             raise ToolError(
-                f"{_AT_ONCE} other skills are being kept or tried.", hint="Try again in a moment.", retryable=True
+                f"{_MAX_CONCURRENT} other skills are being kept or tried.",
+                hint="Try again in a moment.",
+                retryable=True,
             ) from None
 
-    async def _in_thread(self, work: Callable[[], str], stop: threading.Event) -> str:
+    async def _run_in_thread(self, work: Callable[[], str], stop: threading.Event) -> str:
         """The turn ends with the thread's work, which may be after the caller has left."""
         loop = asyncio.get_running_loop()
 
-        def ended(_: Future[str]) -> None:
-            self._under_way.discard(stop)
+        def release_turn(_: Future[str]) -> None:
+            self._stop_events.discard(stop)
             with contextlib.suppress(RuntimeError):  # the loop may be closed by then
                 loop.call_soon_threadsafe(self._turns.release)
 
-        self._under_way.add(stop)
+        self._stop_events.add(stop)
         try:
             under_way = self._threads.submit(work)
         except RuntimeError:
-            self._under_way.discard(stop)
+            self._stop_events.discard(stop)
             self._turns.release()
             raise SystemFault("The workspace is closed.", hint="Open it again.") from None
-        under_way.add_done_callback(ended)
+        under_way.add_done_callback(release_turn)
         try:
             return await asyncio.wrap_future(under_way)
         finally:
             stop.set()  # in every other ending than its own: nobody waits for it
 
     @contextlib.contextmanager
-    def _recorded(self, judged: _Judged) -> Generator[None]:
+    def _audit_request(self, judged: _AuditRecord) -> Generator[None]:
         try:
             yield
-            judged.outcome, judged.code = Outcome.OK, 0
+            judged.outcome, judged.code = CallOutcome.OK, 0
         except ToolyardError as error:
-            judged.outcome, judged.code = _OUTCOMES.get(error.kind, Outcome.FAILED), error.code
+            judged.outcome, judged.code = _OUTCOMES.get(error.kind, CallOutcome.FAILED), error.code
             raise
         finally:
-            self._audit.append(_event(judged))
+            self._audit.append(_audit_event(judged))
 
-    def _version(self, owner: str, name: str) -> str:
+    def _version_note(self, owner: str, name: str) -> str:
         """Which version it became, and its hash: the log is where no agent can write."""
         from toolyard.skills import versions
 
         with contextlib.suppress(ToolyardError):
-            known = versions(self._shelf.root, owner, name)
+            known = versions(self._library.root, owner, name)
             if known:
                 return f"Version {known[-1].number}, {known[-1].hash}."
         return ""
 
 
-def _text(request: BrokerRequest, key: str) -> str:
+def _text_argument(request: BrokerRequest, key: str) -> str:
     value = request.arguments.get(key)
     if not isinstance(value, str):
         raise ValidationError.of(key, "has to be text", hint="Give it as a string.")
     return value
 
 
-def _event(judged: _Judged) -> Event:
+def _audit_event(judged: _AuditRecord) -> Event:
     decision = judged.decision
     return Event(
         call=new_id(),
         surface=judged.surface,
-        agent=judged.wish.agent,
+        agent=judged.request.agent,
         session="",
-        tool=judged.wish.tool,
+        tool=judged.request.tool,
         kind=Kind.WRITE.value,
-        target=judged.path[:TARGET_CHARS],
+        target=judged.path[:MAX_TARGET_CHARS],
         decision=decision.effect.value if decision is not None else "",
-        reason=f"{decision.reason if decision is not None else ''} {judged.note}".strip()[:TARGET_CHARS],
+        reason=f"{decision.reason if decision is not None else ''} {judged.note}".strip()[:MAX_TARGET_CHARS],
         outcome=judged.outcome,
         code=judged.code,
         milliseconds=round((time.perf_counter() - judged.started) * 1_000, 3),

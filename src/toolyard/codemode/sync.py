@@ -15,31 +15,31 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from toolyard.codemode.catalog import Catalog, Change, ToolChange
+from toolyard.codemode.catalog import Catalog, ChangeKind, ToolChange
 from toolyard.codemode.server_fingerprint import FRESH_SECONDS, evidence_of
 from toolyard.config.models import ServerEntry
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.upstream import ServerListing
 
 LOCK_NAME = "sync.lock"
-_AT_ONCE = 8
+_MAX_CONCURRENT = 8
 _WAIT_SECONDS = 120.0
-_LOOK_SECONDS = 0.05
+_LOCK_POLL_SECONDS = 0.05
 
-Ask = Callable[[str], Awaitable[ServerListing]]
-OnAsked = Callable[[str, str], None]
+ListServer = Callable[[str], Awaitable[ServerListing]]
+OnServerAnswered = Callable[[str, str], None]
 """A server has answered, or could not: its name, and what went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SyncAnswers:
     servers: tuple[str, ...]
     """Those that were asked."""
     changes: tuple[ToolChange, ...]
     failed: tuple[tuple[str, str], ...]
 
 
-def due(
+def servers_to_ask(
     catalog: Catalog, entries: Iterable[ServerEntry], search_path: str, *, everything: bool = False
 ) -> dict[str, str]:
     """The servers whose tools may have changed since they were asked, with the evidence as it is now."""
@@ -53,7 +53,7 @@ def due(
             and entry.command is not None  # a remote server may have changed without our seeing it
             and not before.error
             and before.evidence == evidence
-            and 0 <= now - before.asked < FRESH_SECONDS
+            and 0 <= now - before.asked_at < FRESH_SECONDS
         )
         if everything or not is_fresh:
             found[entry.name] = evidence
@@ -61,47 +61,51 @@ def due(
 
 
 async def ask_servers(
-    catalog: Catalog, wanted: dict[str, str], ask: Ask, on_asked: OnAsked, trusted: Collection[str] = ()
-) -> Asked:
+    catalog: Catalog,
+    wanted: dict[str, str],
+    ask: ListServer,
+    on_asked: OnServerAnswered,
+    trusted: Collection[str] = (),
+) -> SyncAnswers:
     """Ask each of `wanted` and record what it says. What changed in those that are `trusted` is taken as it is."""
-    few = asyncio.Semaphore(_AT_ONCE)
+    few = asyncio.Semaphore(_MAX_CONCURRENT)
     changes: list[ToolChange] = []
     failed: list[tuple[str, str]] = []
 
-    def fail(server: str, error: str) -> None:
-        catalog.failed(server, error)
+    def record_failure(server: str, error: str) -> None:
+        catalog.record_failure(server, error)
         failed.append((server, error))
         on_asked(server, error)
 
-    async def one(server: str, evidence: str) -> None:
+    async def ask_one(server: str, evidence: str) -> None:
         async with few:
             try:
                 listing = await ask(server)
             except ToolyardError as error:
-                fail(server, str(error))
+                record_failure(server, str(error))
                 return
         try:
-            changes.extend(catalog.record(listing, evidence, is_trusted=server in trusted))
+            changes.extend(catalog.record_listing(listing, evidence, is_trusted=server in trusted))
         except RecursionError:
-            fail(server, f"A schema of {server} is nested too deeply to be kept. Leave this server out.")
+            record_failure(server, f"A schema of {server} is nested too deeply to be kept. Leave this server out.")
         else:
             on_asked(server, "")
 
-    await asyncio.gather(*(one(server, evidence) for server, evidence in wanted.items()))
-    return Asked(tuple(wanted), tuple(changes), tuple(sorted(failed)))
+    await asyncio.gather(*(ask_one(server, evidence) for server, evidence in wanted.items()))
+    return SyncAnswers(tuple(wanted), tuple(changes), tuple(sorted(failed)))
 
 
-def forget_others(catalog: Catalog, names: Collection[str]) -> tuple[ToolChange, ...]:
+def forget_removed_servers(catalog: Catalog, names: Collection[str]) -> tuple[ToolChange, ...]:
     """Drop the servers that are not configured any more: the tools that went with them."""
     gone = [server.name for server in catalog.servers() if server.name not in names]
-    changes = [ToolChange(server, tool, Change.REMOVED) for server in gone for tool in catalog.tool_names(server)]
+    changes = [ToolChange(server, tool, ChangeKind.REMOVED) for server in gone for tool in catalog.tool_names(server)]
     for server in gone:
-        catalog.forget(server)
+        catalog.forget_server(server)
     return tuple(changes)
 
 
 @contextmanager
-def alone(state: str) -> Generator[None]:
+def exclusive_sync_lock(state: str) -> Generator[None]:
     """While the block runs, no other process syncs this workspace. Raises SystemFault after a long wait."""
     fd = os.open(os.path.join(state, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + _WAIT_SECONDS
@@ -116,12 +120,12 @@ def alone(state: str) -> Generator[None]:
                         "Another `toolyard sync` of this workspace has been running for too long.",
                         hint="End it, then try again.",
                     ) from None
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_LOCK_POLL_SECONDS)
         yield
     finally:
         os.close(fd)
 
 
-def by_name(entries: Sequence[ServerEntry], wanted: Collection[str]) -> list[ServerEntry]:
+def select_entries(entries: Sequence[ServerEntry], wanted: Collection[str]) -> list[ServerEntry]:
     """The entries that are wanted; all where none is named."""
     return [entry for entry in entries if not wanted or entry.name in wanted]

@@ -13,20 +13,26 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from toolyard.codemode.catalog import FILE_NAME, Catalog
-from toolyard.codemode.catalog_errors import catalog_faults
+from toolyard.codemode.catalog_errors import translate_catalog_errors
 from toolyard.codemode.file_writer import injected_tokens
 from toolyard.codemode.files import collision_notices
-from toolyard.codemode.last_sync import read_told
-from toolyard.codemode.sync import OnAsked, ask_servers, by_name, due, forget_others
+from toolyard.codemode.last_sync import read_last_sync
+from toolyard.codemode.sync import (
+    OnServerAnswered,
+    ask_servers,
+    forget_removed_servers,
+    select_entries,
+    servers_to_ask,
+)
 from toolyard.codemode.sync_report import (
     SyncReport,
-    SyncWish,
-    check_wish,
-    heard,
-    known_names,
-    problems,
-    tell_nobody,
-    untold,
+    SyncRequest,
+    check_request,
+    configuration_problems,
+    count_answered_servers,
+    ignore_answer,
+    known_tool_names,
+    unreported_changes,
 )
 from toolyard.config.settings import environment
 from toolyard.mcp_client import ServerPool
@@ -35,53 +41,58 @@ from toolyard.storage.temp_folders import TemporaryFolder
 if TYPE_CHECKING:
     from toolyard.codemode.service import CodeMode
 
-_KIND = "preview"
+_FOLDER_KIND = "preview"
 
 
-def preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked = tell_nobody) -> SyncReport:
+def preview_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswered = ignore_answer) -> SyncReport:
     """What `sync` would report. Nothing is written, accepted or forgotten."""
     started = time.monotonic()
-    entries = mode.resolved.entries
-    check_wish(mode, wish)
-    with TemporaryFolder(_KIND) as folder:
-        _copy(mode.around.state, folder.path)
+    entries = mode.resolved_servers.entries
+    check_request(mode, request)
+    with TemporaryFolder(_FOLDER_KIND) as folder:
+        _copy_catalog(mode.deps.state, folder.path)
         with Catalog.open(folder.path) as catalog:
-            changes = forget_others(catalog, {entry.name for entry in entries})
+            changes = forget_removed_servers(catalog, {entry.name for entry in entries})
             search_path = environment().get("PATH", "")
-            wanted = due(catalog, by_name(entries, wish.servers), search_path, everything=wish.refresh)
+            wanted = servers_to_ask(
+                catalog, select_entries(entries, request.servers), search_path, everything=request.refresh
+            )
             asked_entries = [entry for entry in entries if entry.name in wanted]
-            authorize = mode.around.on_authorize  # a sign-in is the user's act, and is kept
-            with ServerPool(asked_entries, tokens_folder=mode.sign_ins, on_authorize=authorize) as pool:
-                asked = pool.loop.run(ask_servers(catalog, wanted, pool.listing, on_asked, mode.trusted))
+            authorize = mode.deps.on_authorize  # a sign-in is the user's act, and is kept
+            with ServerPool(asked_entries, tokens_folder=mode.sign_in_folder, on_authorize=authorize) as pool:
+                asked = pool.loop.run(
+                    ask_servers(catalog, wanted, pool.server_listing, on_asked, mode.trusted_servers)
+                )
                 said = pool.status()
-            before, now = read_told(mode.around.state), known_names(catalog, mode.custom)
+            before, now = read_last_sync(mode.deps.state), known_tool_names(catalog, mode.custom)
             return SyncReport(
                 servers=len(entries),
-                tools=sum(catalog.counts().values()),
+                tools=sum(catalog.tool_counts().values()),
                 written=0,
                 seconds=time.monotonic() - started,
                 asked=tuple(wanted),
-                changes=untold(before, now, (*changes, *asked.changes)),
-                failed=(*problems(mode), *asked.failed),
-                quarantined=catalog.quarantined(),
+                changes=unreported_changes(before, now, (*changes, *asked.changes)),
+                failed=(*configuration_problems(mode), *asked.failed),
+                quarantined=catalog.quarantined_tools(),
                 plain_tokens=sum(
-                    injected_tokens([tool.schema for tool in catalog.tools(server)]) for server in catalog.counts()
+                    injected_tokens([tool.schema for tool in catalog.tools(server)])
+                    for server in catalog.tool_counts()
                 ),
                 custom=len(mode.custom),
-                last_words={server: said[server].stderr for server, _ in asked.failed},
-                heard=heard(catalog),
+                stderr_of_failed={server: said[server].stderr for server, _ in asked.failed},
+                answered_servers=count_answered_servers(catalog),
                 names=now,
                 notices=collision_notices(entry.name for entry in entries),
             )
 
 
-def _copy(state: str, folder: str) -> None:
+def _copy_catalog(state: str, folder: str) -> None:
     """The catalog as it is now, also while others write to it."""
     path = os.path.join(state, FILE_NAME)
     if not os.path.exists(path):
         return
     with (
-        catalog_faults(path),
+        translate_catalog_errors(path),
         closing(sqlite3.connect(path)) as source,  # for reading alone it would leave files of its own behind
         closing(sqlite3.connect(os.path.join(folder, FILE_NAME))) as copy,
     ):

@@ -14,9 +14,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from toolyard.codemode.approval_router import Questions
-from toolyard.codemode.generated_folder import OURS, SERVERS, TOOLS
-from toolyard.core.closeable import Closing
+from toolyard.codemode.approval_router import ApprovalRouter
+from toolyard.codemode.generated_folder import FALLBACK_FOLDER, SERVERS, TOOLS
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 from toolyard.core.paths import is_beneath
 from toolyard.files.roots import Root
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from toolyard.codemode.custom import CustomTools
     from toolyard.codemode.deps import CodeModeDeps
     from toolyard.codemode.search import Hit, ToolIndex
-    from toolyard.codemode.server_changes import Choices, ServerChanges
+    from toolyard.codemode.server_changes import InContextChoices, ServerChanges
     from toolyard.config.authorization import Authorization
     from toolyard.config.server_registry import ResolvedServers
-    from toolyard.skills.library import Shelf
-    from toolyard.skills.usage_counter import UseCounter
+    from toolyard.skills.library import SkillLibrary
+    from toolyard.skills.usage_counter import SkillUsageCounter
 
 _INDEX_NAME = "tools.sqlite"
-_LOOKED_AT = 500  # hits, where only those of some folders are wanted
+_MAX_CANDIDATES = 500  # hits, where only those of some folders are wanted
 
 
-class ToolKnowledge(Closing):
+class ToolKnowledge(Closeable):
     """Used from any thread."""
 
-    def __init__(self, around: CodeModeDeps) -> None:
-        self.around = around
-        self.questions = Questions()
+    def __init__(self, deps: CodeModeDeps) -> None:
+        self.deps = deps
+        self.approvals = ApprovalRouter()
         self._lock = threading.RLock()
         self._catalog: Catalog | None = None
         self._index: ToolIndex | None = None
-        self.choices: Choices = around.config.toolyard.in_context_tools
+        self.in_context_choices: InContextChoices = deps.config.toolyard.in_context_tools
         self._generation = 0
         self._is_closed = False
 
@@ -55,7 +55,7 @@ class ToolKnowledge(Closing):
             parts = (self._catalog, self._index)
             self._catalog = self._index = None
         with contextlib.ExitStack() as each:
-            if "root" in self.__dict__ and self.root is not self.around.mounts.workspace:
+            if "root" in self.__dict__ and self.root is not self.deps.mounts.workspace:
                 each.callback(self.root.close)
             if "skill_uses" in self.__dict__:
                 each.callback(self.skill_uses.close)
@@ -70,13 +70,13 @@ class ToolKnowledge(Closing):
         """
         from toolyard.codemode.server_changes import Attachment
 
-        with self._open():
-            if self._changes.have_come():
-                current = Attachment(self.resolved, self.authorization, self.choices)
-                attachment = self._changes.attachment(current, self.catalog)
+        with self._while_open():
+            if self._changes.have_changed():
+                current = Attachment(self.resolved_servers, self.authorization, self.in_context_choices)
+                attachment = self._changes.next_attachment(current, self.catalog)
                 if attachment is not None:
-                    self.resolved, self.authorization = attachment.resolved, attachment.authorization
-                    self.choices = attachment.choices
+                    self.resolved_servers, self.authorization = attachment.resolved, attachment.authorization
+                    self.in_context_choices = attachment.choices
                     self._servers_by_code_name = self._code_names()
                     self._on_attachment_changed()
                 self._generation += 1
@@ -89,35 +89,35 @@ class ToolKnowledge(Closing):
     def _changes(self) -> ServerChanges:
         from toolyard.codemode.server_changes import ServerChanges
 
-        return ServerChanges(self.around)
+        return ServerChanges(self.deps)
 
     @property
     def catalog(self) -> Catalog:
         from toolyard.codemode.catalog import Catalog
 
-        with self._open():
-            self._catalog = self._catalog or Catalog.open(self.around.state)
+        with self._while_open():
+            self._catalog = self._catalog or Catalog.open(self.deps.state)
             return self._catalog
 
     @property
     def index(self) -> ToolIndex:
         from toolyard.codemode.search import ToolIndex
 
-        with self._open():
+        with self._while_open():
             self._index = self._index or ToolIndex.open(self.index_path, semantic=self.is_semantic)
             return self._index
 
     @property
     def index_path(self) -> str:
-        return os.path.join(self.around.state, _INDEX_NAME)
+        return os.path.join(self.deps.state, _INDEX_NAME)
 
     @property
     def is_semantic(self) -> bool:
         """Whether tools are to be found by meaning too, beside keywords."""
-        return self.around.config.toolyard.search_tools.enable_semtools
+        return self.deps.config.toolyard.search_tools.enable_semtools
 
     @contextlib.contextmanager
-    def _open(self) -> Generator[None]:
+    def _while_open(self) -> Generator[None]:
         with self._lock:
             if self._is_closed:
                 raise SystemFault("The workspace is closed.", hint="Open it again.")
@@ -126,70 +126,70 @@ class ToolKnowledge(Closing):
     @cached_property
     def root(self) -> Root:
         """`home`, opened."""
-        workspace = self.around.mounts.workspace
-        return workspace if self.around.home == workspace.path else Root(self.around.home)
+        workspace = self.deps.mounts.workspace
+        return workspace if self.deps.home == workspace.path else Root(self.deps.home)
 
     @cached_property
-    def shelf(self) -> Shelf:
+    def skill_library(self) -> SkillLibrary:
         """The skills that the agent has."""
-        from toolyard.skills.library import Shelf
+        from toolyard.skills.library import SkillLibrary
 
-        return Shelf(self.root, self.around.agent, self.around.attached)
+        return SkillLibrary(self.root, self.deps.agent, self.deps.attached_skills)
 
     @cached_property
-    def skill_uses(self) -> UseCounter:
-        from toolyard.skills.usage_counter import UseCounter
+    def skill_uses(self) -> SkillUsageCounter:
+        from toolyard.skills.usage_counter import SkillUsageCounter
 
-        return UseCounter(self.shelf, self.around.state)
+        return SkillUsageCounter(self.skill_library, self.deps.state)
 
     @property
-    def sign_ins(self) -> str:
+    def sign_in_folder(self) -> str:
         """The folder where connections keep what the user signed in with."""
-        return os.path.join(self.around.state, "sign-ins")
+        return os.path.join(self.deps.state, "sign-ins")
 
     @cached_property
-    def resolved(self) -> ResolvedServers:
+    def resolved_servers(self) -> ResolvedServers:
         """The servers that are configured, and what is wrong with others."""
         from toolyard.config.server_registry import resolve_servers
 
-        return resolve_servers(self.around.config, self.around.settings)
+        return resolve_servers(self.deps.config, self.deps.settings)
 
     @property
-    def trusted(self) -> frozenset[str]:
+    def trusted_servers(self) -> frozenset[str]:
         """The servers whose tools may change without being accepted again (`pinned: false`)."""
-        return frozenset(entry.name for entry in self.resolved.entries if not entry.pinned)
+        return frozenset(entry.name for entry in self.resolved_servers.entries if not entry.pinned)
 
     @cached_property
     def custom(self) -> CustomTools:
         """The custom tools that are configured. Imports their modules."""
         from toolyard.codemode.custom import load_custom_tools
-        from toolyard.codemode.custom.caller import AgentFiles
+        from toolyard.codemode.custom.caller import PolicyCheckedFiles
 
-        around = self.around
-        files = AgentFiles(around.mounts, around.policy, around.config.limits.to_limits())
+        around = self.deps
+        files = PolicyCheckedFiles(around.mounts, around.policy, around.config.limits.to_limits())
         return load_custom_tools(around.config, around.settings, files, around.on_connection)
 
     @cached_property
     def custom_authorization(self) -> Authorization:
         from toolyard.config.authorization import Authorization
 
-        return Authorization.for_custom_tools(self.around.config, self.around.agent_id)
+        return Authorization.for_custom_tools(self.deps.config, self.deps.agent_id)
 
     @cached_property
     def authorization(self) -> Authorization:
         from toolyard.config.authorization import Authorization
 
-        return Authorization.for_agent(self.around.config, self.around.agent_id, self.resolved)
+        return Authorization.for_agent(self.deps.config, self.deps.agent_id, self.resolved_servers)
 
     @property
-    def folders(self) -> Mapping[str, str]:
+    def server_folders(self) -> Mapping[str, str]:
         """The folder below `servers/` of each server that is configured or known."""
         from toolyard.codemode.files import folder_names
 
-        known = (server.name for server in self.catalog.servers() if server.asked)
-        return folder_names((*(entry.name for entry in self.resolved.entries), *known))
+        known = (server.name for server in self.catalog.servers() if server.asked_at)
+        return folder_names((*(entry.name for entry in self.resolved_servers.entries), *known))
 
-    def server_called(self, name: str) -> str:
+    def server_for_code_name(self, name: str) -> str:
         """The server that code means by a name: one that has the name of our own tools is known by its folder."""
         return self._servers_by_code_name.get(name, name)
 
@@ -200,35 +200,37 @@ class ToolKnowledge(Closing):
     def _code_names(self) -> Mapping[str, str]:
         from toolyard.codemode.files import code_name
 
-        return {code_name(server, folder): server for server, folder in self.folders.items()}
+        return {code_name(server, folder): server for server, folder in self.server_folders.items()}
 
-    def find(self, query: str, top: int, paths: Sequence[str] = ()) -> list[Hit]:
+    def find_tools(self, query: str, top: int, paths: Sequence[str] = ()) -> list[Hit]:
         """The tools that fit best; of those whose file lies below one of `paths`, where any are given."""
-        wanted = [_place(path) for path in paths]
+        wanted = [_workspace_path(path) for path in paths]
         if not wanted:
             return self.index.search(query, top=top)
-        servers = [name for name, folder in self._folders() if any(_overlap(folder, path) for path in wanted)]
-        hits = self.index.search(query, top=_LOOKED_AT, servers=servers)
-        fitting = (hit for hit in hits if any(is_beneath(_place(hit.path), path) for path in wanted))
+        servers = [
+            name for name, folder in self._indexed_folders() if any(_paths_overlap(folder, path) for path in wanted)
+        ]
+        hits = self.index.search(query, top=_MAX_CANDIDATES, servers=servers)
+        fitting = (hit for hit in hits if any(is_beneath(_workspace_path(hit.path), path) for path in wanted))
         return list(itertools.islice(fitting, top))
 
-    def _folders(self) -> Iterator[tuple[str, str]]:
+    def _indexed_folders(self) -> Iterator[tuple[str, str]]:
         """The servers and groups that the index knows, and the place of each."""
-        from toolyard.codemode.file_writer import CUSTOM
+        from toolyard.codemode.file_writer import CUSTOM_PREFIX
         from toolyard.codemode.files import OWN_SERVER, code_name
 
         yield OWN_SERVER, f"/{SERVERS}/{OWN_SERVER}"
-        for server, folder in self.folders.items():
+        for server, folder in self.server_folders.items():
             yield code_name(server, folder), f"/{SERVERS}/{folder}"
         for group in self.custom.groups:
-            yield f"{CUSTOM}{group}", f"/{TOOLS}/{group}"
+            yield f"{CUSTOM_PREFIX}{group}", f"/{TOOLS}/{group}"
 
 
-def _place(path: str) -> str:
+def _workspace_path(path: str) -> str:
     """A path of the workspace, the same whether our folders were put aside or not."""
-    clean = posixpath.normpath(path.strip("/")).removeprefix(f"{OURS}/")
+    clean = posixpath.normpath(path.strip("/")).removeprefix(f"{FALLBACK_FOLDER}/")
     return "/" if clean == "." else f"/{clean}"
 
 
-def _overlap(one: str, other: str) -> bool:
+def _paths_overlap(one: str, other: str) -> bool:
     return is_beneath(one, other) or is_beneath(other, one)

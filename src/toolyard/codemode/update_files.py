@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolyard.codemode.file_writer import write_groups, write_servers
-from toolyard.codemode.generated_folder import SERVERS, TOOLS, GeneratedFolder, is_ours
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, GeneratedFolder, is_generated
 from toolyard.codemode.search import ToolIndex
 
 if TYPE_CHECKING:
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrote:
+class FileUpdate:
     files: int
     note: str
     """Of the search index."""
 
 
-def write(mode: ToolKnowledge) -> Wrote:
+def update_tool_files(mode: ToolKnowledge) -> FileUpdate:
     """Write what differs from what is known."""
     root = mode.root
-    groups = mode.custom.plain_groups
-    with ToolIndex.edit(mode.index_path, semantic=mode.is_semantic) as index:
-        with GeneratedFolder(root, SERVERS, mode.around.state) as servers:
-            count = write_servers(mode.catalog, index, servers, mode.folders, mode.around.own_listing())
-        if groups or is_ours(root.path, TOOLS, mode.around.state):
-            with GeneratedFolder(root, TOOLS, mode.around.state) as tools:
+    groups = mode.custom.unwrapped_groups
+    with ToolIndex.open_writable(mode.index_path, semantic=mode.is_semantic) as index:
+        with GeneratedFolder(root, SERVERS, mode.deps.state) as servers:
+            count = write_servers(mode.catalog, index, servers, mode.server_folders, mode.deps.list_own_tools())
+        if groups or is_generated(root.path, TOOLS, mode.deps.state):
+            with GeneratedFolder(root, TOOLS, mode.deps.state) as tools:
                 count += write_groups(index, tools, groups)
-        return Wrote(count, index.note)
+        return FileUpdate(count, index.note)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Agent, Config
 
 
-def agent_of(config: Config, agent: str | None) -> Agent | None:
+def select_agent(config: Config, agent: str | None) -> Agent | None:
     """The agent of that name; without a name the only one there is, if there is only one."""
     if agent is None:
         return config.agents[0] if len(config.agents) == 1 else None
@@ -24,7 +24,7 @@ def agent_of(config: Config, agent: str | None) -> Agent | None:
 
 def check_memory_rights(config: Config) -> None:
     """Rights name agents that exist: one that does not would be silence where the user meant something."""
-    from toolyard.config.error_location import blaming
+    from toolyard.config.error_location import with_error_location
 
     known = [agent.id for agent in config.agents]
     for number, agent in enumerate(config.agents):
@@ -32,7 +32,7 @@ def check_memory_rights(config: Config) -> None:
         for key, others in named.items():
             for position, other in enumerate(others):
                 if other not in known:
-                    with blaming(config, "agents", number, "memory", key, position):
+                    with with_error_location(config, "agents", number, "memory", key, position):
                         raise ConfigError(
                             f'`{key}` of agent "{agent.id}" names "{other}", and there is no such agent.',
                             hint=did_you_mean(other, known),

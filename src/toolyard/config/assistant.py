@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
-from toolyard.config.section import Seconds, Section, Size, expected
+from toolyard.config.section import Seconds, Section, Size, expected_error
 from toolyard.core.limits import MIB
 
 ToolName = Literal["chat", "thinkdeep", "analyze", "codereview", "debug", "precommit"]
 ASSISTANT_TOOLS: Final[tuple[ToolName, ...]] = ("chat", "thinkdeep", "analyze", "codereview", "debug", "precommit")
-IN_STATE: Final = "sqlite"
+SQLITE_STORAGE: Final = "sqlite"
 """As `storage`: a database in the state folder."""
 DEFAULT_MODEL: Final = "google:gemini-2.5-pro"
 
@@ -38,18 +38,18 @@ class Rate:
         return f"{self.calls}/{period}"
 
 
-def _as_rate(value: Any) -> Any:
+def _parse_rate(value: Any) -> Any:
     if isinstance(value, Rate):
         return value
     found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None or int(found[1]) == 0:
-        raise expected("a rate such as 10/minute")
+        raise expected_error("a rate such as 10/minute")
     return Rate(int(found[1]), _PERIODS[found[2]])
 
 
 RateText = Annotated[
     Rate,
-    BeforeValidator(_as_rate, json_schema_input_type=str),
+    BeforeValidator(_parse_rate, json_schema_input_type=str),
     PlainSerializer(str, return_type=str),
 ]
 
@@ -63,10 +63,10 @@ DEFAULT_RATES: Final[Mapping[ToolName, Rate]] = {
 }
 
 
-def _is_storage(value: str) -> str:
-    if value == IN_STATE or value.startswith(("redis://", "rediss://", "unix://")):
+def _check_storage(value: str) -> str:
+    if value == SQLITE_STORAGE or value.startswith(("redis://", "rediss://", "unix://")):
         return value
-    raise expected("`sqlite`, or where a Redis server listens (redis://localhost:6379/0)")
+    raise expected_error("`sqlite`, or where a Redis server listens (redis://localhost:6379/0)")
 
 
 class AssistantLimits(Section):
@@ -100,7 +100,7 @@ class Assistant(Section):
     """Where a call names none."""
     locale: Annotated[str, Field(pattern=_LOCALE)] | None = None
     """The language of answers, such as `de-DE`."""
-    storage: Annotated[str, AfterValidator(_is_storage)] = Field(default=IN_STATE, repr=False)
+    storage: Annotated[str, AfterValidator(_check_storage)] = Field(default=SQLITE_STORAGE, repr=False)
     """Where threads are kept: `sqlite`, or `redis://host:6379/0` for several servers that share them."""
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] | None = None
     """In Redis: whose threads; servers with the same one share theirs. The workspace's own when left out."""
@@ -112,7 +112,7 @@ class Assistant(Section):
     """Calls of one client, such as `chat: 10/minute`; `null` lifts the limit of a tool."""
     limits: AssistantLimits = AssistantLimits()
 
-    def rate_of(self, tool: ToolName) -> Rate | None:
+    def rate_for(self, tool: ToolName) -> Rate | None:
         return self.rate_limits[tool] if tool in self.rate_limits else DEFAULT_RATES[tool]
 
     def exceeds_defaults(self) -> bool:
@@ -120,7 +120,7 @@ class Assistant(Section):
         if self.thread_turns > _THREAD_TURNS or self.thread_days > _THREAD_DAYS:
             return True
         usual = AssistantLimits()
-        rates = ((self.rate_of(tool), DEFAULT_RATES[tool]) for tool in ASSISTANT_TOOLS)
+        rates = ((self.rate_for(tool), DEFAULT_RATES[tool]) for tool in ASSISTANT_TOOLS)
         return any(
             rate is None or rate.calls / rate.seconds > least.calls / least.seconds or rate.calls > least.calls
             for rate, least in rates

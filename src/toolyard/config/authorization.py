@@ -19,22 +19,22 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from toolyard.config.agents import agent_of
+from toolyard.config.agents import select_agent
 from toolyard.config.models import Agent, Config
 from toolyard.config.server_entry import EVERY_SERVER, ServerEntry
 
 if TYPE_CHECKING:
     from toolyard.config.server_registry import ResolvedServers
 
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_*?]")
+_INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_*?]")
 _SEPARATOR = re.compile(r"[./]")
-_MOST_REMEMBERED = 1 << 12
-_LONGEST_REMEMBERED = 1_000
+_MAX_CACHED_MATCHES = 1 << 12
+_MAX_CACHED_NAME_CHARS = 1_000
 """Characters of a tool's name. A longer one is anybody's invention, and would be kept as long as the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patterns:
+class ToolPatterns:
     """Globs on tools.
 
     `by_server` keeps a pattern that names a server from matching a tool of another one whose own name looks like it.
@@ -43,32 +43,32 @@ class Patterns:
     texts: tuple[str, ...]
     by_server: bool = False
 
-    def cover(self, server: str, tool: str) -> bool:
-        return any(True for _ in self.matching(server, tool))
+    def covers(self, server: str, tool: str) -> bool:
+        return any(True for _ in self.matching_patterns(server, tool))
 
-    def matching(self, server: str, tool: str) -> Iterator[str]:
-        covers = _covers if len(server) + len(tool) <= _LONGEST_REMEMBERED else _covers.__wrapped__
+    def matching_patterns(self, server: str, tool: str) -> Iterator[str]:
+        covers = _pattern_covers if len(server) + len(tool) <= _MAX_CACHED_NAME_CHARS else _pattern_covers.__wrapped__
         return (text for text in self.texts if covers(text, server, tool, self.by_server))
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
-def _covers(pattern: str, server: str, tool: str, by_server: bool) -> bool:
+@lru_cache(maxsize=_MAX_CACHED_MATCHES)
+def _pattern_covers(pattern: str, server: str, tool: str, by_server: bool) -> bool:
     if pattern == f"mcp__{server}":
         return True
     names_a_server = bool(_SEPARATOR.search(pattern)) or pattern.startswith("mcp__")
     plain = not (by_server and names_a_server)
-    if any(fnmatchcase(name, pattern) for name in _spellings(server, tool, plain)):
+    if any(fnmatchcase(name, pattern) for name in _tool_spellings(server, tool, plain)):
         return True
     if "[" in pattern:
         return False
     # The same in the spelling of tool files: my_server.list_all stands for my-server's list-all.
     parts = _SEPARATOR.split(pattern, maxsplit=1)
-    written = ".".join(_NOT_IN_A_NAME.sub("_", part) for part in parts)
-    server, tool = _NOT_IN_A_NAME.sub("_", server), _NOT_IN_A_NAME.sub("_", tool)
-    return any(fnmatchcase(name, written) for name in _spellings(server, tool, plain))
+    written = ".".join(_INVALID_NAME_CHAR.sub("_", part) for part in parts)
+    server, tool = _INVALID_NAME_CHAR.sub("_", server), _INVALID_NAME_CHAR.sub("_", tool)
+    return any(fnmatchcase(name, written) for name in _tool_spellings(server, tool, plain))
 
 
-def _spellings(server: str, tool: str, plain: bool) -> tuple[str, ...]:
+def _tool_spellings(server: str, tool: str, plain: bool) -> tuple[str, ...]:
     qualified = (f"{server}.{tool}", f"{server}/{tool}", f"mcp__{server}__{tool}")
     return (*qualified, tool) if plain else qualified
 
@@ -77,14 +77,14 @@ def _spellings(server: str, tool: str, plain: bool) -> tuple[str, ...]:
 class Authorization:
     """What one agent may call."""
 
-    own: frozenset[str] | None = None
+    own_servers: frozenset[str] | None = None
     """The servers it was given; None where it may use all that are not reserved."""
-    reserved: frozenset[str] = frozenset()
+    reserved_servers: frozenset[str] = frozenset()
     """Servers that were given to other agents alone."""
-    allowed: Patterns = Patterns(())
+    allowed: ToolPatterns = ToolPatterns(())
     """Nothing here means everything."""
-    excluded: Patterns = Patterns(())
-    also_allowed: Patterns = Patterns(())
+    excluded: ToolPatterns = ToolPatterns(())
+    also_allowed: ToolPatterns = ToolPatterns(())
     """As `allowed`: both have to cover a tool."""
     entries: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
 
@@ -93,66 +93,66 @@ class Authorization:
         cls, config: Config, agent_id: str | None, resolved: ResolvedServers | None = None
     ) -> Authorization:
         """The rights of an agent; `resolved` adds what the user's servers file and other files say."""
-        agent = agent_of(config, agent_id)
+        agent = select_agent(config, agent_id)
         if agent is None and config.agents:
-            return cls(own=frozenset())
-        known = resolved.entries if resolved else _entries(config)
-        shared = set(_names(config.servers)) | (resolved.shared if resolved else frozenset[str]())
-        given = {name for each in config.agents for name in _names(each.backend.mcp_servers)}
-        own = frozenset(_names(agent.backend.mcp_servers)) if agent else frozenset[str]()
+            return cls(own_servers=frozenset())
+        known = resolved.entries if resolved else _server_entries(config)
+        shared = set(_server_names(config.servers)) | (resolved.shared if resolved else frozenset[str]())
+        given = {name for each in config.agents for name in _server_names(each.backend.mcp_servers)}
+        own = frozenset(_server_names(agent.backend.mcp_servers)) if agent else frozenset[str]()
         return cls(
-            own=own if own and EVERY_SERVER not in own else None,
-            reserved=frozenset() if EVERY_SERVER in own else frozenset(given - shared - {EVERY_SERVER}),
+            own_servers=own if own and EVERY_SERVER not in own else None,
+            reserved_servers=frozenset() if EVERY_SERVER in own else frozenset(given - shared - {EVERY_SERVER}),
             entries={entry.name: entry for entry in known},
-            allowed=_allowed(agent),
-            excluded=_excluded(agent),
+            allowed=_allowed_patterns(agent),
+            excluded=_excluded_patterns(agent),
         )
 
-    def within(self, other: Authorization) -> Authorization:
+    def restricted_by(self, other: Authorization) -> Authorization:
         """The same rights, less what the lists of `other` leave out."""
-        excluded = Patterns((*self.excluded.texts, *other.excluded.texts))
+        excluded = ToolPatterns((*self.excluded.texts, *other.excluded.texts))
         return replace(self, excluded=excluded, also_allowed=other.allowed)
 
     @classmethod
     def for_custom_tools(cls, config: Config, agent_id: str | None) -> Authorization:
         """The rights to custom tools, whose groups stand in the place of servers: only the agent's lists count."""
-        agent = agent_of(config, agent_id)
+        agent = select_agent(config, agent_id)
         if agent is None and config.agents:
-            return cls(own=frozenset())
-        return cls(allowed=_allowed(agent), excluded=_excluded(agent))
+            return cls(own_servers=frozenset())
+        return cls(allowed=_allowed_patterns(agent), excluded=_excluded_patterns(agent))
 
     def may_use(self, server: str) -> bool:
-        return server not in self.reserved if self.own is None else server in self.own
+        return server not in self.reserved_servers if self.own_servers is None else server in self.own_servers
 
     def may_call(self, server: str, tool: str) -> bool:
         if not self.may_use(server) or self._is_excluded(server, tool):
             return False
-        if any(each.texts and not each.cover(server, tool) for each in (self.allowed, self.also_allowed)):
+        if any(each.texts and not each.covers(server, tool) for each in (self.allowed, self.also_allowed)):
             return False
         entry = self.entries.get(server)
         if entry is None:
             return True
-        if entry.allowed_tools is not None and not Patterns(entry.allowed_tools).cover(server, tool):
+        if entry.allowed_tools is not None and not ToolPatterns(entry.allowed_tools).covers(server, tool):
             return False
-        return not Patterns(entry.exclude_tools).cover(server, tool)
+        return not ToolPatterns(entry.exclude_tools).covers(server, tool)
 
     def _is_excluded(self, server: str, tool: str) -> bool:
         # A server's bare name shuts all of it out: the wider reading of a no is the safe one.
-        return self.excluded.cover(server, tool) or server in self.excluded.texts
+        return self.excluded.covers(server, tool) or server in self.excluded.texts
 
 
-def _allowed(agent: Agent | None) -> Patterns:
-    return Patterns(agent.backend.allowed_tools if agent else (), by_server=True)
+def _allowed_patterns(agent: Agent | None) -> ToolPatterns:
+    return ToolPatterns(agent.backend.allowed_tools if agent else (), by_server=True)
 
 
-def _excluded(agent: Agent | None) -> Patterns:
-    return Patterns(agent.backend.exclude_tools if agent else ())
+def _excluded_patterns(agent: Agent | None) -> ToolPatterns:
+    return ToolPatterns(agent.backend.exclude_tools if agent else ())
 
 
-def _names(servers: Iterable[ServerEntry | str]) -> Iterator[str]:
+def _server_names(servers: Iterable[ServerEntry | str]) -> Iterator[str]:
     return (server if isinstance(server, str) else server.name for server in servers)
 
 
-def _entries(config: Config) -> list[ServerEntry]:
+def _server_entries(config: Config) -> list[ServerEntry]:
     everywhere = (*config.servers, *(each for agent in config.agents for each in agent.backend.mcp_servers))
     return [server for server in everywhere if isinstance(server, ServerEntry)]

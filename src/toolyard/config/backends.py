@@ -120,32 +120,32 @@ PROVIDER_VARIABLES: Final = tuple(
 """Every variable that holds a key or an address of a provider."""
 
 _SEPARATORS: Final = re.compile(r"[\s._-]+")
-_MODELS: Final = {"gemini": "gemini", "gpt": "openai", "o1": "openai", "o3": "openai", "claude": "claude"}
+_MODEL_PREFIXES: Final = {"gemini": "gemini", "gpt": "openai", "o1": "openai", "o3": "openai", "claude": "claude"}
 """How the names of models begin, for whoever wrote one as the type."""
 
 
-def _folded(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return _SEPARATORS.sub("", name).lower()
 
 
-_BY_FOLDED: Final = {_folded(name): kind for name, kind in BACKENDS.items()}
+_BY_NORMALIZED_NAME: Final = {_normalize_name(name): kind for name, kind in BACKENDS.items()}
 
 
 def backend_kind(name: str) -> BackendKind | None:
     """The kind of that name, however its words are joined and cased (`claude-code`); None where there is none."""
-    return _BY_FOLDED.get(_folded(name))
+    return _BY_NORMALIZED_NAME.get(_normalize_name(name))
 
 
-def usual_spellings() -> tuple[str, ...]:
+def accepted_spellings() -> tuple[str, ...]:
     """The names of the table, and after them how else people join their words, in small letters."""
     written = (*BACKENDS, *(kind.title.lower() for kind in _KINDS))
     joined = (_SEPARATORS.sub(joint, name) for name in written for joint in ("-", "_", ""))
     return tuple(dict.fromkeys((*BACKENDS, *(name for name in joined if backend_kind(name) is not None))))
 
 
-def likely_backend(name: str) -> str:
+def suggest_backend(name: str) -> str:
     """The next step for a name that is no kind: what was probably meant."""
-    begun = (family for prefix, family in _MODELS.items() if name.strip().lower().startswith(prefix))
+    begun = (family for prefix, family in _MODEL_PREFIXES.items() if name.strip().lower().startswith(prefix))
     family = next(begun, "")
     if family and any(char.isdigit() for char in name):
         return f'Did you mean "{family}"? The name of a model belongs under `model`.'

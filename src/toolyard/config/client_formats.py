@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from toolyard.config.client_variables import Variables, translator
+from toolyard.config.client_variables import VariableSyntax, variable_translator
 
-Timeouts = Literal["seconds", "milliseconds", "either"]
+TimeoutUnit = Literal["seconds", "milliseconds", "either"]
 
-_LEAST_MILLISECONDS: Final = 1_000
+_MIN_MILLISECONDS: Final = 1_000
 """A time-out without a known unit means milliseconds from here on; nobody waits a quarter of an hour by default."""
-IGNORED: Final = frozenset(
+IGNORED_KEYS: Final = frozenset(
     {
         *(
             "alwaysAllow",
@@ -40,8 +40,8 @@ IGNORED: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class Dialect:
     name: str
-    timeouts: Timeouts = "either"
-    variables: Variables = "braces"
+    timeouts: TimeoutUnit = "either"
+    variables: VariableSyntax = "braces"
     timeout_key: str = "timeout"
     """What a `timeout` in it limits: a call, or the start (`startup_timeout`)."""
 
@@ -59,13 +59,13 @@ GEMINI: Final = Dialect("Gemini", timeouts="milliseconds", variables="shell")
 OPENCODE: Final = Dialect("opencode", timeouts="milliseconds", variables="curly", timeout_key="startup_timeout")
 MCP_JSON: Final = Dialect("mcpServers")
 
-_BY_FILE: Final = {
+_DIALECT_BY_FILE: Final = {
     **dict.fromkeys((".mcp.json", ".claude.json"), CLAUDE),
     "claude_desktop_config.json": CLAUDE_DESKTOP,
     **dict.fromkeys(("cline_mcp_settings.json", "mcp_settings.json"), CLINE),
     "mcp_config.json": WINDSURF,
 }
-_BY_FOLDER: Final = {
+_DIALECT_BY_FOLDER: Final = {
     ".cursor": CURSOR,
     ".vscode": VSCODE,
     ".codeium": WINDSURF,
@@ -80,7 +80,7 @@ _BY_FOLDER: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedServers:
     """The servers of a document, as they stand in it."""
 
     dialect: Dialect
@@ -89,52 +89,58 @@ class Found:
     """What an editor would ask for, by id, with the default it would offer."""
 
 
-def locate(document: Any, path: str) -> Found | None:
+def locate_servers(document: Any, path: str) -> LocatedServers | None:
     """The servers in a document, None where there are none to be seen."""
     if isinstance(document, list):
-        return Found(PLAIN, cast("list[Any]", document), {})
+        return LocatedServers(PLAIN, cast("list[Any]", document), {})
     if not isinstance(document, Mapping):
         return None
     keys = cast("Mapping[str, Any]", document)
     places: tuple[tuple[str, Dialect], ...] = (
-        *(("mcpServers", by_place(path)), ("amp.mcpServers", MCP_JSON), ("context_servers", ZED)),
+        *(("mcpServers", dialect_for_path(path)), ("amp.mcpServers", MCP_JSON), ("context_servers", ZED)),
         *(("mcp_servers", CODEX if path.endswith(".toml") else PLAIN), ("available_mcp_servers", PLAIN)),
         ("servers", VSCODE if "inputs" in keys or not path.endswith((".yaml", ".yml")) else PLAIN),
     )
     for key, dialect in places:
         if isinstance(keys.get(key), (Mapping, list)):
-            return Found(dialect, keys[key], _inputs(keys))
+            return LocatedServers(dialect, keys[key], _input_defaults(keys))
     section = keys.get("mcp")
     if isinstance(section, Mapping):
         inner = cast("Mapping[str, Any]", section)
         servers = inner.get("servers")
         if isinstance(servers, Mapping) and not {"type", "command", "url"} & set(cast("Mapping[str, Any]", servers)):
-            return Found(VSCODE, cast("Mapping[str, Any]", servers), _inputs(inner))
-        return Found(OPENCODE, inner, {})
-    return Found(PLAIN, keys, {}) if keys and all(_looks_like_an_entry(value) for value in keys.values()) else None
+            return LocatedServers(VSCODE, cast("Mapping[str, Any]", servers), _input_defaults(inner))
+        return LocatedServers(OPENCODE, inner, {})
+    return (
+        LocatedServers(PLAIN, keys, {})
+        if keys and all(_looks_like_an_entry(value) for value in keys.values())
+        else None
+    )
 
 
-def by_place(path: str) -> Dialect:
+def dialect_for_path(path: str) -> Dialect:
     """Whose `mcpServers` these are, as the file's name and folder say."""
     folder, name = os.path.split(path)
-    if name in _BY_FILE:
-        return _BY_FILE[name]
-    return next((_BY_FOLDER[part] for part in reversed(folder.split(os.sep)) if part in _BY_FOLDER), MCP_JSON)
+    if name in _DIALECT_BY_FILE:
+        return _DIALECT_BY_FILE[name]
+    return next(
+        (_DIALECT_BY_FOLDER[part] for part in reversed(folder.split(os.sep)) if part in _DIALECT_BY_FOLDER), MCP_JSON
+    )
 
 
-def project_of(path: str) -> str:
+def project_folder(path: str) -> str:
     """The folder a file speaks for: the one it lies in, or the one above a program's own dot folder."""
     folder = os.path.dirname(os.path.abspath(path))
-    return os.path.dirname(folder) if os.path.basename(folder) in _BY_FOLDER else folder
+    return os.path.dirname(folder) if os.path.basename(folder) in _DIALECT_BY_FOLDER else folder
 
 
-def translated(raw: Mapping[str, Any], found: Found, project: str, home: str) -> dict[str, Any]:
+def translate_entry(raw: Mapping[str, Any], found: LocatedServers, project: str, home: str) -> dict[str, Any]:
     """One entry with the values that `ServerEntry` expects; keys are renamed later, by itself."""
-    entry = _flattened(dict(raw))
-    text = translator(found.dialect.variables, found.inputs, project, home)
+    entry = _flatten_command(dict(raw))
+    text = variable_translator(found.dialect.variables, found.inputs, project, home)
     for key in ("command", "args", "env", "environment", "headers", "http_headers", "oauth", "auth"):
         if key in entry:
-            entry[key] = _each(entry[key], text)
+            entry[key] = _map_strings(entry[key], text)
     for key in ("cwd", "url", "httpUrl", "serverUrl", "envFile", "env_file", "workingDirectory"):
         if isinstance(entry.get(key), str):
             entry[key] = text(entry[key])
@@ -143,9 +149,9 @@ def translated(raw: Mapping[str, Any], found: Found, project: str, home: str) ->
         entry.setdefault("oauth", entry.pop("auth"))
     if "startup_timeout_ms" in entry:
         milliseconds = entry.pop("startup_timeout_ms")
-        entry.setdefault("startup_timeout", _seconds(milliseconds, "milliseconds"))
+        entry.setdefault("startup_timeout", _timeout_seconds(milliseconds, "milliseconds"))
     if "timeout" in entry:
-        entry[found.dialect.timeout_key] = _seconds(entry.pop("timeout"), found.dialect.timeouts)
+        entry[found.dialect.timeout_key] = _timeout_seconds(entry.pop("timeout"), found.dialect.timeouts)
     if "tools" in entry and isinstance(entry["tools"], list):
         entry["allowed_tools"] = entry.pop("tools")
     return entry
@@ -156,7 +162,7 @@ def _looks_like_an_entry(value: object) -> bool:
     return isinstance(value, Mapping) and bool(wanted & set(cast("Mapping[str, Any]", value)))
 
 
-def _inputs(keys: Mapping[str, Any]) -> dict[str, str | None]:
+def _input_defaults(keys: Mapping[str, Any]) -> dict[str, str | None]:
     listed = keys.get("inputs")
     found: dict[str, str | None] = {}
     for item in cast("list[Any]", listed) if isinstance(listed, list) else []:
@@ -167,7 +173,7 @@ def _inputs(keys: Mapping[str, Any]) -> dict[str, str | None]:
     return found
 
 
-def _flattened(entry: dict[str, Any]) -> dict[str, Any]:
+def _flatten_command(entry: dict[str, Any]) -> dict[str, Any]:
     """Zed once wrote `command: {path, args, env}`."""
     command = entry.get("command")
     if not isinstance(command, Mapping):
@@ -181,7 +187,7 @@ def _flattened(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _codex_variables(entry: dict[str, Any]) -> None:
     """Codex names variables in keys of their own instead of in the text."""
-    headers = _copied(entry.get("http_headers") or entry.get("headers"))
+    headers = _copy_mapping(entry.get("http_headers") or entry.get("headers"))
     before = dict(headers)
     token = entry.pop("bearer_token_env_var", None)
     if isinstance(token, str):
@@ -196,25 +202,25 @@ def _codex_variables(entry: dict[str, Any]) -> None:
     if isinstance(passed, list):
         # Codex passes on what is set; a variable that is not costs nothing.
         names = [name for name in cast("list[Any]", passed) if isinstance(name, str)]
-        entry["env"] = {**{name: f"${{{name}:-}}" for name in names}, **_copied(entry.get("env"))}
+        entry["env"] = {**{name: f"${{{name}:-}}" for name in names}, **_copy_mapping(entry.get("env"))}
 
 
-def _copied(value: Any) -> dict[str, Any]:
+def _copy_mapping(value: Any) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
 
 
-def _seconds(value: Any, unit: Timeouts) -> Any:
+def _timeout_seconds(value: Any, unit: TimeoutUnit) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
-    in_milliseconds = unit == "milliseconds" or (unit == "either" and value >= _LEAST_MILLISECONDS)
+    in_milliseconds = unit == "milliseconds" or (unit == "either" and value >= _MIN_MILLISECONDS)
     return value / 1_000 if in_milliseconds else value
 
 
-def _each(value: Any, text: Callable[[str], str]) -> Any:
+def _map_strings(value: Any, text: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return text(value)
     if isinstance(value, list):
-        return [_each(item, text) for item in cast("list[Any]", value)]
+        return [_map_strings(item, text) for item in cast("list[Any]", value)]
     if isinstance(value, Mapping):
-        return {key: _each(item, text) for key, item in cast("Mapping[str, Any]", value).items()}
+        return {key: _map_strings(item, text) for key, item in cast("Mapping[str, Any]", value).items()}
     return value

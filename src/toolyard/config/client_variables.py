@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from toolyard.config.expansion import INPUT_PREFIX
 
-Variables = Literal["ours", "braces", "editor", "shell", "curly", "none"]
+VariableSyntax = Literal["ours", "braces", "editor", "shell", "curly", "none"]
 """
     ours     left as it is
     braces   ${VAR}, ${VAR:-default}, ${env:VAR}
@@ -32,14 +32,14 @@ def input_variable(asked: str) -> str:
     return INPUT_PREFIX + re.sub(r"[^A-Z0-9]", "_", asked.upper())
 
 
-def translator(
-    variables: Variables, inputs: Mapping[str, str | None], project: str, home: str
+def variable_translator(
+    variables: VariableSyntax, inputs: Mapping[str, str | None], project: str, home: str
 ) -> Callable[[str], str]:
     """What brings the variables of a text into the one form. `inputs`: what is asked, and the default offered."""
     places = {"workspaceFolder": project, "workspaceRoot": project, "userHome": home, "/": os.sep}
     places |= {"workspaceFolderBasename": os.path.basename(project), "pathSeparator": os.sep}
 
-    def editor(match: re.Match[str]) -> str:
+    def replace_editor_variable(match: re.Match[str]) -> str:
         word = match[1]
         if not word.startswith("input:"):
             return places[word].replace("${", "$${")
@@ -48,21 +48,21 @@ def translator(
         name = input_variable(asked)
         return f"${{{name}}}" if default is None or "}" in default else f"${{{name}:-{default}}}"
 
-    def curly(match: re.Match[str]) -> str:
+    def replace_curly_variable(match: re.Match[str]) -> str:
         # A variable that is not set is an empty text there.
         return f"${{{match[2].strip()}:-}}" if match[1] == "env" else f"${{file:{match[2]}}}"
 
-    def text(value: str) -> str:
+    def translate_text(value: str) -> str:
         if variables == "ours":
             return value
         if variables in {"none", "curly"}:
             value = value.replace("${", "$${")
-            return _CURLY.sub(curly, value) if variables == "curly" else value
+            return _CURLY.sub(replace_curly_variable, value) if variables == "curly" else value
         if variables == "editor":
-            value = _EDITOR.sub(editor, value)
+            value = _EDITOR.sub(replace_editor_variable, value)
         if variables == "shell":
             value = _BARE.sub(r"${\1}", value)
         # A `${` that is no variable is text to these programs.
         return _BRACES.sub(lambda match: match[0] if match[1] or match[0] == "$${" else "$${", value)
 
-    return text
+    return translate_text

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, SecretStr, Tag, model_validator
 
-from toolyard.config.section import Seconds, Section, Size, expected
+from toolyard.config.section import Seconds, Section, Size, expected_error
 
 _SOURCE_TAG = "<custom tools>"
 _NAME_TAG = "<custom tool>"
@@ -28,17 +28,17 @@ class CustomToolSource(Section):
     """Whether they change nothing, which permission modes that only read go by."""
 
     @model_validator(mode="after")
-    def _has_one_place(self) -> Self:
+    def _check_one_source(self) -> Self:
         if (self.path is None) == (self.module is None):
-            raise expected("either `path` (a Python file) or `module`")
+            raise expected_error("either `path` (a Python file) or `module`")
         return self
 
 
-def _source_or_name(value: Any) -> str:
+def _source_tag(value: Any) -> str:
     return _SOURCE_TAG if isinstance(value, (Mapping, CustomToolSource)) else _NAME_TAG
 
 
-def _listed(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
@@ -46,11 +46,11 @@ CustomToolNames = Annotated[
     tuple[
         Annotated[
             Annotated[CustomToolSource, Tag(_SOURCE_TAG)] | Annotated[str, Tag(_NAME_TAG)],
-            Discriminator(_source_or_name),
+            Discriminator(_source_tag),
         ],
         ...,
     ],
-    BeforeValidator(_listed),
+    BeforeValidator(_as_tuple),
 ]
 """Names of ours (`web.screenshot`, `web.*`), functions (`package.module:function`) and groups of a file or module."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 
-from toolyard.config.loader import line_of, unusable
+from toolyard.config.loader import line_of, unusable_value_message
 from toolyard.config.models import Config
 from toolyard.core.errors import ConfigError
 
 
 @contextlib.contextmanager
-def blaming(config: Config, *location: str | int) -> Generator[None]:
+def with_error_location(config: Config, *location: str | int) -> Generator[None]:
     """While the block runs, a ConfigError that names no place gets the one of this value.
 
     Of a value that variables were put into, it says no more than how that was written.
@@ -28,5 +28,7 @@ def blaming(config: Config, *location: str | int) -> Generator[None]:
         line = line_of(config.source, location)
         where = f"{config.source}:{line}" if line else config.source
         template = config.as_written("", *location)
-        message, hint = (f"a value {unusable(template)}", "") if template else (error.message, error.hint)
+        message, hint = (
+            (f"a value {unusable_value_message(template)}", "") if template else (error.message, error.hint)
+        )
         raise ConfigError(message, where=where, hint=hint) from None

@@ -12,13 +12,13 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from toolyard.config.section import REFUSED, Seconds, Section, Size, expected
+from toolyard.config.section import REFUSED, Seconds, Section, Size, expected_error
 from toolyard.core.limits import DEFAULT_RUN_LIMITS, MIB, RunLimits
 
-_LEAST_MEMORY = 64 * MIB
-_LEAST_PROCESSES = 10
-_LEAST_OPEN_FILES = 32
-_LONGEST_NAME = 100
+_MIN_MEMORY = 64 * MIB
+_MIN_PROCESSES = 10
+_MIN_OPEN_FILES = 32
+_MAX_NAME_CHARS = 100
 
 
 def _at_least(least: int, spelled: str) -> Callable[[int], int]:
@@ -31,28 +31,30 @@ def _at_least(least: int, spelled: str) -> Callable[[int], int]:
     return check
 
 
-Memory = Annotated[Size, AfterValidator(_at_least(_LEAST_MEMORY, f"{_LEAST_MEMORY} (64 MiB)"))]
-Processes = Annotated[Size, AfterValidator(_at_least(_LEAST_PROCESSES, str(_LEAST_PROCESSES)))]
-OpenFiles = Annotated[Size, AfterValidator(_at_least(_LEAST_OPEN_FILES, str(_LEAST_OPEN_FILES)))]
+MemoryBytes = Annotated[Size, AfterValidator(_at_least(_MIN_MEMORY, f"{_MIN_MEMORY} (64 MiB)"))]
+ProcessCount = Annotated[Size, AfterValidator(_at_least(_MIN_PROCESSES, str(_MIN_PROCESSES)))]
+OpenFileCount = Annotated[Size, AfterValidator(_at_least(_MIN_OPEN_FILES, str(_MIN_OPEN_FILES)))]
 
 
-def _variable_name(name: str) -> str:
-    if not name or len(name) > _LONGEST_NAME or any(char in "=\0" or char.isspace() for char in name):
-        raise expected("a variable's name, without blanks and `=`")
-    return _text(name)
+def _check_variable_name(name: str) -> str:
+    if not name or len(name) > _MAX_NAME_CHARS or any(char in "=\0" or char.isspace() for char in name):
+        raise expected_error("a variable's name, without blanks and `=`")
+    return _check_text(name)
 
 
-def _text(value: str) -> str:
+def _check_text(value: str) -> str:
     if "\0" in value:
-        raise expected("text without a NUL character")
+        raise expected_error("text without a NUL character")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise expected("valid Unicode") from None
+        raise expected_error("valid Unicode") from None
     return value
 
 
-Variables = Mapping[Annotated[str, AfterValidator(_variable_name)], Annotated[str, AfterValidator(_text)]]
+EnvironmentVariables = Mapping[
+    Annotated[str, AfterValidator(_check_variable_name)], Annotated[str, AfterValidator(_check_text)]
+]
 
 
 class Docker(Section):
@@ -69,16 +71,16 @@ class RunLimitsSection(Section):
     seconds: Seconds = DEFAULT_RUN_LIMITS.seconds
     most_seconds: Seconds = DEFAULT_RUN_LIMITS.most_seconds
     cpu_seconds: Size = DEFAULT_RUN_LIMITS.cpu_seconds
-    memory_bytes: Memory = DEFAULT_RUN_LIMITS.memory_bytes
-    processes: Processes = DEFAULT_RUN_LIMITS.processes
-    open_files: OpenFiles = DEFAULT_RUN_LIMITS.open_files
+    memory_bytes: MemoryBytes = DEFAULT_RUN_LIMITS.memory_bytes
+    processes: ProcessCount = DEFAULT_RUN_LIMITS.processes
+    open_files: OpenFileCount = DEFAULT_RUN_LIMITS.open_files
     file_bytes: Size = DEFAULT_RUN_LIMITS.file_bytes
     output_bytes: Size = DEFAULT_RUN_LIMITS.output_bytes
     disk_bytes: Size = DEFAULT_RUN_LIMITS.disk_bytes
     temporary_bytes: Size = DEFAULT_RUN_LIMITS.temporary_bytes
 
     @model_validator(mode="after")
-    def _seconds_are_within_the_most(self) -> Self:
+    def _check_seconds(self) -> Self:
         if self.seconds > self.most_seconds and "seconds" in self.model_fields_set:
             message = "`seconds` ({seconds}) is more than `most_seconds` ({most}), the longest that a run may take."
             context = {"seconds": f"{self.seconds:g}", "most": f"{self.most_seconds:g}"}
@@ -104,7 +106,7 @@ class CodeExecution(Section):
     docker: Docker = Docker()
     allowed_hosts: tuple[str, ...] = ()
     """Hosts (`packages.example.com`, `*.example.org`, `localhost:8080`) that code may reach over HTTP and HTTPS."""
-    env: Variables = Field(default_factory=dict, repr=False)
+    env: EnvironmentVariables = Field(default_factory=dict, repr=False)
     """Variables that commands and code see; nothing else of the host's environment is."""
     limits: RunLimitsSection = RunLimitsSection()
     allow_destructive: bool = False

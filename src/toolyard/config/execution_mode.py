@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard.config.error_location import blaming
+from toolyard.config.error_location import with_error_location
 from toolyard.config.models import Config
 from toolyard.core.errors import ConfigError
 
@@ -12,7 +12,7 @@ def check_execution_mode(config: Config) -> None:
     section = config.toolyard
     if section.execution_mode != "filesystem_first" or section.code_execution.enabled:
         return
-    with blaming(config, "toolyard", "code_execution", "enabled"):
+    with with_error_location(config, "toolyard", "code_execution", "enabled"):
         raise ConfigError(
             "`execution_mode: filesystem_first` needs code execution: there the tools of servers are files, "
             "and an agent calls them from code. `code_execution.enabled` is false.",

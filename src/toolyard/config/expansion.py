@@ -5,7 +5,7 @@
     ${file:path}            the content of a file, without its last line break (in server entries)
     $${                     the text `${`
 
-`expanded` does this for one server entry at the moment the server is started; `unset_variables` tells before what
+`expand_entry` does this for one server entry at the moment the server is started; `unset_variables` tells before what
 would be missing. Errors name the variable and the server, never a value.
 """
 
@@ -35,7 +35,7 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#.*$")
 ReadFile = Callable[[str], str]
 
 
-def expanded_text(
+def expand_text(
     text: str, variables: Mapping[str, str] | None, *, where: str, read_file: ReadFile | None = None
 ) -> str:
     """`text` with the variables' values in it. `where` names its place for errors.
@@ -44,7 +44,7 @@ def expanded_text(
     would protect nothing.
     """
 
-    def one(match: re.Match[str]) -> str:
+    def replace_reference(match: re.Match[str]) -> str:
         if match[0] == "$${":
             return "${"
         if match["file"] and read_file is not None:
@@ -59,20 +59,20 @@ def expanded_text(
             raise ConfigError(
                 f"it takes the variable {match['name']} from your environment and is not trusted.",
                 where=where,
-                hint=how_to_trust(where.rpartition(":")[0]),
+                hint=trust_hint(where.rpartition(":")[0]),
             )
-        return _value(match["name"], match["default"], variables, where)
+        return _variable_value(match["name"], match["default"], variables, where)
 
-    return _REFERENCE.sub(one, text) if "${" in text else text
+    return _REFERENCE.sub(replace_reference, text) if "${" in text else text
 
 
-def how_to_trust(path: str) -> str:
+def trust_hint(path: str) -> str:
     """What to do about a configuration that was found, and asks for more than one that is not trusted may have."""
     quoted = shlex.quote(path)
     return f"Read it. If you trust it, run `toolyard trust {quoted}`, or name it for one command: --config {quoted}"
 
 
-def _value(name: str, default: str | None, variables: Mapping[str, str], where: str) -> str:
+def _variable_value(name: str, default: str | None, variables: Mapping[str, str], where: str) -> str:
     found = variables.get(name)
     if default is not None:
         return found or default
@@ -92,55 +92,55 @@ def _value(name: str, default: str | None, variables: Mapping[str, str], where: 
     )
 
 
-def expanded(entry: ServerEntry, environment: Mapping[str, str]) -> ServerEntry:
+def expand_entry(entry: ServerEntry, environment: Mapping[str, str]) -> ServerEntry:
     """The entry as it is started: values in place, paths absolute, the variables of `env_file` in `env`."""
     where = entry.origin or f'server "{entry.name}"'  # whoever starts it names it, too
     home = environment.get("HOME", "")
 
-    def path(text: str) -> str:
+    def absolute_path(text: str) -> str:
         if text == "~" or text.startswith("~/"):
             text = home + text[1:]
         return os.path.normpath(os.path.join(entry.base, text)) if entry.base else text
 
     def read_file(name: str) -> str:
         hint = "Check the path, or write the value of a variable instead."
-        return read_text(path(name), most_bytes=MAX_FILE_BYTES, hint=hint).rstrip("\r\n")
+        return read_text(absolute_path(name), max_bytes=MAX_FILE_BYTES, hint=hint).rstrip("\r\n")
 
-    def put(text: str) -> str:
-        return expanded_text(text, environment, where=where, read_file=read_file)
+    def expand_value(text: str) -> str:
+        return expand_text(text, environment, where=where, read_file=read_file)
 
     changes: dict[str, Any] = {
-        "args": tuple(put(word) for word in entry.args),
-        "env": {name: put(value) for name, value in entry.env.items()},
-        "headers": {name: put(value) for name, value in entry.headers.items()},
+        "args": tuple(expand_value(word) for word in entry.args),
+        "env": {name: expand_value(value) for name, value in entry.env.items()},
+        "headers": {name: expand_value(value) for name, value in entry.headers.items()},
     }
     if isinstance(entry.command, str):
-        changes["command"] = put(entry.command)
+        changes["command"] = expand_value(entry.command)
     elif entry.command is not None:
-        changes["command"] = tuple(put(word) for word in entry.command)
+        changes["command"] = tuple(expand_value(word) for word in entry.command)
     if entry.url is not None:
-        changes["url"] = put(entry.url)
+        changes["url"] = expand_value(entry.url)
     if entry.cwd is not None or entry.base:
-        changes["cwd"] = path(put(entry.cwd or "."))
+        changes["cwd"] = absolute_path(expand_value(entry.cwd or "."))
     if entry.env_file is not None:
-        file = path(put(entry.env_file))
+        file = absolute_path(expand_value(entry.env_file))
         changes["env"] = {**read_env_file(file), **changes["env"]}
         changes["env_file"] = None
     if entry.oauth is not None:
         texts = ("client_id", "client_secret", "redirect_uri")
-        given = {name: put(value) for name in texts if (value := getattr(entry.oauth, name)) is not None}
+        given = {name: expand_value(value) for name in texts if (value := getattr(entry.oauth, name)) is not None}
         changes["oauth"] = entry.oauth.model_copy(update=given)
     return entry.model_copy(update=changes)
 
 
 def unset_variables(entry: ServerEntry, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The variables without which the server cannot be started, each once, in the order of the entry."""
-    found = (match for text in _texts(entry) for match in _REFERENCE.finditer(text))
+    found = (match for text in _entry_texts(entry) for match in _REFERENCE.finditer(text))
     wanted = (match["name"] for match in found if match["name"] and match["default"] is None)
     return tuple(dict.fromkeys(name for name in wanted if name not in environment))
 
 
-def _texts(entry: ServerEntry) -> Iterator[str]:
+def _entry_texts(entry: ServerEntry) -> Iterator[str]:
     """Everything in an entry that may hold a variable."""
     yield from entry.command_line
     yield from entry.env.values()
@@ -153,7 +153,7 @@ def _texts(entry: ServerEntry) -> Iterator[str]:
 
 def read_env_file(path: str) -> dict[str, str]:
     """The variables of a file of `NAME=value` lines. Quotes are taken off; nothing in it is expanded."""
-    text = read_text(path, most_bytes=MAX_FILE_BYTES, hint="It is the `env_file` of a server: check its path.")
+    text = read_text(path, max_bytes=MAX_FILE_BYTES, hint="It is the `env_file` of a server: check its path.")
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -161,11 +161,11 @@ def read_env_file(path: str) -> dict[str, str]:
         match = _ENV_LINE.fullmatch(line)
         if match is None:
             raise ConfigError("is no NAME=value", where=f"{path}:{number}", hint="Write one variable a line.")
-        found[match[1]] = _unquoted(match[2])
+        found[match[1]] = _unquote(match[2])
     return found
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     for quote in ("'", '"'):
         end = value.find(quote, 1)
         if value.startswith(quote) and end > 0:

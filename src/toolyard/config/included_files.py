@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from toolyard.config.expansion import expanded_text
+from toolyard.config.expansion import expand_text
 from toolyard.config.server_entry import ServerEntry
 from toolyard.config.settings import environment
 from toolyard.core.errors import ConfigError
@@ -22,7 +22,7 @@ def included_files(config: Config, home: str) -> tuple[str, ...]:
     Variables in the name of an `env_file` have the values that a server started now would see: with another value it
     is another file, and another configuration.
     """
-    folder = os.path.abspath(config.folder(""))
+    folder = os.path.abspath(config.base_folder(""))
 
     def absolute(name: str, base: str = folder) -> str:
         return os.path.normpath(os.path.join(base, home + name[1:] if name.startswith("~/") else name))
@@ -40,7 +40,7 @@ def _env_files(server_file: str, home: str, project: str) -> Iterator[tuple[str,
     with contextlib.suppress(ConfigError):  # what is wrong with the file is said where its servers are needed
         for entry in read_server_file(server_file, home=home, project=project).entries:
             if entry.env_file:
-                yield _with_variables(entry.env_file), entry.base or project
+                yield _expand_variables(entry.env_file), entry.base or project
 
 
 def _named_files(config: Config) -> Iterator[str]:
@@ -51,11 +51,11 @@ def _named_files(config: Config) -> Iterator[str]:
             yield name
     everywhere = (*config.servers, *(server for agent in config.agents for server in agent.backend.mcp_servers))
     named = (each.env_file for each in everywhere if isinstance(each, ServerEntry) and each.env_file)
-    yield from map(_with_variables, named)
+    yield from map(_expand_variables, named)
 
 
-def _with_variables(name: str) -> str:
+def _expand_variables(name: str) -> str:
     try:
-        return expanded_text(name, environment(), where="env_file")
+        return expand_text(name, environment(), where="env_file")
     except ConfigError:  # said where the server is started; once the variable is set, the name is another one
         return name

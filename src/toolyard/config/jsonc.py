@@ -25,16 +25,16 @@ class _RepeatedKeyError(Exception):
 def parse_jsonc(text: str, *, name: str) -> Any:
     """The value in `text`. Errors name the line: comments are blanked, never cut. A repeated key is an error."""
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object_without_repeats)
     except _RepeatedKeyError as error:
-        raise _repeated(error.key, text, name) from None
+        raise _repeated_key_error(error.key, text, name) from None
     except (ValueError, RecursionError):
         pass  # with its comments taken out it may be read
     bare = _COMMAS.sub(_without_comma, _COMMENTS.sub(_without_comment, text))
     try:
-        return json.loads(bare, object_pairs_hook=_object)
+        return json.loads(bare, object_pairs_hook=_object_without_repeats)
     except _RepeatedKeyError as error:
-        raise _repeated(error.key, bare, name) from None
+        raise _repeated_key_error(error.key, bare, name) from None
     except RecursionError:
         raise ConfigError("is nested too deeply", where=name, hint="Use fewer levels.") from None
     except json.JSONDecodeError as error:
@@ -47,7 +47,7 @@ def parse_jsonc(text: str, *, name: str) -> Any:
         raise ConfigError("holds a number that cannot be read", where=name, hint="Write it as text.") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         seen: set[str] = set()
@@ -55,7 +55,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _repeated(key: str, text: str, name: str) -> ConfigError:
+def _repeated_key_error(key: str, text: str, name: str) -> ConfigError:
     return ConfigError(
         f'the key "{key}" appears twice',
         where=f"{name}:{_line_of_repeated(key, text)}",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from toolyard.config.section import expected
+from toolyard.config.section import expected_error
 
-KEYS: Final = {
+KEY_ALIASES: Final = {
     **dict.fromkeys(("serverUrl", "httpUrl"), "url"),
     **dict.fromkeys(("environment",), "env"),
     **dict.fromkeys(("http_headers",), "headers"),
@@ -23,14 +23,14 @@ KEYS: Final = {
     **dict.fromkeys(("tool_timeout_sec",), "timeout"),
     **dict.fromkeys(("startup_timeout_sec",), "startup_timeout"),
 }
-OAUTH_KEYS: Final = {
+OAUTH_KEY_ALIASES: Final = {
     **dict.fromkeys(("clientId", "CLIENT_ID"), "client_id"),
     **dict.fromkeys(("clientSecret", "CLIENT_SECRET"), "client_secret"),
     **dict.fromkeys(("scope", "SCOPES"), "scopes"),
     **dict.fromkeys(("redirectUri",), "redirect_uri"),
     **dict.fromkeys(("callbackPort", "callback_port"), "redirect_port"),
 }
-_TYPES: Final = {
+_TYPE_ALIASES: Final = {
     "local": "stdio",
     "http": "streamable-http",
     "https": "streamable-http",
@@ -40,41 +40,41 @@ _TYPES: Final = {
 }
 
 
-def respelled(raw: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_keys(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The entry with the keys and the `type` that `ServerEntry` knows."""
     entry: dict[str, Any] = {}
     said_by: dict[str, str] = {}
     # Gemini's `httpUrl` goes before its `url`, which stands for the older transport.
     given = {key: value for key, value in raw.items() if not (key == "url" and "httpUrl" in raw)}
     for key, value in given.items():
-        usual = KEYS.get(key, key)
+        usual = KEY_ALIASES.get(key, key)
         if key == "enabled":
             if not isinstance(value, bool):
-                raise expected("true or false as `enabled`")
+                raise expected_error("true or false as `enabled`")
             usual, value = "disabled", not value
         if usual in entry:
-            raise expected(f"only one of `{said_by[usual]}` and `{key}`")
+            raise expected_error(f"only one of `{said_by[usual]}` and `{key}`")
         entry[usual], said_by[usual] = value, key
     if "httpUrl" in raw:
         entry.setdefault("type", "streamable-http")
     if isinstance(entry.get("type"), str):
-        entry["type"] = _type(entry["type"])
+        entry["type"] = _normalize_type(entry["type"])
     if "oauth" in entry:
-        entry["oauth"] = _oauth(entry["oauth"])
+        entry["oauth"] = _normalize_oauth(entry["oauth"])
     return entry
 
 
-def _type(text: str) -> str:
+def _normalize_type(text: str) -> str:
     usual = text.replace("_", "-").lower()
-    return _TYPES.get(usual, usual)
+    return _TYPE_ALIASES.get(usual, usual)
 
 
-def _oauth(raw: Any) -> Any:
+def _normalize_oauth(raw: Any) -> Any:
     if isinstance(raw, bool):
         return {"enabled": raw}
     if not isinstance(raw, Mapping):
         return raw
-    section = {OAUTH_KEYS.get(key, key): value for key, value in cast("Mapping[str, Any]", raw).items()}
+    section = {OAUTH_KEY_ALIASES.get(key, key): value for key, value in cast("Mapping[str, Any]", raw).items()}
     if isinstance(section.get("scopes"), str):
         section["scopes"] = section["scopes"].split()
     return section

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from toolyard.config.expansion import expanded_text
+from toolyard.config.expansion import expand_text
 from toolyard.config.models import Agent, Config, Location, ToolyardSection
 from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.settings import environment
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-    from toolyard.config.yaml_tree import Located
+    from toolyard.config.yaml_tree import LocatedValue
 
 CONFIG_NAME = "toolyard.yaml"
 MAX_CONFIG_BYTES = 1 * MIB
@@ -36,13 +36,13 @@ MAX_PROBLEMS_SHOWN = 5
 SERVER_FILE_SUFFIXES = (".json", ".jsonc", ".toml")
 """What tells a server file of another program from a configuration of ours."""
 
-_ONLY_AGENT = "agent"
+_SINGLE_AGENT_KEY = "agent"
 """The key of one agent that stands where the others are a list."""
 _SERVER_KEYS = frozenset({"available_mcp_servers", "mcp_servers"})
-_OF_RUNS = frozenset({"api_key", "base_url", "endpoint", "headers", "model", "system_message"})
+_RUN_ONLY_KEYS = frozenset({"api_key", "base_url", "endpoint", "headers", "model", "system_message"})
 """What only runs use, which are given their file by name: in a file that was merely found it stays as it is."""
 
-_EXPECTED = {
+_EXPECTED_BY_ERROR = {
     "string_type": "a string (quote it if it is meant as text)",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
@@ -82,12 +82,12 @@ def load_config(path: str | None, *, env: Mapping[str, str] | None = None, is_fo
     if path is None:
         return Config()
     if path.endswith(SERVER_FILE_SUFFIXES):
-        from toolyard.config.server_files import holds_servers  # most configurations are YAML
+        from toolyard.config.server_files import is_server_file  # most configurations are YAML
 
-        if holds_servers(path):
+        if is_server_file(path):
             section = ToolyardSection(server_files=(os.path.abspath(path),))
             return Config(toolyard=section).model_copy(update={"source": os.path.abspath(path)})
-    return parse_config(read_text(path, most_bytes=MAX_CONFIG_BYTES), path, env=env, is_found=is_found)
+    return parse_config(read_text(path, max_bytes=MAX_CONFIG_BYTES), path, env=env, is_found=is_found)
 
 
 def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
@@ -101,12 +101,12 @@ def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None, 
     if not isinstance(tree.value, dict):
         raise ConfigError("the file must be a mapping of keys", where=f"{path}:{tree.line}", hint=_known_keys_hint())
     variables = environment() if env is None else env
-    kept = _SERVER_KEYS | _OF_RUNS if is_found else _SERVER_KEYS
-    _expand(tree, None if is_found else variables, path, kept)
-    _respell(tree, path)
-    source["templates"] = dict(_templates(tree, ()))
+    kept = _SERVER_KEYS | _RUN_ONLY_KEYS if is_found else _SERVER_KEYS
+    _expand_variables(tree, None if is_found else variables, path, kept)
+    _normalize_spellings(tree, path)
+    source["templates"] = dict(_iter_templates(tree, ()))
     try:
-        return Config.model_validate(tree.plain()).model_copy(update=source)
+        return Config.model_validate(tree.to_plain()).model_copy(update=source)
     except pydantic.ValidationError as error:
         raise _config_error(error, tree, path) from None
 
@@ -116,53 +116,55 @@ def line_of(path: str, location: Sequence[int | str]) -> int:
     from toolyard.config.yaml_tree import parse_yaml
 
     try:
-        tree = parse_yaml(read_text(path, most_bytes=MAX_CONFIG_BYTES), name=path)
+        tree = parse_yaml(read_text(path, max_bytes=MAX_CONFIG_BYTES), name=path)
         if tree is None or not isinstance(tree.value, dict):
             return 0
-        _respell(tree, path)
+        _normalize_spellings(tree, path)
     except ConfigError:
         return 0
-    return _locate(tree, location)[0]
+    return _locate_node(tree, location)[0]
 
 
 def _known_keys_hint() -> str:
     return f"Top-level keys: {', '.join(sorted(Config.keys_of_file()))}."
 
 
-def _expand(node: Located, variables: Mapping[str, str] | None, path: str, kept: frozenset[str]) -> None:
-    """Puts the variables' values in, everywhere but under the keys whose text is `kept`."""
+def _expand_variables(
+    node: LocatedValue, variables: Mapping[str, str] | None, path: str, unexpanded_keys: frozenset[str]
+) -> None:
+    """Puts the variables' values in, everywhere but under the keys whose text is `unexpanded_keys`."""
     if isinstance(node.value, str):
-        text = expanded_text(node.value, variables, where=f"{path}:{node.line}")
+        text = expand_text(node.value, variables, where=f"{path}:{node.line}")
         if text != node.value:
             node.value, node.template = text, node.value
     elif isinstance(node.value, list):
         for item in node.value:
-            _expand(item, variables, path, kept)
+            _expand_variables(item, variables, path, unexpanded_keys)
     elif isinstance(node.value, dict):
         for key, item in node.value.items():
-            if key not in kept:
-                _expand(item, variables, path, kept)
+            if key not in unexpanded_keys:
+                _expand_variables(item, variables, path, unexpanded_keys)
 
 
-def _templates(node: Located, at: Location) -> Iterator[tuple[Location, str]]:
+def _iter_templates(node: LocatedValue, at: Location) -> Iterator[tuple[Location, str]]:
     """Every text that variables were put into, as it was written, by its place."""
     if node.template:
         yield at, node.template
     elif isinstance(node.value, list):
         for number, item in enumerate(node.value):
-            yield from _templates(item, (*at, number))
+            yield from _iter_templates(item, (*at, number))
     elif isinstance(node.value, dict):
         for key, item in node.value.items():
-            yield from _templates(item, (*at, key))
+            yield from _iter_templates(item, (*at, key))
 
 
-def _respell(tree: Located, path: str) -> None:
+def _normalize_spellings(tree: LocatedValue, path: str) -> None:
     """Brings the other spellings of two keys to the one the model knows, keeping their lines."""
-    from toolyard.config.yaml_tree import Located
+    from toolyard.config.yaml_tree import LocatedValue
 
     keys = tree.value
     assert isinstance(keys, dict)  # noqa: S101 - checked by the only caller
-    for other, usual in (("massgen", "toolyard"), (_ONLY_AGENT, "agents")):
+    for other, usual in (("massgen", "toolyard"), (_SINGLE_AGENT_KEY, "agents")):
         if other not in keys:
             continue
         line = tree.key_lines[other]
@@ -174,8 +176,8 @@ def _respell(tree: Located, path: str) -> None:
             )
         value = keys.pop(other)
         tree.key_lines[usual] = tree.key_lines.pop(other)
-        if other == _ONLY_AGENT and value.value is not None:
-            value = Located(value.line, [value], {})
+        if other == _SINGLE_AGENT_KEY and value.value is not None:
+            value = LocatedValue(value.line, [value], {})
         keys[usual] = replace(value, written_as=other)
     # A section that is named but left empty (`ui:` with everything commented out) means its defaults.
     for key in Config.keys_of_file():
@@ -183,10 +185,10 @@ def _respell(tree: Located, path: str) -> None:
             del keys[key]
 
 
-def _config_error(error: pydantic.ValidationError, tree: Located, path: str) -> ConfigError:
+def _config_error(error: pydantic.ValidationError, tree: LocatedValue, path: str) -> ConfigError:
     problems: list[tuple[int, str, str]] = []
     for detail in error.errors(include_url=False, include_input=True):
-        problems.extend(_problems(detail, tree))
+        problems.extend(_error_problems(detail, tree))
     problems.sort(key=lambda problem: problem[0])
     line, message, hint = problems[0]
     others = [f"{path}:{at}: {text} {tip}".rstrip() for at, text, tip in problems[1:MAX_PROBLEMS_SHOWN]]
@@ -195,26 +197,26 @@ def _config_error(error: pydantic.ValidationError, tree: Located, path: str) -> 
     return ConfigError(message, where=f"{path}:{line}", hint="\n".join([hint, *others]).strip())
 
 
-def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]:
+def _error_problems(detail: ErrorDetails, tree: LocatedValue) -> list[tuple[int, str, str]]:
     """Line, message and hint of everything that one validation error says."""
     context: dict[str, Any] = detail.get("ctx", {})
-    line, spelled, node = _locate(tree, (*detail["loc"], *context.get("at", ())))
+    line, spelled, node = _locate_node(tree, (*detail["loc"], *context.get("at", ())))
     if detail["type"] == UNKNOWN_KEY:
-        from toolyard.config.misplaced_keys import misplaced_below
+        from toolyard.config.misplaced_keys import find_misplaced_keys
 
         lines = node.key_lines if node else {}
         place = f' in "{spelled}"' if spelled else ""
         unknown: list[str] = context["unknown"]
         found: list[tuple[int, str, str]] = []
         # Agents stand in a list: no full path would lead to what belongs into one.
-        below = misplaced_below(Agent, unknown) if context["section"] is Agent else None
+        below = find_misplaced_keys(Agent, unknown) if context["section"] is Agent else None
         if below is not None:
             unknown = [key for key in unknown if key not in below.keys]
             named = ", ".join(f'"{key}"' for key in below.keys)
             message = f"unknown key{'' if len(below.keys) == 1 else 's'} {named}{place}."
             found.append((min(lines.get(key, line) for key in below.keys), message, below.hint))
         return found + [
-            (lines.get(key, line), f'unknown key "{key}"{place}.', _guess(key, spelled, context["valid"]))
+            (lines.get(key, line), f'unknown key "{key}"{place}.', _suggest_key(key, spelled, context["valid"]))
             for key in unknown
         ]
     if detail["type"] == "missing":
@@ -223,36 +225,36 @@ def _problems(detail: ErrorDetails, tree: Located) -> list[tuple[int, str, str]]
         choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
         hint = "" if node is not None and node.template else did_you_mean(str(detail["input"]), choices)
         return [(line, f'"{spelled}" must be one of {", ".join(choices)}.', hint)]
-    template = _EXPECTED.get(detail["type"])
+    template = _EXPECTED_BY_ERROR.get(detail["type"])
     shows_value = template is None or detail["type"] in _TOO_SMALL
-    if shows_value and node is not None and any(_templates(node, ())):
-        return [(line, f'"{spelled}": {unusable(node.template)}', "")]
+    if shows_value and node is not None and any(_iter_templates(node, ())):
+        return [(line, f'"{spelled}": {unusable_value_message(node.template)}', "")]
     if detail["type"] == REFUSED:
         return [(line, f'"{spelled}": {detail["msg"]}', context.get("hint", ""))]
     expected = template.format(**context) if template else detail["msg"]
-    return [(line, f'"{spelled}": expected {expected}, found {_found(detail)}.', "")]
+    return [(line, f'"{spelled}": expected {expected}, found {_describe_found(detail)}.', "")]
 
 
-def unusable(template: str = "") -> str:
+def unusable_value_message(template: str = "") -> str:
     """What is said of a value that variables were put into: neither it nor a part of it."""
     shown = f" ({template})" if template else ""
     return f"cannot be used with what its variables stand for{shown}."
 
 
-def _guess(key: str, found_in: str, valid: Sequence[str]) -> str:
+def _suggest_key(key: str, found_in: str, valid: Sequence[str]) -> str:
     """The key that was meant: one of the same name elsewhere, else one of nearly the same name here."""
-    from toolyard.config.misplaced_keys import belongs_to
+    from toolyard.config.misplaced_keys import suggest_key_path
 
-    return belongs_to(key, found_in, Config) or did_you_mean(key, valid)
+    return suggest_key_path(key, found_in, Config) or did_you_mean(key, valid)
 
 
-def _found(detail: ErrorDetails) -> str:
+def _describe_found(detail: ErrorDetails) -> str:
     """A number that is only too small is no secret: nothing that takes a number is."""
     value: object = detail["input"]
-    return str(value) if detail["type"] in _TOO_SMALL else _sort_of(value)
+    return str(value) if detail["type"] in _TOO_SMALL else _describe_type(value)
 
 
-def _sort_of(value: object) -> str:
+def _describe_type(value: object) -> str:
     """What kind of value was found. Never the value: it may be a secret."""
     if value is None:
         return "nothing"
@@ -264,7 +266,7 @@ def _sort_of(value: object) -> str:
     return kinds.get(type(value), type(value).__name__)
 
 
-def _locate(tree: Located, location: Sequence[int | str]) -> tuple[int, str, Located | None]:
+def _locate_node(tree: LocatedValue, location: Sequence[int | str]) -> tuple[int, str, LocatedValue | None]:
     """Follows a validation error into the tree: its line, its spelling, and the node it is about."""
     node, line, spelled = tree, tree.line, ""
     for step in location:
@@ -279,7 +281,7 @@ def _locate(tree: Located, location: Sequence[int | str]) -> tuple[int, str, Loc
             key = node.written_as or key
             spelled = f"{spelled}.{key}" if spelled else key
         elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
-            place = "" if node.written_as == _ONLY_AGENT else f"[{step}]"
+            place = "" if node.written_as == _SINGLE_AGENT_KEY else f"[{step}]"
             node = node.value[step]
             line, spelled = node.line, f"{spelled}{place}"
     return line, spelled, node

@@ -54,7 +54,7 @@ class MCPFilesystemConverter:
         self, cwd: str | None, permission_mode: str, base: str | None = None, *, options: Sequence[str] = ()
     ) -> dict[str, Any]:
         """The entry that starts our server on the folder, with this interpreter and more `options`."""
-        mode = _mode(permission_mode)
+        mode = _checked_permission_mode(permission_mode)
         workspace = self.setup_workspace_directory(cwd, base)
         return {
             "name": self.filesystem_server_name,
@@ -67,10 +67,10 @@ class MCPFilesystemConverter:
         """The configuration with our entry first in `mcp_servers`; the same object where none is wanted."""
         if not self.should_add_filesystem_server(config):
             return config
-        servers = _listed(config.get("mcp_servers"))
-        mode = _mode(config.get("permission_mode"))
+        servers = _server_list(config.get("mcp_servers"))
+        mode = _checked_permission_mode(config.get("permission_mode"))
         entry = self.generate_filesystem_mcp_server(config.get("cwd"), mode, options=self._options(config))
-        if not any(_name(server) == self.filesystem_server_name for server in servers):
+        if not any(_server_name(server) == self.filesystem_server_name for server in servers):
             servers.insert(0, entry)
         converted = {key: copy.deepcopy(value) for key, value in config.items() if key != "mcp_servers"}
         return {**converted, "mcp_servers": servers}
@@ -88,7 +88,7 @@ class MCPFilesystemConverter:
             raise ConfigError("`fresh` must be true or false.", hint="Write `fresh: true`, or leave it out.")
         options = [*(["--agent", self._agent] if self._agent else ()), *(["--fresh"] if fresh else ())]
         for key, option in (("allowed_tools", "--allow-tool"), ("exclude_tools", "--exclude-tool")):
-            for pattern in _patterns(key, config.get(key)):
+            for pattern in _tool_patterns(key, config.get(key)):
                 options += [option, pattern]
         return options
 
@@ -101,7 +101,7 @@ class MCPFilesystemConverter:
         return workspace_path(agent, cwd, base=start, root=os.path.join(start, DEFAULT_ROOT), home=home)
 
 
-def _mode(value: object) -> str:
+def _checked_permission_mode(value: object) -> str:
     if value is None:
         return PermissionMode.STRICT.value
     try:
@@ -114,7 +114,7 @@ def _mode(value: object) -> str:
         ) from None
 
 
-def _patterns(key: str, value: object) -> list[str]:
+def _tool_patterns(key: str, value: object) -> list[str]:
     if value is None:
         return []
     if isinstance(value, (list, tuple)):
@@ -124,17 +124,17 @@ def _patterns(key: str, value: object) -> list[str]:
     raise ConfigError(f"`{key}` must be a list of patterns.", hint=f'Write it as `{key}: ["Read", "github.*"]`.')
 
 
-def _name(server: object) -> object:
+def _server_name(server: object) -> object:
     return cast("Mapping[str, object]", server).get("name") if isinstance(server, Mapping) else server
 
 
-def _listed(servers: object) -> list[Any]:
+def _server_list(servers: object) -> list[Any]:
     """A copy of the servers as a list, whether they came as a list or by name."""
     if servers is None:
         return []
     if isinstance(servers, Mapping):
         by_name = cast("Mapping[str, object]", servers)
-        return [_named(name, entry) for name, entry in by_name.items()]
+        return [_entry_with_name(name, entry) for name, entry in by_name.items()]
     if isinstance(servers, (list, tuple)):
         entries = cast("list[object]", servers)
         if all(isinstance(entry, (str, Mapping)) for entry in entries):
@@ -145,7 +145,7 @@ def _listed(servers: object) -> list[Any]:
     )
 
 
-def _named(name: str, entry: object) -> object:
+def _entry_with_name(name: str, entry: object) -> object:
     if entry is None:
         return name
     if isinstance(entry, Mapping):

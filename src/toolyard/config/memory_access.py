@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from toolyard.config.models import Memory as MemoryRules
 
 
-class Wish(StrEnum):
+class MemoryAccess(StrEnum):
     READ = "read"
     WRITE = "write"
 
 
-_KEYS = {Wish.READ: "allow_read_from", Wish.WRITE: "allow_write_to"}
+_RULE_KEYS = {MemoryAccess.READ: "allow_read_from", MemoryAccess.WRITE: "allow_write_to"}
 
 
-def rules_of(config: Config) -> dict[str, MemoryRules]:
+def memory_rules(config: Config) -> dict[str, MemoryRules]:
     return {agent.id: agent.memory for agent in config.agents}
 
 
-def may(agent: str, other: str, wish: Wish, rules: Mapping[str, MemoryRules]) -> bool:
+def may_access(agent: str, other: str, access: MemoryAccess, rules: Mapping[str, MemoryRules]) -> bool:
     """Whether `agent` may do that with the memory of `other`. Whoever has no rules has only its own."""
     if agent == other:
         return True
     own = rules.get(agent)
     if own is None:
         return False
-    return other in own.allow_write_to or (wish is Wish.READ and other in own.allow_read_from)
+    return other in own.allow_write_to or (access is MemoryAccess.READ and other in own.allow_read_from)
 
 
-def require(agent: str, other: str, wish: Wish, rules: Mapping[str, MemoryRules]) -> None:
-    if not may(agent, other, wish, rules):
+def require_access(agent: str, other: str, access: MemoryAccess, rules: Mapping[str, MemoryRules]) -> None:
+    if not may_access(agent, other, access, rules):
         raise SecurityError(
-            f"Agent '{agent}' may not {wish.value} the memory of '{other}'.",
-            hint=f"The user can allow it in the configuration, for {agent}: memory: {{{_KEYS[wish]}: [{other}]}}.",
+            f"Agent '{agent}' may not {access.value} the memory of '{other}'.",
+            hint=f"The user can allow it in the configuration, for {agent}: memory: {{{_RULE_KEYS[access]}: [{other}]}}.",
         )
 
 
-def reachable(agent: str, wish: Wish, rules: Mapping[str, MemoryRules]) -> tuple[str, ...]:
+def reachable_agents(agent: str, access: MemoryAccess, rules: Mapping[str, MemoryRules]) -> tuple[str, ...]:
     """Whose memory it may reach: its own first, then the others as its rules name them."""
     own = rules.get(agent)
     named = () if own is None else (*own.allow_read_from, *own.allow_write_to)
-    return tuple(dict.fromkeys(other for other in (agent, *named) if may(agent, other, wish, rules)))
+    return tuple(dict.fromkeys(other for other in (agent, *named) if may_access(agent, other, access, rules)))

@@ -8,61 +8,61 @@ from functools import cache
 
 from toolyard.config.section import Section
 
-_MOST_NAMED = 3
+_MAX_NAMED_PATHS = 3
 
 
-def belongs_to(key: str, found_in: str, top: type[Section]) -> str:
+def suggest_key_path(key: str, found_in: str, top: type[Section]) -> str:
     """`Did you mean X?` with the full path of a key of that name, or nothing where no section has it.
 
     One in a section of the same name as the one it was found in goes first.
     """
-    paths = [path for path in _paths(top) if path.rpartition(".")[2] == key]
+    paths = [path for path in _key_paths(top) if path.rpartition(".")[2] == key]
     likely = f".{found_in.rpartition('.')[2]}.{key}"
     paths = [path for path in paths if path.endswith(likely)] or paths
     named = " or ".join(f'"{path}"' for path in paths)
-    return f"Did you mean {named}?" if 0 < len(paths) <= _MOST_NAMED else ""
+    return f"Did you mean {named}?" if 0 < len(paths) <= _MAX_NAMED_PATHS else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class MisplacedKeys:
     """Keys whose section was forgotten."""
 
     keys: tuple[str, ...]
     hint: str
 
 
-def misplaced_below(section: type[Section], unknown: Iterable[str]) -> Below | None:
+def find_misplaced_keys(section: type[Section], unknown: Iterable[str]) -> MisplacedKeys | None:
     """Those of the unknown keys that one section within this one knows, the one that knows most of them."""
     unknown = tuple(unknown)
     best: tuple[str, tuple[str, ...]] = "", ()
-    for name, inner in _sections_of(section):
+    for name, inner in _subsections(section):
         keys = tuple(key for key in unknown if key in inner.keys_of_file())
         if len(keys) > len(best[1]):
             best = name, keys
     name, keys = best
     if not keys:
         return None
-    return Below(
+    return MisplacedKeys(
         keys, f"{'It belongs' if len(keys) == 1 else 'They belong'} under `{name}:`, indented one step more."
     )
 
 
-def _sections_of(section: type[Section]) -> Iterator[tuple[str, type[Section]]]:
+def _subsections(section: type[Section]) -> Iterator[tuple[str, type[Section]]]:
     for name, field in section.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield name, field.annotation
 
 
 @cache
-def _paths(top: type[Section]) -> tuple[str, ...]:
-    return tuple(_below(top, ""))
+def _key_paths(top: type[Section]) -> tuple[str, ...]:
+    return tuple(_iter_key_paths(top, ""))
 
 
-def _below(section: type[Section], prefix: str) -> Iterator[str]:
+def _iter_key_paths(section: type[Section], prefix: str) -> Iterator[str]:
     for name, field in section.model_fields.items():
         if name in section.internal:
             continue
         yield f"{prefix}{name}"
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, Section):
-            yield from _below(inner, f"{prefix}{name}.")
+            yield from _iter_key_paths(inner, f"{prefix}{name}.")

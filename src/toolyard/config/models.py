@@ -15,11 +15,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from pydantic_core import PydanticCustomError
 
 from toolyard.config.assistant import Assistant
-from toolyard.config.backends import BACKENDS, BackendKind, backend_kind, likely_backend
+from toolyard.config.backends import BACKENDS, BackendKind, backend_kind, suggest_backend
 from toolyard.config.custom_tools import Browser, CustomToolNames, Vision
 from toolyard.config.execution import CodeExecution, Docker, RunLimitsSection
 from toolyard.config.filesystem import Filesystem
-from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size, expected
+from toolyard.config.section import REFUSED, UNKNOWN_KEY, Seconds, Section, Size, expected_error
 from toolyard.config.server_entry import ServerEntry, Servers
 from toolyard.config.snapshots import Snapshots
 from toolyard.config.webhook import WebhookSection
@@ -40,17 +40,17 @@ __all__ = [
 ]
 
 
-def _star_or_names(value: Any) -> Any:
+def _check_tool_choice(value: Any) -> Any:
     if value == "*":
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in cast("list[object]", value)):
         return tuple(cast("list[str]", value))
-    raise expected('a list of tool names, or "*"')
+    raise expected_error('a list of tool names, or "*"')
 
 
 Location = tuple[str | int, ...]
 """The steps from the whole file to a value in it."""
-ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_star_or_names)]
+ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_check_tool_choice)]
 
 
 class SearchTools(Section):
@@ -76,9 +76,9 @@ class ToolLimit(Section):
     """Whether somebody has to say yes to each call."""
 
     @model_validator(mode="after")
-    def _costs_are_given(self) -> Self:
+    def _check_costs(self) -> Self:
         if self.most_cost is not None and not self.cost:
-            raise expected("a `cost` a call, beside `most_cost`")
+            raise expected_error("a `cost` a call, beside `most_cost`")
         return self
 
 
@@ -114,22 +114,22 @@ class ToolyardSection(Section):
 _SHOWN_CHARS = 60
 
 
-def _known_backend(name: str) -> str:
+def _check_backend(name: str) -> str:
     kind = backend_kind(name)
     if kind is None:
         shown = name if len(name) <= _SHOWN_CHARS else f"{name[: _SHOWN_CHARS - 1]}…"
-        context = {"shown": shown, "hint": likely_backend(name)}
+        context = {"shown": shown, "hint": suggest_backend(name)}
         raise PydanticCustomError(REFUSED, '"{shown}" is no backend that is known here.', context)
     return kind.name
 
 
-def _off_is_a_word(value: Any) -> Any:
+def _restore_off(value: Any) -> Any:
     """YAML reads `off` as false."""
     return "off" if value is False else value
 
 
-BackendType = Annotated[str, AfterValidator(_known_backend)]
-Thinking = Annotated[Literal["off", "minimal", "low", "medium", "high"], BeforeValidator(_off_is_a_word)]
+BackendType = Annotated[str, AfterValidator(_check_backend)]
+Thinking = Annotated[Literal["off", "minimal", "low", "medium", "high"], BeforeValidator(_restore_off)]
 
 
 class Backend(Section):
@@ -273,7 +273,7 @@ class LimitsSection(Section):
         return any(getattr(self, name) > getattr(DEFAULT_LIMITS, name) for name in type(self).model_fields)
 
 
-def _agents_by_their_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+def _check_unique_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     seen: set[str] = set()
     for number, agent in enumerate(agents):
         if agent.id in seen:
@@ -311,8 +311,8 @@ class Config(Section):
     """The texts that variables were put into, as the file has them."""
 
     @model_validator(mode="after")
-    def _agents_are_told_apart(self) -> Self:
-        _agents_by_their_ids(self.agents)
+    def _check_agent_ids(self) -> Self:
+        _check_unique_ids(self.agents)
         return self
 
     @property
@@ -330,6 +330,6 @@ class Config(Section):
         """How a value that stands there is shown: with its variables, not with what they stand for."""
         return self.templates.get(location, value)
 
-    def folder(self, otherwise: str) -> str:
+    def base_folder(self, default: str) -> str:
         """Where relative paths of the file start: beside it."""
-        return os.path.dirname(self.source) if self.source else otherwise
+        return os.path.dirname(self.source) if self.source else default

@@ -17,37 +17,37 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final, cast
 
-from toolyard.config.backends import usual_spellings
-from toolyard.config.key_aliases import KEYS, OAUTH_KEYS
+from toolyard.config.backends import accepted_spellings
+from toolyard.config.key_aliases import KEY_ALIASES, OAUTH_KEY_ALIASES
 from toolyard.config.models import Backend, Config
 from toolyard.config.section import Section
 from toolyard.config.server_entry import EVERY_SERVER, OAuth, ServerEntry
 
-Node = dict[str, Any]
+SchemaNode = dict[str, Any]
 
 _DEFINITIONS: Final = "#/$defs/"
 _VARIABLE: Final = "Variable"
 _NULL: Final = {"type": "null"}
-_STARTED_LATER: Final = (ServerEntry, OAuth)
+_EXPANDED_AT_START: Final = (ServerEntry, OAuth)
 """Their variables are put in when a server is started, and only into text."""
 _OTHER_TRANSPORTS: Final = ("http", "streamable_http", "streamableHttp", "local", "remote")
 
 
-def config_schema() -> Node:
+def config_schema() -> SchemaNode:
     """The whole schema."""
     plain = Config.model_json_schema()
-    names = cast("Node", plain.pop("$defs"))
-    models = {model.__name__: model for model in _sections(Section)}
+    names = cast("SchemaNode", plain.pop("$defs"))
+    models = {model.__name__: model for model in _all_sections(Section)}
     defined = {name: _definition(node, models.get(name)) for name, node in names.items()}
     defined[_VARIABLE] = {
         "type": "string",
         "pattern": r"\$\{",
         "description": "`${VAR}` or `${VAR:-default}`, taken from the environment.",
     }
-    _as_servers_are_written(defined)
-    _as_backends_are_written(defined[Backend.__name__])
+    _add_server_spellings(defined)
+    _add_backend_spellings(defined[Backend.__name__])
     top = _definition(plain, Config)
-    _as_files_are_written(top)
+    _add_file_spellings(top)
     for node in (top, *defined.values()):
         _describe_sections(node, defined)
     return {
@@ -63,72 +63,72 @@ def schema_text() -> str:
     return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _sections(section: type[Section]) -> Iterator[type[Section]]:
+def _all_sections(section: type[Section]) -> Iterator[type[Section]]:
     for model in section.__subclasses__():
         yield model
-        yield from _sections(model)
+        yield from _all_sections(model)
 
 
-def _definition(node: Node, model: type[Section] | None) -> Node:
+def _definition(node: SchemaNode, model: type[Section] | None) -> SchemaNode:
     kept = {key: value for key, value in node.items() if key != "title"}
     if model is None:
-        return _or_variable(kept)  # the words of an enumeration
-    told = _docstrings(model)
+        return _allow_variables(kept)  # the words of an enumeration
+    told = _field_docstrings(model)
     takes_numbers = bool(model.model_config.get("coerce_numbers_to_str"))
     properties = {
         key: _property(value, told.get(key, ""), model, takes_numbers=takes_numbers)
-        for key, value in cast("dict[str, Node]", kept["properties"]).items()
+        for key, value in cast("dict[str, SchemaNode]", kept["properties"]).items()
         if key not in model.internal
     }
     return {**kept, "properties": properties}
 
 
-def _property(node: Node, told: str, model: type[Section], *, takes_numbers: bool) -> Node:
+def _property(node: SchemaNode, description: str, model: type[Section], *, takes_numbers: bool) -> SchemaNode:
     default = node.get("default")
     shape = {key: value for key, value in node.items() if key not in {"title", "default"}}
     if takes_numbers:
-        shape = _with_numbers(shape)
-    if model not in _STARTED_LATER:
-        shape = _or_variable(shape)
+        shape = _allow_numbers(shape)
+    if model not in _EXPANDED_AT_START:
+        shape = _allow_variables(shape)
     if "$ref" in shape:
         shape = {"anyOf": [shape, _NULL]} if isinstance(default, Mapping) else {"allOf": [shape]}
-    shape = _as_lists_are_written(shape)
-    if told:
-        shape["description"] = told
+    shape = _allow_list_forms(shape)
+    if description:
+        shape["description"] = description
     if default not in (None, [], "") and not isinstance(default, Mapping):
         shape["default"] = default
     return shape
 
 
-def _or_variable(node: Any) -> Any:
+def _allow_variables(node: Any) -> Any:
     """The same, and a variable wherever a number, a yes or no, or one of some words is expected."""
     if isinstance(node, list):
-        return [_or_variable(item) for item in cast("list[Any]", node)]
+        return [_allow_variables(item) for item in cast("list[Any]", node)]
     if not isinstance(node, Mapping):
         return node
-    keys = dict(cast("Node", node))
+    keys = dict(cast("SchemaNode", node))
     if "enum" in keys or keys.get("type") in ("integer", "number", "boolean"):
         outside = {key: keys.pop(key) for key in ("description",) if key in keys}
         return {"anyOf": [keys, {"$ref": f"{_DEFINITIONS}{_VARIABLE}"}], **outside}
-    return {key: _or_variable(value) for key, value in keys.items()}
+    return {key: _allow_variables(value) for key, value in keys.items()}
 
 
-def _with_numbers(node: Any) -> Any:
+def _allow_numbers(node: Any) -> Any:
     if isinstance(node, list):
-        return [_with_numbers(item) for item in cast("list[Any]", node)]
+        return [_allow_numbers(item) for item in cast("list[Any]", node)]
     if not isinstance(node, Mapping):
         return node
-    keys = dict(cast("Node", node))
+    keys = dict(cast("SchemaNode", node))
     if keys.get("type") == "string" and "enum" not in keys:
         return {**keys, "type": ["string", "number", "boolean"]}
-    return {key: _with_numbers(value) for key, value in keys.items()}
+    return {key: _allow_numbers(value) for key, value in keys.items()}
 
 
-def _as_lists_are_written(shape: Node) -> Node:
+def _allow_list_forms(shape: SchemaNode) -> SchemaNode:
     """Servers are a list, a map by name, or all; custom tools a list, or one."""
     listed = json.dumps(shape.get("items"))
     if f'"{_DEFINITIONS}{ServerEntry.__name__}"' in listed:
-        entry: Node = {"$ref": f"{_DEFINITIONS}{ServerEntry.__name__}"}
+        entry: SchemaNode = {"$ref": f"{_DEFINITIONS}{ServerEntry.__name__}"}
         named = {"allOf": [entry], "required": ["name"]}
         return {
             "anyOf": [
@@ -143,20 +143,20 @@ def _as_lists_are_written(shape: Node) -> Node:
     return shape
 
 
-def _as_servers_are_written(defined: dict[str, Node]) -> None:
+def _add_server_spellings(defined: dict[str, SchemaNode]) -> None:
     entry, oauth = defined[ServerEntry.__name__], defined[OAuth.__name__]
     entry.pop("required")  # a map has the name as its key
-    keys: dict[str, Node] = entry["properties"]
+    keys: dict[str, SchemaNode] = entry["properties"]
     keys["type"]["anyOf"][0]["enum"] += _OTHER_TRANSPORTS
     keys["oauth"]["anyOf"].append({"type": "boolean"})
     keys["enabled"] = {"type": "boolean", "description": "The opposite of `disabled`."}
-    keys.update(_respelled(keys, KEYS))
-    others: dict[str, Node] = oauth["properties"]
+    keys.update(_alias_schemas(keys, KEY_ALIASES))
+    others: dict[str, SchemaNode] = oauth["properties"]
     others["scopes"] = {"anyOf": [others["scopes"], {"type": "string"}]}
-    others.update(_respelled(others, OAUTH_KEYS))
+    others.update(_alias_schemas(others, OAUTH_KEY_ALIASES))
 
 
-def _respelled(keys: Mapping[str, Node], spellings: Mapping[str, str]) -> dict[str, Node]:
+def _alias_schemas(keys: Mapping[str, SchemaNode], spellings: Mapping[str, str]) -> dict[str, SchemaNode]:
     return {
         other: {**keys[usual], "description": f"Another spelling of `{usual}`."}
         for other, usual in spellings.items()
@@ -164,15 +164,15 @@ def _respelled(keys: Mapping[str, Node], spellings: Mapping[str, str]) -> dict[s
     }
 
 
-def _as_backends_are_written(backend: Node) -> None:
-    keys: dict[str, Node] = backend["properties"]
-    keys["type"]["anyOf"][0] = _or_variable({"enum": [*usual_spellings()]})
+def _add_backend_spellings(backend: SchemaNode) -> None:
+    keys: dict[str, SchemaNode] = backend["properties"]
+    keys["type"]["anyOf"][0] = _allow_variables({"enum": [*accepted_spellings()]})
     words = keys["thinking"]["anyOf"][0]["anyOf"][0]
     keys["thinking"]["anyOf"][0]["anyOf"][0] = {"enum": [*words["enum"], False]}  # what YAML makes of `off`
 
 
-def _as_files_are_written(top: Node) -> None:
-    keys: dict[str, Node] = top["properties"]
+def _add_file_spellings(top: SchemaNode) -> None:
+    keys: dict[str, SchemaNode] = top["properties"]
     for key, shape in keys.items():
         if _NULL not in shape.get("anyOf", []):  # a key with nothing behind it means its defaults
             told = {"description": shape.pop("description")} if "description" in shape else {}
@@ -183,10 +183,10 @@ def _as_files_are_written(top: Node) -> None:
     top["not"] = {"anyOf": [{"required": ["toolyard", "massgen"]}, {"required": ["agents", "agent"]}]}
 
 
-def _describe_sections(node: Node, defined: Mapping[str, Node]) -> None:
+def _describe_sections(node: SchemaNode, defined: Mapping[str, SchemaNode]) -> None:
     """A key that leads to a section is described as the section is: editors show what stands at the key."""
-    for shape in cast("dict[str, Node]", node.get("properties", {})).values():
-        parts = cast("list[Node]", shape.get("anyOf") or shape.get("allOf") or [{}])
+    for shape in cast("dict[str, SchemaNode]", node.get("properties", {})).values():
+        parts = cast("list[SchemaNode]", shape.get("anyOf") or shape.get("allOf") or [{}])
         leads_to = str(parts[0].get("$ref", ""))
         told = defined.get(leads_to.removeprefix(_DEFINITIONS), {}).get("description")
         if told is not None:
@@ -194,7 +194,7 @@ def _describe_sections(node: Node, defined: Mapping[str, Node]) -> None:
 
 
 @cache
-def _docstrings(model: type[Section]) -> Mapping[str, str]:
+def _field_docstrings(model: type[Section]) -> Mapping[str, str]:
     """What the text below each field says. Read from the source here, so that no start of a command pays for it."""
     tree = ast.parse(inspect.getsource(sys.modules[model.__module__]))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == model.__name__)

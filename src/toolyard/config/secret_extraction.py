@@ -23,7 +23,7 @@ _SECRET_WORDS: Final = frozenset(
     }
 )
 _ENDINGS: Final = ("key", "token", "secret", "password", "passwd", "pass")
-_PLACES: Final = frozenset({"path", "file", "dir", "folder", "url", "uri", "id", "name"})
+_LOCATION_WORDS: Final = frozenset({"path", "file", "dir", "folder", "url", "uri", "id", "name"})
 """Last words of names whose values are judged by their look: `SSH_KEY_PATH` holds no key."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PREFIX: Final = re.compile(
@@ -32,9 +32,9 @@ _PREFIX: Final = re.compile(
 )
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_+=.-]{20,}")
 _HEX: Final = re.compile(r"[0-9a-fA-F-]{32,}")
-_LEAST_DIGITS: Final = 3
+_MIN_DIGITS: Final = 3
 _PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/\s:@]*:(?!\$\{)[^/\s@]+@")
-_IN_A_LIST: Final = re.compile(
+_INLINE_SECRET: Final = re.compile(
     r"(?:^|[;&?,\s])(?:[\w-]*(?:key|token|secret)|password|passwd|pwd)=(?!\$\{)[^;&,\s]{4,}"
     r"|(?:key|token|secret|password|passwd|pwd)[\"']\s*:\s*[\"'](?!\$\{)[^\"']{4,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
@@ -52,12 +52,12 @@ _ASSIGNED: Final = re.compile(r"(?P<before>(?P<name>-{0,2}[A-Za-z_][\w.-]*)=)(?P
 _HEADER: Final = re.compile(r"(?P<before>(?P<name>[A-Za-z][\w-]*):\s*)(?P<value>[^/\s].*)", re.DOTALL)
 _PARAMETER: Final = re.compile(r"(?P<name>[^=&?#]+)=(?P<value>[^&#]+)")
 _DEFAULT: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_]\w*):-(?P<value>[^}]*)\}")
-_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9]+")
+_INVALID_NAME_CHARS: Final = re.compile(r"[^A-Za-z0-9]+")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class ExtractedSecret:
     """A value that was left where it is."""
 
     variable: str
@@ -73,14 +73,14 @@ def looks_secret(name: str, value: str) -> bool:
     """Whether a value of that name is nobody else's business."""
     if _HARMLESS.fullmatch(value):
         return False
-    if _PASSWORD_IN_ADDRESS.search(value) or _IN_A_LIST.search(value) or _is_token(value):
+    if _PASSWORD_IN_ADDRESS.search(value) or _INLINE_SECRET.search(value) or _is_token(value):
         return True
     if "://" in value and any(map(_is_token, _BETWEEN_PARTS.split(value))):
         return True
     words = [word.lower() for word in _WORD.findall(name)]
     if "webhook" in words and "://" in value:  # whoever knows the address may write there
         return True
-    if not words or words[-1] in _PLACES:
+    if not words or words[-1] in _LOCATION_WORDS:
         return False
     if _REFERENCE.search(value):
         beside = _SCHEME_WORD.sub("", _REFERENCE.sub(" ", value))
@@ -94,138 +94,149 @@ def _is_token(text: str) -> bool:
         return True
     digits = sum(char.isdigit() for char in text)
     mixed = any(char.isupper() for char in text) and any(char.islower() for char in text)
-    return bool(_TOKEN.fullmatch(text)) and mixed and digits >= _LEAST_DIGITS
+    return bool(_TOKEN.fullmatch(text)) and mixed and digits >= _MIN_DIGITS
 
 
-class Withholding:
+class SecretExtractor:
     """Takes the secrets out of entries, one after the other. The same value of the same name keeps its variable."""
 
     def __init__(self) -> None:
-        self.withheld: list[Withheld] = []
+        self.extracted: list[ExtractedSecret] = []
         self._values: dict[str, str] = {}
 
-    def copied(self, entry: ServerEntry) -> ServerEntry:
+    def entry_without_secrets(self, entry: ServerEntry) -> ServerEntry:
         """The entry with variables in the place of what looks secret."""
-        one = _Copy(entry, self)
+        one = _EntrySanitizer(entry, self)
         changes: dict[str, Any] = {
-            "args": tuple(one.words(entry.args, "args")),
-            "env": {name: one.named(name, value, f"env.{name}") for name, value in entry.env.items()},
-            "headers": {name: one.header(name, value) for name, value in entry.headers.items()},
+            "args": tuple(one.sanitize_words(entry.args, "args")),
+            "env": {name: one.sanitize_named(name, value, f"env.{name}") for name, value in entry.env.items()},
+            "headers": {name: one.sanitize_header(name, value) for name, value in entry.headers.items()},
         }
         if isinstance(entry.command, tuple):
-            changes["command"] = tuple(one.words(entry.command, "command"))
+            changes["command"] = tuple(one.sanitize_words(entry.command, "command"))
         elif entry.command is not None and " " in entry.command:  # a whole line
-            changes["command"] = " ".join(one.words(tuple(entry.command.split(" ")), "command"))
+            changes["command"] = " ".join(one.sanitize_words(tuple(entry.command.split(" ")), "command"))
         if entry.url is not None:
-            changes["url"] = one.address(entry.url, "url")
+            changes["url"] = one.sanitize_address(entry.url, "url")
         if entry.oauth is not None and entry.oauth.client_secret:
-            kept = one.put("client_secret", entry.oauth.client_secret, "oauth.client_secret")
+            kept = one.replace_value("client_secret", entry.oauth.client_secret, "oauth.client_secret")
             changes["oauth"] = entry.oauth.model_copy(update={"client_secret": kept})
         return entry.model_copy(update=changes)
 
-    def variable(self, wanted: str, value: str, server: str) -> str:
+    def variable_for(self, wanted: str, value: str, server: str) -> str:
         """A name that stands for this value alone."""
-        prefix = _upper(server)
+        prefix = _variable_name(server)
         owned = wanted if wanted.startswith(f"{prefix}_") else f"{prefix}_{wanted}"
         names = itertools.chain((wanted, owned), (f"{owned}_{number}" for number in itertools.count(2)))
         return next(name for name in names if self._values.setdefault(name, value) == value)
 
 
-class _Copy:
-    def __init__(self, entry: ServerEntry, all_of_them: Withholding) -> None:
-        self._entry, self._all = entry, all_of_them
+class _EntrySanitizer:
+    def __init__(self, entry: ServerEntry, extractor: SecretExtractor) -> None:
+        self._entry, self._extractor = entry, extractor
 
-    def put(self, wanted: str, value: str, place: str, *, own: bool = False) -> str:
+    def replace_value(self, wanted: str, value: str, place: str, *, own: bool = False) -> str:
         """The variable in the place of a value. `own` keeps the name as it is: a server looks for it."""
         if _REFERENCE.fullmatch(value):
             return value
-        name = wanted if own and _VARIABLE.fullmatch(wanted) else f"{_upper(self._entry.name)}_{_upper(wanted)}"
-        variable = self._all.variable(name, value, self._entry.name)
-        told = Withheld(variable, self._entry.name, place, self._entry.origin)
-        if told not in self._all.withheld:
-            self._all.withheld.append(told)
+        name = (
+            wanted
+            if own and _VARIABLE.fullmatch(wanted)
+            else f"{_variable_name(self._entry.name)}_{_variable_name(wanted)}"
+        )
+        variable = self._extractor.variable_for(name, value, self._entry.name)
+        told = ExtractedSecret(variable, self._entry.name, place, self._entry.origin)
+        if told not in self._extractor.extracted:
+            self._extractor.extracted.append(told)
         return f"${{{variable}}}"
 
-    def named(self, name: str, value: str, place: str) -> str:
-        value = self._without_defaults(value, place)
-        return self.put(name, value, place, own=True) if looks_secret(name, value) else value
+    def sanitize_named(self, name: str, value: str, place: str) -> str:
+        value = self._drop_secret_defaults(value, place)
+        return self.replace_value(name, value, place, own=True) if looks_secret(name, value) else value
 
-    def header(self, name: str, value: str) -> str:
-        return self._scheme(name, self._without_defaults(value, f"headers.{name}"), f"headers.{name}")
+    def sanitize_header(self, name: str, value: str) -> str:
+        return self._sanitize_scheme(name, self._drop_secret_defaults(value, f"headers.{name}"), f"headers.{name}")
 
-    def _scheme(self, name: str, value: str, place: str) -> str:
+    def _sanitize_scheme(self, name: str, value: str, place: str) -> str:
         parts = _SCHEME.fullmatch(value)
         if parts is not None and looks_secret("token", parts["value"]):
-            return parts["before"] + self.put("token", parts["value"], place)
-        return self.put(name, value, place) if looks_secret(name, value) else value
+            return parts["before"] + self.replace_value("token", parts["value"], place)
+        return self.replace_value(name, value, place) if looks_secret(name, value) else value
 
-    def words(self, words: tuple[str, ...], place: str) -> list[str]:
+    def sanitize_words(self, words: tuple[str, ...], place: str) -> list[str]:
         written: list[str] = []
         before = ""
         for original in words:
-            word = self._without_defaults(original, place)
+            word = self._drop_secret_defaults(original, place)
             flag, before = before, original
-            written.append(self._word(word, flag if flag.startswith("-") and "=" not in flag else "", place))
+            written.append(self._sanitize_word(word, flag if flag.startswith("-") and "=" not in flag else "", place))
         return written
 
-    def _word(self, word: str, flag: str, place: str) -> str:
+    def _sanitize_word(self, word: str, flag: str, place: str) -> str:
         if (assigned := _ASSIGNED.fullmatch(word)) and looks_secret(assigned["name"], assigned["value"]):
             is_variable = not assigned["name"].startswith("-")  # docker run -e NAME=value
-            return assigned["before"] + self.put(assigned["name"], assigned["value"], place, own=is_variable)
+            return assigned["before"] + self.replace_value(
+                assigned["name"], assigned["value"], place, own=is_variable
+            )
         if assigned and assigned["name"].startswith("-") and _HEADER.fullmatch(assigned["value"]):
-            return assigned["before"] + self._word(assigned["value"], "", place)  # --header=Authorization: Bearer x
+            return assigned["before"] + self._sanitize_word(
+                assigned["value"], "", place
+            )  # --header=Authorization: Bearer x
         if "://" in word and not assigned:
-            return self.address(word, place)
+            return self.sanitize_address(word, place)
         if header := _HEADER.fullmatch(word):
-            return header["before"] + self._scheme(header["name"], header["value"], place)
+            return header["before"] + self._sanitize_scheme(header["name"], header["value"], place)
         if not word.startswith("-") and looks_secret(flag, word):
-            return self.put(flag or "secret", word, place)
+            return self.replace_value(flag or "secret", word, place)
         return word
 
-    def address(self, text: str, place: str) -> str:
+    def sanitize_address(self, text: str, place: str) -> str:
         """An address without the password, the parameters and the parts of its path that open a door."""
-        text = self._without_defaults(text, place)
+        text = self._drop_secret_defaults(text, place)
         try:
             parts = urlsplit(text)
         except ValueError:
             return text
         path = "/".join(
-            self.put("url_token", step, place) if _is_token(step) else step for step in parts.path.split("/")
+            self.replace_value("url_token", step, place) if _is_token(step) else step
+            for step in parts.path.split("/")
         )
         query, fragment = (
-            _PARAMETER.sub(lambda found: self._parameter(found, place), each)
+            _PARAMETER.sub(lambda found: self._sanitize_parameter(found, place), each)
             for each in (parts.query, parts.fragment)
         )
-        written = SplitResult(parts.scheme, self._host(parts, place), path, query, fragment).geturl()
+        written = SplitResult(parts.scheme, self._sanitize_host(parts, place), path, query, fragment).geturl()
         # An address within an address (`jdbc:postgresql://...`) is not taken apart.
-        return self.put("url", text, place) if _PASSWORD_IN_ADDRESS.search(written) else written
+        return self.replace_value("url", text, place) if _PASSWORD_IN_ADDRESS.search(written) else written
 
-    def _host(self, parts: SplitResult, place: str) -> str:
+    def _sanitize_host(self, parts: SplitResult, place: str) -> str:
         who, at, host = parts.netloc.rpartition("@")
         user, colon, password = who.partition(":")
         if not password:
             # The user of a web address is a token more often than a name.
             is_secret = _is_token(user) or (bool(user) and parts.scheme in {"http", "https"})
-            return f"{self.put('url_token', user, place)}{colon}{at}{host}" if is_secret else parts.netloc
-        return f"{user}{colon}{self.put('password', password, place)}{at}{host}"
+            return f"{self.replace_value('url_token', user, place)}{colon}{at}{host}" if is_secret else parts.netloc
+        return f"{user}{colon}{self.replace_value('password', password, place)}{at}{host}"
 
-    def _parameter(self, found: re.Match[str], place: str) -> str:
+    def _sanitize_parameter(self, found: re.Match[str], place: str) -> str:
         if not looks_secret(found["name"], found["value"]):
             return found[0]
-        return f"{found['name']}={self.put(found['name'], found['value'], place)}"
+        return f"{found['name']}={self.replace_value(found['name'], found['value'], place)}"
 
-    def _without_defaults(self, text: str, place: str) -> str:
+    def _drop_secret_defaults(self, text: str, place: str) -> str:
         """A secret that stands as the default of a variable is one, too: the variable stays, and has to be set."""
 
-        def one(found: re.Match[str]) -> str:
+        def replace_default(found: re.Match[str]) -> str:
             if not looks_secret(found["name"], found["value"]):
                 return found[0]
-            self._all.withheld.append(Withheld(found["name"], self._entry.name, place, self._entry.origin))
+            self._extractor.extracted.append(
+                ExtractedSecret(found["name"], self._entry.name, place, self._entry.origin)
+            )
             return f"${{{found['name']}}}"
 
-        return _DEFAULT.sub(one, text)
+        return _DEFAULT.sub(replace_default, text)
 
 
-def _upper(text: str) -> str:
-    folded = _NOT_IN_A_NAME.sub("_", text).strip("_").upper() or "SERVER"
+def _variable_name(text: str) -> str:
+    folded = _INVALID_NAME_CHARS.sub("_", text).strip("_").upper() or "SERVER"
     return f"_{folded}" if folded[0].isdigit() else folded

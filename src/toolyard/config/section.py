@@ -49,6 +49,6 @@ class Section(BaseModel):
         return keys
 
 
-def expected(what: str) -> PydanticCustomError:
-    """The error of a value that is something else than `what`."""
-    return PydanticCustomError("expected", "expected {expected}", {"expected": what})
+def expected_error(description: str) -> PydanticCustomError:
+    """The error of a value that is something else than `description`."""
+    return PydanticCustomError("expected", "expected {expected}", {"expected": description})

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from toolyard.config.key_aliases import respelled
-from toolyard.config.section import REFUSED, Seconds, Section, expected
+from toolyard.config.key_aliases import normalize_keys
+from toolyard.config.section import REFUSED, Seconds, Section, expected_error
 
 ENTRY_TAG = "<server entry>"
 NAME_TAG = "<server name>"
@@ -27,7 +27,7 @@ MAX_NAME_CHARS = 200
 Transport = Literal["stdio", "streamable-http", "sse"]
 
 
-def _words(value: Any) -> Any:
+def _check_command(value: Any) -> Any:
     """A command: one string, or a list of them."""
     if isinstance(value, str):
         return value
@@ -35,10 +35,10 @@ def _words(value: Any) -> Any:
         words = tuple(cast("list[object]", value))
         if words and all(isinstance(word, str) for word in words):
             return words
-    raise expected("a string or a list of strings")
+    raise expected_error("a string or a list of strings")
 
 
-def _texts(value: Any) -> Any:
+def _stringify_booleans(value: Any) -> Any:
     """Variables may be written as true or false; a process only knows text."""
     if not isinstance(value, Mapping):
         return value
@@ -46,7 +46,7 @@ def _texts(value: Any) -> Any:
     return {key: str(item).lower() if isinstance(item, bool) else item for key, item in items}
 
 
-def _as_list(value: Any) -> Any:
+def _servers_as_list(value: Any) -> Any:
     """Servers by name become a list of entries in the same order, each carrying its name.
 
     An entry that has nothing but a name is the name.
@@ -56,7 +56,7 @@ def _as_list(value: Any) -> Any:
     if value == EVERY_SERVER:
         return (EVERY_SERVER,)
     if isinstance(value, (list, tuple)):
-        return [_name_alone(item) or item for item in cast("list[object]", value)]
+        return [_bare_name(item) or item for item in cast("list[object]", value)]
     if not isinstance(value, Mapping):
         return value
     entries: list[object] = []
@@ -70,7 +70,7 @@ def _as_list(value: Any) -> Any:
     return entries
 
 
-def _name_alone(entry: object) -> str:
+def _bare_name(entry: object) -> str:
     if not isinstance(entry, Mapping):
         return ""
     keys = cast("Mapping[str, object]", entry)
@@ -78,11 +78,11 @@ def _name_alone(entry: object) -> str:
     return name if len(keys) == 1 and isinstance(name, str) else ""
 
 
-def _entry_or_name(value: Any) -> str:
+def _entry_tag(value: Any) -> str:
     return NAME_TAG if isinstance(value, str) else ENTRY_TAG
 
 
-def _host(url: str) -> str:
+def _url_host(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
     except ValueError:  # brackets without an address in them
@@ -107,10 +107,10 @@ class ServerEntry(Section):
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
     type: Transport | None = None
-    command: Annotated[str | tuple[str, ...] | None, BeforeValidator(_words)] = None
+    command: Annotated[str | tuple[str, ...] | None, BeforeValidator(_check_command)] = None
     """The program, or the program and its first arguments as a list. A string is never split."""
     args: tuple[str, ...] = ()
-    env: Annotated[Mapping[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
+    env: Annotated[Mapping[str, str], BeforeValidator(_stringify_booleans)] = Field(default_factory=dict)
     env_file: str | None = None
     """A file of `NAME=value` lines; `env` goes before it."""
     cwd: str | None = None
@@ -139,17 +139,17 @@ class ServerEntry(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _in_our_spelling(cls, raw: Any) -> Any:
-        return respelled(cast("Mapping[str, Any]", raw)) if isinstance(raw, Mapping) else raw
+    def _normalize_raw_keys(cls, raw: Any) -> Any:
+        return normalize_keys(cast("Mapping[str, Any]", raw)) if isinstance(raw, Mapping) else raw
 
     @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
+    def _check_reachable(self) -> Self:
         if (self.command is None) == (self.url is None):
-            raise expected("either `command` (a local server) or `url` (a remote one)")
+            raise expected_error("either `command` (a local server) or `url` (a remote one)")
         if self.type is not None and (self.type == "stdio") != (self.command is not None):
-            raise expected(f"a `type` that goes with `{'command' if self.command is not None else 'url'}`")
+            raise expected_error(f"a `type` that goes with `{'command' if self.command is not None else 'url'}`")
         if not self.name.isprintable():
-            raise expected("a `name` of printable characters")
+            raise expected_error("a `name` of printable characters")
         if "__" in self.name or self.name.startswith("_") or self.name.endswith("_"):
             # In `mcp__server__tool` it could not be told where the server ends and the tool begins.
             message = "the name of a server has no `__` in it, and no `_` at either end."
@@ -181,17 +181,15 @@ class ServerEntry(Section):
         if self.command is not None:
             yield "program", self.command_line[0]
         else:
-            yield "host", _host(self.url or "")
+            yield "host", _url_host(self.url or "")
         yield "origin", self.origin
 
 
 Servers = Annotated[
     tuple[
-        Annotated[
-            Annotated[ServerEntry, Tag(ENTRY_TAG)] | Annotated[str, Tag(NAME_TAG)], Discriminator(_entry_or_name)
-        ],
+        Annotated[Annotated[ServerEntry, Tag(ENTRY_TAG)] | Annotated[str, Tag(NAME_TAG)], Discriminator(_entry_tag)],
         ...,
     ],
-    BeforeValidator(_as_list),
+    BeforeValidator(_servers_as_list),
 ]
 """Full entries and bare names of the user's servers file, from a list or from a map by name."""

@@ -15,9 +15,16 @@ from typing import Any, Final, Literal, cast
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from toolyard.config.client_formats import IGNORED, Found, by_place, locate, project_of, translated
+from toolyard.config.client_formats import (
+    IGNORED_KEYS,
+    LocatedServers,
+    dialect_for_path,
+    locate_servers,
+    project_folder,
+    translate_entry,
+)
 from toolyard.config.jsonc import parse_jsonc
-from toolyard.config.key_aliases import respelled
+from toolyard.config.key_aliases import normalize_keys
 from toolyard.config.section import REFUSED, UNKNOWN_KEY
 from toolyard.config.server_entry import OAuth, ServerEntry
 from toolyard.config.source_text import read_text
@@ -27,7 +34,7 @@ from toolyard.core.limits import MIB
 
 MAX_FILE_BYTES: Final = 16 * MIB
 """Some programs keep their history in the same file."""
-_APPROVALS: Final = frozenset({"alwaysAllow", "always_allow", "autoApprove", "auto_approve", "trust"})
+_APPROVAL_KEYS: Final = frozenset({"alwaysAllow", "always_allow", "autoApprove", "auto_approve", "trust"})
 _HINT: Final = "Name a file that holds MCP servers, such as .mcp.json."
 
 
@@ -62,55 +69,57 @@ class ServerFile:
 
 def read_server_file(path: str, *, home: str, project: str | None = None, base: str | None = None) -> ServerFile:
     """The servers of a file. `project` is the folder that is worked in, `base` where they are started."""
-    file = read_if_servers(path, home=home, project=project, base=base)
+    file = read_optional_server_file(path, home=home, project=project, base=base)
     if file is None:
         raise ConfigError("holds no MCP servers that could be recognised", where=os.path.abspath(path), hint=_HINT)
     return file
 
 
-def read_if_servers(
+def read_optional_server_file(
     path: str, *, home: str, project: str | None = None, base: str | None = None
 ) -> ServerFile | None:
     """The same; None where there are none: the settings of a program need not name servers."""
-    return _servers_of(_document(path := os.path.abspath(path)), path, home, project, base)
+    return _servers_in_document(_read_document(path := os.path.abspath(path)), path, home, project, base)
 
 
 def parse_server_file(text: str, path: str, *, home: str) -> ServerFile:
     """The servers of a text that stands in the file `path`, or is about to."""
-    document = _parsed(text, path)
-    file = _servers_of(document, path, home, None, None) if document else ServerFile(path, "", ())
+    document = _parse_document(text, path)
+    file = _servers_in_document(document, path, home, None, None) if document else ServerFile(path, "", ())
     if file is None:
         raise ConfigError("holds no MCP servers that could be recognised", where=path, hint=_HINT)
     return file
 
 
-def _servers_of(document: Any, path: str, home: str, project: str | None, base: str | None) -> ServerFile | None:
-    of_project: Mapping[str, Any] = _of_project(document, project) if project is not None else {}
-    found = locate(document, path)
+def _servers_in_document(
+    document: Any, path: str, home: str, project: str | None, base: str | None
+) -> ServerFile | None:
+    of_project: Mapping[str, Any] = _project_servers(document, project) if project is not None else {}
+    found = locate_servers(document, path)
     if found is None and of_project:
-        found = Found(by_place(path), {}, {})
+        found = LocatedServers(dialect_for_path(path), {}, {})
     if found is None:
         return None
-    folder = project_of(path)
-    reader = _Reader(found, path, folder, home, base or folder)
-    reader.read(found.servers)
-    reader.read(of_project)
+    folder = project_folder(path)
+    reader = _ServerFileReader(found, path, folder, home, base or folder)
+    reader.read_servers(found.servers)
+    reader.read_servers(of_project)
     return ServerFile(path, found.dialect.name, tuple(reader.entries.values()), tuple(reader.problems))
 
 
-def holds_servers(path: str) -> bool:
+def is_server_file(path: str) -> bool:
     """Whether the file at `path` is a server file of some program rather than a configuration of ours."""
-    document = _document(path)
+    document = _read_document(path)
     ours = {"toolyard", "massgen", "agents", "agent", "orchestrator"}
     is_ours = isinstance(document, Mapping) and bool(ours & set(cast("Mapping[str, Any]", document)))
-    return not is_ours and locate(document, path) is not None
+    return not is_ours and locate_servers(document, path) is not None
 
 
-def _document(path: str) -> Any:
-    return _parsed(read_text(path, most_bytes=MAX_FILE_BYTES, hint=_HINT), path)
+def _read_document(path: str) -> Any:
+    return _parse_document(read_text(path, max_bytes=MAX_FILE_BYTES, hint=_HINT), path)
 
 
-def _parsed(text: str, path: str) -> Any:
+def _parse_document(text: str, path: str) -> Any:
     if path.endswith(".toml"):
         try:
             return tomllib.loads(text)
@@ -120,11 +129,11 @@ def _parsed(text: str, path: str) -> Any:
         from toolyard.config.yaml_tree import parse_yaml  # most server files are JSON
 
         tree = parse_yaml(text, name=path)
-        return None if tree is None else tree.plain()
+        return None if tree is None else tree.to_plain()
     return parse_jsonc(text, name=path) if text.strip() else {}
 
 
-def _of_project(document: Any, project: str) -> Mapping[str, Any]:
+def _project_servers(document: Any, project: str) -> Mapping[str, Any]:
     """Claude Code keeps the servers that belong to one folder under its path."""
     node: Any = document
     for key in ("projects", project, "mcpServers"):
@@ -132,58 +141,62 @@ def _of_project(document: Any, project: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", node) if isinstance(node, Mapping) else {}
 
 
-class _Reader:
-    def __init__(self, found: Found, path: str, project: str, home: str, base: str) -> None:
+class _ServerFileReader:
+    def __init__(self, found: LocatedServers, path: str, project: str, home: str, base: str) -> None:
         self.entries: dict[str, ServerEntry] = {}
         self.problems: list[ServerProblem] = []
         self._found, self._path, self._project, self._home, self._base = found, path, project, home, base
 
-    def read(self, servers: Mapping[str, Any] | list[Any]) -> None:
-        for name, raw in _named(servers):
+    def read_servers(self, servers: Mapping[str, Any] | list[Any]) -> None:
+        for name, raw in _named_entries(servers):
             if not isinstance(raw, Mapping):
-                self._tell(name, "is not a mapping.", "Give it a `command` or a `url`.")
+                self._add_problem(name, "is not a mapping.", "Give it a `command` or a `url`.")
                 continue
-            entry = self._entry(name, cast("Mapping[str, Any]", raw))
+            entry = self._read_entry(name, cast("Mapping[str, Any]", raw))
             if entry is not None:
                 self.entries[name] = entry
 
-    def _entry(self, name: str, raw: Mapping[str, Any]) -> ServerEntry | None:
+    def _read_entry(self, name: str, raw: Mapping[str, Any]) -> ServerEntry | None:
         try:
-            entry = respelled(translated(raw, self._found, self._project, self._home))
-            entry = self._without_strangers(name, entry)
+            entry = normalize_keys(translate_entry(raw, self._found, self._project, self._home))
+            entry = self._drop_unknown_keys(name, entry)
             # Where the file is not ours, an empty value means the same as none.
             given = {key: value for key, value in entry.items() if value is not None}
             read = ServerEntry.model_validate({**given, "name": name})
         except pydantic.ValidationError as error:
-            self._tell(name, *_said(error))
+            self._add_problem(name, *_validation_message(error))
             return None
         except PydanticCustomError as error:  # two spellings of one key
-            self._tell(name, f"cannot be used: {error.message()}.")
+            self._add_problem(name, f"cannot be used: {error.message()}.")
             return None
         return read.model_copy(update={"base": self._base, "origin": self._path})
 
-    def _without_strangers(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    def _drop_unknown_keys(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
         """The entry without the keys that mean nothing here; each is told of."""
         known = ServerEntry.keys_of_file()
         strangers = sorted(key for key in entry if key not in known)
-        ignored = [key for key in strangers if key in IGNORED]
+        ignored = [key for key in strangers if key in IGNORED_KEYS]
         if ignored:
-            hint = "What may run unasked is said in `permissions`." if set(ignored) & _APPROVALS else ""
-            self._tell(name, f"{_listed(ignored)} ignored.", hint, severity="note")
+            hint = "What may run unasked is said in `permissions`." if set(ignored) & _APPROVAL_KEYS else ""
+            self._add_problem(name, f"{_keys_with_verb(ignored)} ignored.", hint, severity="note")
         for key in strangers:
-            if key not in IGNORED:
-                self._tell(name, f"the unknown key `{key}` is ignored.", did_you_mean(key, known), severity="note")
+            if key not in IGNORED_KEYS:
+                self._add_problem(
+                    name, f"the unknown key `{key}` is ignored.", did_you_mean(key, known), severity="note"
+                )
         kept = {key: value for key, value in entry.items() if key in known}
         if isinstance(kept.get("oauth"), Mapping):
             oauth = cast("Mapping[str, Any]", kept["oauth"])
             kept["oauth"] = {key: value for key, value in oauth.items() if key in OAuth.keys_of_file()}
         return kept
 
-    def _tell(self, name: str, message: str, hint: str = "", *, severity: Literal["error", "note"] = "error") -> None:
+    def _add_problem(
+        self, name: str, message: str, hint: str = "", *, severity: Literal["error", "note"] = "error"
+    ) -> None:
         self.problems.append(ServerProblem(name, message, hint, self._path, severity))
 
 
-def _named(servers: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+def _named_entries(servers: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
     if isinstance(servers, Mapping):
         yield from ((str(name), raw) for name, raw in servers.items())
         return
@@ -192,7 +205,7 @@ def _named(servers: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
         yield (name if isinstance(name, str) and name else f"number {number + 1}"), raw
 
 
-def _said(error: pydantic.ValidationError) -> tuple[str, str]:
+def _validation_message(error: pydantic.ValidationError) -> tuple[str, str]:
     """The first thing that is wrong, without the value: it may be a secret."""
     detail = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(step) for step in detail["loc"])
@@ -205,6 +218,6 @@ def _said(error: pydantic.ValidationError) -> tuple[str, str]:
     return f"cannot be used: {f'`{place}`: ' if place else ''}{message}.", ""
 
 
-def _listed(keys: list[str]) -> str:
+def _keys_with_verb(keys: list[str]) -> str:
     quoted = ", ".join(f"`{key}`" for key in keys)
     return f"{quoted} {'are' if len(keys) > 1 else 'is'}"

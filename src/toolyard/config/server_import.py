@@ -12,58 +12,60 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolyard.config.clients.clients import CLIENTS, is_ours
-from toolyard.config.secret_extraction import Withheld, Withholding
+from toolyard.config.clients.clients import CLIENTS, is_toolyard_entry
+from toolyard.config.secret_extraction import ExtractedSecret, SecretExtractor
 from toolyard.config.server_entry import ServerEntry
-from toolyard.config.server_files import ServerFile, ServerProblem, read_if_servers, read_server_file
+from toolyard.config.server_files import ServerFile, ServerProblem, read_optional_server_file, read_server_file
 from toolyard.config.settings import Settings
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError
 
 _FILE_VARIABLE: Final = re.compile(r"\$\{file:(?P<path>[^}]+)\}")
-_IN_THE_FILE: Final = frozenset({"name", "base", "origin"})
+_LOADER_KEYS: Final = frozenset({"name", "base", "origin"})
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedServers:
     entries: tuple[ServerEntry, ...]
     """As they are to be written: without secrets, and working from the folder they are written to."""
     problems: tuple[ServerProblem, ...]
-    withheld: tuple[Withheld, ...]
+    extracted_secrets: tuple[ExtractedSecret, ...]
     files: tuple[str, ...]
     """Where they come from."""
 
 
-def import_servers(sources: Sequence[str], settings: Settings, *, project: str, folder: str) -> Imported:
+def import_servers(sources: Sequence[str], settings: Settings, *, project: str, folder: str) -> ImportedServers:
     """The servers of all sources, each name once; `folder` is where they will be written."""
     found: dict[str, ServerEntry] = {}
     problems: list[ServerProblem] = []
     files: list[str] = []
     for source in sources:
-        for file in _files(source, settings, project):
+        for file in _source_files(source, settings, project):
             if file.path in files:
                 continue
             files.append(file.path)
             problems.extend(file.problems)
             for entry in file.entries:
-                problems.extend(_added(entry, found))
-    withholding = Withholding()
-    entries = tuple(withholding.copied(_moved(entry, folder, settings.home)) for entry in found.values())
-    return Imported(entries, tuple(problems), tuple(withholding.withheld), tuple(files))
+                problems.extend(_add_entry(entry, found))
+    withholding = SecretExtractor()
+    entries = tuple(
+        withholding.entry_without_secrets(_relocate_entry(entry, folder, settings.home)) for entry in found.values()
+    )
+    return ImportedServers(entries, tuple(problems), tuple(withholding.extracted), tuple(files))
 
 
-def as_written(entry: ServerEntry) -> dict[str, Any]:
+def entry_as_written(entry: ServerEntry) -> dict[str, Any]:
     """The keys of an entry, for a map by name."""
-    return _plain(entry.model_dump(exclude_defaults=True, exclude=set(_IN_THE_FILE)))
+    return _plain_value(entry.model_dump(exclude_defaults=True, exclude=set(_LOADER_KEYS)))
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value  # pyright: ignore[reportUnknownVariableType]
+        return {key: _plain_value(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return [_plain_value(item) for item in value] if isinstance(value, (list, tuple)) else value  # pyright: ignore[reportUnknownVariableType]
 
 
-def _files(source: str, settings: Settings, project: str) -> Iterable[ServerFile]:
+def _source_files(source: str, settings: Settings, project: str) -> Iterable[ServerFile]:
     if source not in CLIENTS:
         path = settings.home + source[1:] if source.startswith("~/") else os.path.join(project, source)
         if not os.path.lexists(path) and os.sep not in source and "." not in source:
@@ -73,7 +75,11 @@ def _files(source: str, settings: Settings, project: str) -> Iterable[ServerFile
         return [read_server_file(path, home=settings.home, project=project)]
     client = CLIENTS[source]
     places = (*client.paths("user", settings, project), *client.paths("project", settings, project))
-    there = [read_if_servers(path, home=settings.home, project=project) for path in places if os.path.isfile(path)]
+    there = [
+        read_optional_server_file(path, home=settings.home, project=project)
+        for path in places
+        if os.path.isfile(path)
+    ]
     read = [file for file in there if file is not None]
     if not any(file.entries or file.problems for file in read):
         raise ConfigError(
@@ -83,19 +89,19 @@ def _files(source: str, settings: Settings, project: str) -> Iterable[ServerFile
     return read
 
 
-def _added(entry: ServerEntry, found: dict[str, ServerEntry]) -> Iterable[ServerProblem]:
+def _add_entry(entry: ServerEntry, found: dict[str, ServerEntry]) -> Iterable[ServerProblem]:
     words = entry.command_line
-    if words and is_ours({"command": words[0], "args": [*words[1:]]}):
+    if words and is_toolyard_entry({"command": words[0], "args": [*words[1:]]}):
         message = "is Toolyard itself, which would serve its own tools again; it is left out."
         yield ServerProblem(entry.name, message, where=entry.origin, severity="note")
         return
     before = found.setdefault(entry.name, entry)
-    if before is not entry and as_written(before) != as_written(entry):
+    if before is not entry and entry_as_written(before) != entry_as_written(entry):
         message = f"is in {before.origin} as well, and differently; that one counts."
         yield ServerProblem(entry.name, message, where=entry.origin, severity="note")
 
 
-def _moved(entry: ServerEntry, folder: str, home: str) -> ServerEntry:
+def _relocate_entry(entry: ServerEntry, folder: str, home: str) -> ServerEntry:
     """The entry as it has to be written elsewhere to mean the same files."""
     base = entry.base
     if not base or os.path.realpath(base) == os.path.realpath(folder):
@@ -106,23 +112,23 @@ def _moved(entry: ServerEntry, folder: str, home: str) -> ServerEntry:
             return path
         return os.path.normpath(os.path.join(base, path))
 
-    def text(value: str) -> str:
+    def rewrite_file_variables(value: str) -> str:
         return _FILE_VARIABLE.sub(lambda found: f"${{file:{absolute(found['path'])}}}", value)
 
     changes: dict[str, Any] = {
-        "env": {name: text(value) for name, value in entry.env.items()},
-        "headers": {name: text(value) for name, value in entry.headers.items()},
+        "env": {name: rewrite_file_variables(value) for name, value in entry.env.items()},
+        "headers": {name: rewrite_file_variables(value) for name, value in entry.headers.items()},
     }
     if entry.env_file is not None:
         changes["env_file"] = absolute(entry.env_file)
     if entry.cwd is not None:
         changes["cwd"] = absolute(entry.cwd)
-    elif any(_is_beside(word, base) for word in entry.command_line):
+    elif any(_is_relative_file(word, base) for word in entry.command_line):
         changes["cwd"] = "~" if base == home else base
     return entry.model_copy(update=changes)
 
 
-def _is_beside(word: str, base: str) -> bool:
+def _is_relative_file(word: str, base: str) -> bool:
     """Whether a word of the command line names a file by the folder it was started in."""
     if os.path.isabs(word) or word.startswith("-"):
         return False

@@ -15,7 +15,7 @@ from toolyard.config.models import Config
 from toolyard.config.server_entry import EVERY_SERVER, ServerEntry
 from toolyard.config.server_files import ServerFile, ServerProblem, read_server_file
 from toolyard.config.settings import Settings
-from toolyard.config.suggestions import closest, did_you_mean
+from toolyard.config.suggestions import closest_match, did_you_mean
 from toolyard.core.errors import ConfigError
 
 REGISTRY_NAMES: Final = ("servers.yaml", "servers.yml", "servers.json")
@@ -46,7 +46,7 @@ def read_registry(settings: Settings) -> ServerFile | None:
 
 def resolve_servers(config: Config, settings: Settings) -> ResolvedServers:
     """The entries of the configuration, of the files it names and of the user's servers file. Starts nothing."""
-    collected = _Collected(config, settings)
+    collected = _ServerCollector(config, settings)
     collected.add(server for server in config.servers if isinstance(server, ServerEntry))
     for path in config.toolyard.server_files:
         collected.add_file(path)
@@ -62,22 +62,22 @@ def resolve_servers(config: Config, settings: Settings) -> ResolvedServers:
     return ResolvedServers(entries, tuple(collected.problems), shared)
 
 
-class _Collected:
+class _ServerCollector:
     def __init__(self, config: Config, settings: Settings) -> None:
         self.entries: dict[str, ServerEntry] = {}
         self.problems: list[ServerProblem] = []
         self._settings = settings
         self._source = config.source or ""
-        self._folder = config.folder("")
+        self._folder = config.base_folder("")
         everywhere = (*config.servers, *(server for agent in config.agents for server in agent.backend.mcp_servers))
-        self._described = {server.name for server in everywhere if isinstance(server, ServerEntry)}
+        self._described_names = {server.name for server in everywhere if isinstance(server, ServerEntry)}
         self._registry: Mapping[str, ServerEntry] | None = None
 
     def add(self, servers: Iterable[ServerEntry | str]) -> None:
         for server in servers:
             if isinstance(server, ServerEntry):
                 origin = server.origin or self._source
-                self._put(server.model_copy(update={"base": server.base or self._folder, "origin": origin}))
+                self._add_entry(server.model_copy(update={"base": server.base or self._folder, "origin": origin}))
             elif server == EVERY_SERVER:
                 for entry in self.registry.values():
                     self.entries.setdefault(entry.name, entry)
@@ -94,7 +94,7 @@ class _Collected:
             return
         self.problems.extend(file.problems)
         for entry in file.entries:
-            if _is_ourselves(entry):
+            if _is_toolyard(entry):
                 message = "is Toolyard itself, which would serve its own tools again; it is left out."
                 self.problems.append(ServerProblem(entry.name, message, where=file.path, severity="note"))
             elif entry.name in self.entries:
@@ -126,8 +126,8 @@ class _Collected:
             self.entries[name] = self.registry[name]
             return
         place = os.path.join(self._settings.config_home, REGISTRY_NAMES[0])
-        known = {*self.registry, *self.entries, *self._described}
-        meant = closest(name, known)
+        known = {*self.registry, *self.entries, *self._described_names}
+        meant = closest_match(name, known)
         if self.registry or meant:
             message = f"is not in {place}." if self.registry else "is the name of no server that is described here."
             problem = ServerProblem(name, message, did_you_mean(name, known), self._source)
@@ -136,7 +136,7 @@ class _Collected:
             problem = ServerProblem(name, f"is only a name, and there is no {place}.", hint, self._source)
         self.problems.append(problem)
 
-    def _put(self, entry: ServerEntry) -> None:
+    def _add_entry(self, entry: ServerEntry) -> None:
         before = self.entries.get(entry.name)
         if before is None:
             self.entries[entry.name] = entry
@@ -153,6 +153,6 @@ def _without_path(error: ConfigError) -> str:
     return f"line {line} {message}" if line.isdigit() else message
 
 
-def _is_ourselves(entry: ServerEntry) -> bool:
+def _is_toolyard(entry: ServerEntry) -> bool:
     words = [os.path.basename(word) for word in entry.command_line[:4]]
     return "mcp" in words and _OWN_PROGRAM in words[: words.index("mcp")]

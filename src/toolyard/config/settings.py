@@ -14,21 +14,21 @@ from toolyard.config.backends import PROVIDER_VARIABLES
 
 STATE_FOLDER = "toolyard"
 CONFIG_FOLDER = "toolyard"
-_CONTAINER_CLIENT = (
+_CONTAINER_CLIENT_VARIABLES = (
     *("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH"),
     *("DOCKER_TLS_VERIFY", "CONTAINER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
-_NETWORK = (
+_NETWORK_VARIABLES = (
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
     "SSL_CERT_FILE",
 )
 """How the user's machine reaches others."""
-_CLIENT_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME")
+_CLIENT_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME")
 MODEL_VARIABLE = "TOOLYARD_MODEL"
 STATE_VARIABLE = "XDG_STATE_HOME"
 DEFAULT_TEMP = "/tmp"  # noqa: S108 - the name of the folder, nothing is created in it here
-_TEMPORARY = (DEFAULT_TEMP, "/var/tmp")  # noqa: S108 - as above
-_RUNTIME = ("/run", "/var/run")
+_TEMPORARY_FOLDERS = (DEFAULT_TEMP, "/var/tmp")  # noqa: S108 - as above
+_RUNTIME_FOLDERS = ("/run", "/var/run")
 _USER_ENVIRONMENT = ("USER", "LOGNAME", "LANG", "TERM")
 
 
@@ -37,7 +37,7 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
-def tell_libraries(name: str, value: str) -> None:
+def set_process_variable(name: str, value: str) -> None:
     """Set a variable for libraries in this process that look for it themselves, before they are loaded."""
     os.putenv(name, value)
 
@@ -74,34 +74,36 @@ class Settings:
     @property
     def temporary_folders(self) -> tuple[str, ...]:
         """The folders that every program of the machine puts temporary files into."""
-        return tuple(dict.fromkeys((*_TEMPORARY, self.temp_dir)))
+        return tuple(dict.fromkeys((*_TEMPORARY_FOLDERS, self.temp_dir)))
 
     @property
     def runtime_folders(self) -> tuple[str, ...]:
         """The folders that services put their sockets into."""
-        return (*_RUNTIME, self.runtime_dir) if self.runtime_dir else _RUNTIME
+        return (*_RUNTIME_FOLDERS, self.runtime_dir) if self.runtime_dir else _RUNTIME_FOLDERS
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
         variables = environment() if env is None else env
-        home = _absolute(variables.get("HOME")) or os.path.expanduser("~")
-        state = _absolute(variables.get(STATE_VARIABLE)) or os.path.join(home, ".local", "state")
-        config = _absolute(variables.get("XDG_CONFIG_HOME")) or os.path.join(home, ".config")
+        home = _absolute_folder(variables.get("HOME")) or os.path.expanduser("~")
+        state = _absolute_folder(variables.get(STATE_VARIABLE)) or os.path.join(home, ".local", "state")
+        config = _absolute_folder(variables.get("XDG_CONFIG_HOME")) or os.path.join(home, ".config")
         return cls(
             home=home,
             state_home=os.path.join(state, STATE_FOLDER),
-            runtime_dir=_absolute(variables.get("XDG_RUNTIME_DIR")) or "",
+            runtime_dir=_absolute_folder(variables.get("XDG_RUNTIME_DIR")) or "",
             config_home=os.path.join(config, CONFIG_FOLDER),
-            temp_dir=_absolute(variables.get("TMPDIR")) or DEFAULT_TEMP,
-            documents=_absolute(variables.get("XDG_DOCUMENTS_DIR")) or os.path.join(home, "Documents"),
+            temp_dir=_absolute_folder(variables.get("TMPDIR")) or DEFAULT_TEMP,
+            documents=_absolute_folder(variables.get("XDG_DOCUMENTS_DIR")) or os.path.join(home, "Documents"),
             token=variables.get("TOOLYARD_TOKEN") or None,
             no_color=bool(variables.get("NO_COLOR")),
-            container_client={name: variables[name] for name in _CONTAINER_CLIENT if name in variables},
+            container_client={name: variables[name] for name in _CONTAINER_CLIENT_VARIABLES if name in variables},
             model_access={
-                name: variables[name] for name in (*PROVIDER_VARIABLES, *_NETWORK) if _is_set(name, variables)
+                name: variables[name]
+                for name in (*PROVIDER_VARIABLES, *_NETWORK_VARIABLES)
+                if _is_set(name, variables)
             },
             client_folders={
-                name: os.path.abspath(variables[name]) for name in _CLIENT_FOLDERS if variables.get(name)
+                name: os.path.abspath(variables[name]) for name in _CLIENT_FOLDER_VARIABLES if variables.get(name)
             },
             trace_endpoint=variables.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
             model=variables[MODEL_VARIABLE].strip() if _is_set(MODEL_VARIABLE, variables) else None,
@@ -115,6 +117,6 @@ def _is_set(name: str, variables: Mapping[str, str]) -> bool:
     return variables.get(name, "").strip() not in {"", f"${name}", f"${{{name}}}"}
 
 
-def _absolute(value: str | None) -> str | None:
+def _absolute_folder(value: str | None) -> str | None:
     """The folder named by a variable; a relative one is ignored, as the XDG specification asks."""
     return os.path.normpath(value) if value and os.path.isabs(value) else None

@@ -7,15 +7,15 @@ import stat
 
 from toolyard.core.errors import ConfigError
 
-_CHECK_THE_PATH = "Check the path given to --config, or leave it out to use the defaults."
+_PATH_HINT = "Check the path given to --config, or leave it out to use the defaults."
 
 
-def read_text(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> str:
+def read_text(path: str, *, max_bytes: int, hint: str = _PATH_HINT) -> str:
     """The file as text. `hint` is what to do where it cannot be read."""
-    return decoded(read_bytes(path, most_bytes=most_bytes, hint=hint), path)
+    return decode_text(read_bytes(path, max_bytes=max_bytes, hint=hint), path)
 
 
-def read_bytes(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> bytes:
+def read_bytes(path: str, *, max_bytes: int, hint: str = _PATH_HINT) -> bytes:
     try:
         # Non-blocking, so that a FIFO in the file's place cannot hang the start.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -25,25 +25,23 @@ def read_bytes(path: str, *, most_bytes: int, hint: str = _CHECK_THE_PATH) -> by
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            raise ConfigError(f"is {_kind(mode)}not a regular file", where=path, hint=hint)
+            raise ConfigError(f"is {_describe_file_kind(mode)}not a regular file", where=path, hint=hint)
         with os.fdopen(handle, "rb", closefd=False) as file:
-            raw = file.read(most_bytes + 1)
+            raw = file.read(max_bytes + 1)
     finally:
         os.close(handle)
-    if len(raw) > most_bytes:
-        raise ConfigError(
-            f"is larger than {most_bytes} bytes", where=path, hint="A configuration is a few kilobytes."
-        )
+    if len(raw) > max_bytes:
+        raise ConfigError(f"is larger than {max_bytes} bytes", where=path, hint="A configuration is a few kilobytes.")
     return raw
 
 
-def _kind(mode: int) -> str:
+def _describe_file_kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "a folder, "
     return "a named pipe, " if stat.S_ISFIFO(mode) else ""
 
 
-def decoded(raw: bytes, path: str) -> str:
+def decode_text(raw: bytes, path: str) -> str:
     """The text of a file, without the mark that some programs put at its beginning."""
     try:
         return raw.decode("utf-8-sig")

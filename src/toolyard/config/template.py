@@ -9,11 +9,11 @@ import yaml
 
 from toolyard.config.backends import BACKENDS, BackendKind
 
-FIRST_CHOICE: Final = "gemini"
-_BY_KEY: Final = ("gemini", "openai", "claude", "openrouter")
+DEFAULT_BACKEND: Final = "gemini"
+_KEY_PREFERENCE: Final = ("gemini", "openai", "claude", "openrouter")
 _WIDTH: Final = 110
-_ONE: Final = "helper"
-_HEAD: Final = """\
+_SINGLE_AGENT_ID: Final = "helper"
+_HEADER: Final = """\
 # The agents of this folder. So that an editor completes and checks this file, run
 # `toolyard init --schema > toolyard.schema.json` and make this its first line:
 #   yaml-language-server: $schema=toolyard.schema.json
@@ -24,10 +24,12 @@ _HEAD: Final = """\
 """
 
 
-def likely_kind(access: Mapping[str, str]) -> BackendKind:
+def default_backend_kind(access: Mapping[str, str]) -> BackendKind:
     """The model API whose key is at hand, or the first choice."""
-    found = (BACKENDS[name] for name in _BY_KEY if any(access.get(key) for key in BACKENDS[name].key_variables))
-    return next(found, BACKENDS[FIRST_CHOICE])
+    found = (
+        BACKENDS[name] for name in _KEY_PREFERENCE if any(access.get(key) for key in BACKENDS[name].key_variables)
+    )
+    return next(found, BACKENDS[DEFAULT_BACKEND])
 
 
 def starting_config(kinds: Sequence[BackendKind], servers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -35,9 +37,9 @@ def starting_config(kinds: Sequence[BackendKind], servers: Mapping[str, Mapping[
 
     One agent is written as docs/first-agent.md shows it, several as docs/team.md does.
     """
-    parts = [_HEAD, *_agents(kinds), ""]
-    parts += ["toolyard:", *_workspace(len(kinds) > 1), *_mode(bool(servers)), ""]
-    parts += _servers(servers)
+    parts = [_HEADER, *_agent_lines(kinds), ""]
+    parts += ["toolyard:", *_workspace_lines(len(kinds) > 1), *_execution_mode_lines(bool(servers)), ""]
+    parts += _server_lines(servers)
     if len(kinds) > 1:
         parts += ["orchestrator:", "  limits: {rounds: 4, seconds: 3600}  # what ends a run at the latest", ""]
     parts += ["ui:", "  display_type: rich_terminal", ""]
@@ -56,10 +58,10 @@ def servers_block(servers: Mapping[str, Mapping[str, Any]]) -> str:
     return text
 
 
-def ids_of(kinds: Sequence[BackendKind]) -> list[str]:
+def agent_ids(kinds: Sequence[BackendKind]) -> list[str]:
     """A name for each agent of a team: that of its backend, with a number where it comes again."""
     if len(kinds) == 1:
-        return [_ONE]
+        return [_SINGLE_AGENT_ID]
     names = [kind.name for kind in kinds]
     return [
         name if names.count(name) == 1 else f"{name}_{names[: place + 1].count(name)}"
@@ -67,21 +69,26 @@ def ids_of(kinds: Sequence[BackendKind]) -> list[str]:
     ]
 
 
-def _agents(kinds: Sequence[BackendKind]) -> list[str]:
+def _agent_lines(kinds: Sequence[BackendKind]) -> list[str]:
     if len(kinds) == 1:
         cwd = "cwd: project  # the folder it works in, beside this file"
-        return ["agent:", f"  id: {_ONE}", "  backend:", *(f"    {line}" for line in _backend(kinds[0], cwd))]
+        return [
+            "agent:",
+            f"  id: {_SINGLE_AGENT_ID}",
+            "  backend:",
+            *(f"    {line}" for line in _backend_lines(kinds[0], cwd)),
+        ]
     lines = ["agents:"]
-    for kind, name in zip(kinds, ids_of(kinds), strict=True):
-        lines += [f"  - id: {name}", "    backend:", *(f"      {line}" for line in _backend(kind))]
+    for kind, name in zip(kinds, agent_ids(kinds), strict=True):
+        lines += [f"  - id: {name}", "    backend:", *(f"      {line}" for line in _backend_lines(kind))]
     return lines
 
 
-def _backend(kind: BackendKind, *folder: str) -> list[str]:
-    return [f"type: {kind.name}", *_model(kind), *folder, "permission_mode: strict"]
+def _backend_lines(kind: BackendKind, *folder: str) -> list[str]:
+    return [f"type: {kind.name}", *_model_lines(kind), *folder, "permission_mode: strict"]
 
 
-def _model(kind: BackendKind) -> list[str]:
+def _model_lines(kind: BackendKind) -> list[str]:
     if kind.driver:
         return ["# model: ...  # left out, the CLI's own choice"]
     key = f"  # the key comes from {kind.key_variables[0]}" if kind.needs_key else ""
@@ -93,17 +100,17 @@ def _model(kind: BackendKind) -> list[str]:
     return lines
 
 
-def _workspace(is_team: bool) -> list[str]:
+def _workspace_lines(is_team: bool) -> list[str]:
     return ["  workspace: workspace  # each agent has a folder of its own in it"] if is_team else []
 
 
-def _mode(has_servers: bool) -> list[str]:
+def _execution_mode_lines(has_servers: bool) -> list[str]:
     if has_servers:
         return ["  execution_mode: filesystem_first  # tools are files; an agent calls them from code"]
     return ["  execution_mode: context_based  # every tool in the agent's own list"]
 
 
-def _servers(servers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _server_lines(servers: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if not servers:
         return ["# available_mcp_servers:  # names from your servers file, or entries", "#   - github", ""]
     block = servers_block(servers).rstrip("\n").split("\n")

@@ -13,29 +13,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolyard.config.clients import settings_file
-from toolyard.config.clients.settings_file import Content
+from toolyard.config.clients.settings_file import SettingsContent
 from toolyard.config.server_entry import ServerEntry
 from toolyard.config.server_files import ServerFile, parse_server_file
-from toolyard.config.server_import import as_written
+from toolyard.config.server_import import entry_as_written
 from toolyard.config.server_registry import REGISTRY_NAMES
 from toolyard.config.settings import Settings
 from toolyard.config.template import servers_block
 from toolyard.core.errors import ConfigError, ToolError
 
-_HEAD = "# Your MCP servers, by name: a configuration has them with `available_mcp_servers: [NAME, ...]`.\n"
+_HEADER = "# Your MCP servers, by name: a configuration has them with `available_mcp_servers: [NAME, ...]`.\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedServers:
     path: str
     text: str
     """The whole file as it is now, or would be."""
     names: tuple[str, ...]
     """What is new in it, or new under its name."""
-    left: tuple[str, ...]
+    conflicting: tuple[str, ...]
     """Entries that were there under the same name, say something else, and stay."""
-    was_there: bool
-    kept: str = ""
+    existed: bool
+    backup_path: str = ""
     """Where the former file was kept, when it was written anew."""
 
 
@@ -45,69 +45,71 @@ def registry_path(settings: Settings) -> str:
     return next((path for path in paths if os.path.isfile(path)), paths[0])
 
 
-def add_servers(entries: Iterable[ServerEntry], settings: Settings, *, force: bool, dry_run: bool) -> Added:
+def add_servers(entries: Iterable[ServerEntry], settings: Settings, *, force: bool, dry_run: bool) -> AddedServers:
     """`force` lets an entry replace another of its name; the file is written anew for that."""
     path = registry_path(settings)
-    wanted = {entry.name: as_written(entry) for entry in entries}
-    former = settings_file.content_of(path)
-    merged = _merged(former, wanted, settings, force=force)
+    wanted = {entry.name: entry_as_written(entry) for entry in entries}
+    former = settings_file.read_content(path)
+    merged = _merge_servers(former, wanted, settings, force=force)
     kept = ""
     if not dry_run and merged.names:
         # The file is read again under its lock: somebody may have written it since.
-        kept = settings_file.change(
+        kept = settings_file.update_file(
             path,
-            lambda content: content.encoded(_merged(content, wanted, settings, force=force).text),
-            keep=lambda _: True,
+            lambda content: content.encode(_merge_servers(content, wanted, settings, force=force).text),
+            should_backup=lambda _: True,
         )
-    return Added(path, merged.text, merged.names, merged.left, former.raw is not None, kept)
+    return AddedServers(path, merged.text, merged.names, merged.conflicting, former.raw is not None, kept)
 
 
 @dataclass(frozen=True, slots=True)
-class _Merged:
+class _MergeResult:
     text: str
     names: tuple[str, ...]
-    left: tuple[str, ...]
+    conflicting: tuple[str, ...]
 
 
-def _merged(former: Content, wanted: Mapping[str, Mapping[str, Any]], settings: Settings, *, force: bool) -> _Merged:
-    known = _known(former, former.text, settings) if former.text.strip() else {}
+def _merge_servers(
+    former: SettingsContent, wanted: Mapping[str, Mapping[str, Any]], settings: Settings, *, force: bool
+) -> _MergeResult:
+    known = _existing_entries(former, former.text, settings) if former.text.strip() else {}
     new = {name: entry for name, entry in wanted.items() if name not in known}
     other = {name: entry for name, entry in wanted.items() if name in known and known[name] != entry}
     if not new and not (other and force):
-        return _Merged(former.text, (), tuple(other))
-    if not (other and force) and (text := _appended(former, new, known, settings)) is not None:
-        return _Merged(text, tuple(new), tuple(other))
+        return _MergeResult(former.text, (), tuple(other))
+    if not (other and force) and (text := _append_servers(former, new, known, settings)) is not None:
+        return _MergeResult(text, tuple(new), tuple(other))
     if not force:
         raise ToolError(
             f"{former.path} is written so that entries cannot be added to its end; nothing was changed.",
             hint="Add them by hand, or let it be written anew with --force: a copy is kept beside it.",
         )
-    return _Merged(_anew(former.path, {**known, **new, **other}), (*new, *other), ())
+    return _MergeResult(_rewrite_file(former.path, {**known, **new, **other}), (*new, *other), ())
 
 
-def _appended(
-    former: Content, new: Mapping[str, Mapping[str, Any]], known: Mapping[str, Any], settings: Settings
+def _append_servers(
+    former: SettingsContent, new: Mapping[str, Mapping[str, Any]], known: Mapping[str, Any], settings: Settings
 ) -> str | None:
     if former.path.endswith(".json"):
-        return None if known else _anew(former.path, new)
-    before = former.text or _HEAD
+        return None if known else _rewrite_file(former.path, new)
+    before = former.text or _HEADER
     text = before + ("" if before.endswith("\n") else "\n") + servers_block(new)
     try:
-        found = _known(former, text, settings)
+        found = _existing_entries(former, text, settings)
     except ConfigError:
         return None
     return text if found == {**known, **new} else None
 
 
-def _anew(path: str, servers: Mapping[str, Mapping[str, Any]]) -> str:
+def _rewrite_file(path: str, servers: Mapping[str, Mapping[str, Any]]) -> str:
     if path.endswith(".json"):
         return json.dumps(servers, indent=2, ensure_ascii=False) + "\n"
-    return _HEAD + servers_block(servers)
+    return _HEADER + servers_block(servers)
 
 
-def _known(former: Content, text: str, settings: Settings) -> dict[str, dict[str, Any]]:
+def _existing_entries(former: SettingsContent, text: str, settings: Settings) -> dict[str, dict[str, Any]]:
     """The entries of a text that stands in the file. One that cannot be read is an error: it would be lost."""
     file: ServerFile = parse_server_file(text, former.path, home=settings.home)
     if wrong := next((problem for problem in file.problems if problem.severity == "error"), None):
         raise ConfigError(f'server "{wrong.server}" {wrong.message}', where=former.path, hint=wrong.hint)
-    return {entry.name: as_written(entry) for entry in file.entries}
+    return {entry.name: entry_as_written(entry) for entry in file.entries}

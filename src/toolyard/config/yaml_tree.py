@@ -1,6 +1,6 @@
 """YAML read into values that remember their line.
 
-PyYAML's safe composer does the parsing; this module turns its nodes into `Located` values, so that every later
+PyYAML's safe composer does the parsing; this module turns its nodes into `LocatedValue` values, so that every later
 error can name a line. It refuses what a configuration has no use for and an attacker has: tags, repeated keys,
 aliases that multiply, documents nested without end.
 """
@@ -21,7 +21,7 @@ MAX_DEPTH = 64
 _MAX_EVENTS = 4 * MAX_VALUES
 """A key, its value, and the beginning and end of each: who has more has too many values."""
 _MAX_NUMBER_BITS = 1_024
-_PURE_CHARS = 256 * 1024
+_MAX_PURE_PARSER_CHARS = 256 * 1024
 """The pure parser takes seconds for what the other one takes moments."""
 
 _TAG = "tag:yaml.org,2002:"
@@ -40,36 +40,36 @@ Plain = Scalar | list["Plain"] | dict[str, "Plain"]
 
 
 @dataclass(slots=True)
-class Located:
+class LocatedValue:
     """A value and the line it stands on. Keys have lines of their own (`key_lines`)."""
 
     line: int
-    value: Scalar | list[Located] | dict[str, Located]
+    value: Scalar | list[LocatedValue] | dict[str, LocatedValue]
     key_lines: dict[str, int]
     written_as: str = ""
     """The key it stands under in the file, where the loader has put it under another."""
     template: str = ""
     """The text as it stands in the file, where the loader has put variables' values in."""
 
-    def plain(self) -> Plain:
+    def to_plain(self) -> Plain:
         if isinstance(self.value, dict):
-            return {key: item.plain() for key, item in self.value.items()}
+            return {key: item.to_plain() for key, item in self.value.items()}
         if isinstance(self.value, list):
-            return [item.plain() for item in self.value]
+            return [item.to_plain() for item in self.value]
         return self.value
 
 
-def parse_yaml(text: str, *, name: str) -> Located | None:
+def parse_yaml(text: str, *, name: str) -> LocatedValue | None:
     """The one document of `text`, None when it is empty."""
     try:
-        loader = _loader(text, name)
+        loader = _create_loader(text, name)
         try:
             node = loader.get_single_node()
-            return None if node is None else _Builder(loader, name).build(node)
+            return None if node is None else _TreeBuilder(loader, name).build(node)
         finally:
             loader.dispose()
     except RecursionError:
-        raise _too_deep(name) from None
+        raise _too_deep_error(name) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
@@ -93,17 +93,17 @@ def _is_tab_before_text(text: str, mark: yaml.Mark) -> bool:
     return line[mark.column : mark.column + 1] == "\t" and not line[: mark.column].strip()
 
 
-def _loader(text: str, name: str) -> _Loader:
+def _create_loader(text: str, name: str) -> _Loader:
     """The C parser for plain documents: it is many times as fast.
 
     It composes on the C stack, where Python cannot stop it, so what is nested deeply is not for it. Nor is what it
     does not understand: the pure one says better what is wrong.
     """
     fast: type[_Loader] | None = getattr(yaml, "CSafeLoader", None)  # an installation may lack it
-    return fast(text) if fast is not None and _is_plain(text, name, fast) else yaml.SafeLoader(text)
+    return fast(text) if fast is not None and _fast_loader_accepts(text, name, fast) else yaml.SafeLoader(text)
 
 
-def _is_plain(text: str, name: str, fast: type[_Loader]) -> bool:
+def _fast_loader_accepts(text: str, name: str, fast: type[_Loader]) -> bool:
     """Whether the C parser understands all of it. What is too deep or too much is refused before it costs more."""
     depth = 0
     try:
@@ -114,58 +114,58 @@ def _is_plain(text: str, name: str, fast: type[_Loader]) -> bool:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
             if depth > MAX_DEPTH:
-                raise _too_deep(name)
+                raise _too_deep_error(name)
             if number > _MAX_EVENTS:
-                raise _too_many(name)
+                raise _too_many_error(name)
     except yaml.YAMLError:
-        if len(text) > _PURE_CHARS:
+        if len(text) > _MAX_PURE_PARSER_CHARS:
             raise
         return False
     return True
 
 
-def _too_deep(where: str) -> ConfigError:
+def _too_deep_error(where: str) -> ConfigError:
     return ConfigError("is nested too deeply", where=where, hint=f"Use at most {MAX_DEPTH} levels.")
 
 
-def _too_many(where: str) -> ConfigError:
+def _too_many_error(where: str) -> ConfigError:
     limit = f"At most {MAX_ALIAS_EXPANSIONS} repeated and {MAX_VALUES} values in all are read."
     return ConfigError("holds more values than a configuration can need", where=where, hint=limit)
 
 
-class _Builder:
+class _TreeBuilder:
     def __init__(self, loader: _Loader, name: str) -> None:
         self._loader = loader
         self._name = name
-        self._seen: set[int] = set()
-        self._open: set[int] = set()
+        self._seen_nodes: set[int] = set()
+        self._open_nodes: set[int] = set()
         self._values = 0
         self._expansions = 0
 
-    def build(self, node: yaml.Node) -> Located:
+    def build(self, node: yaml.Node) -> LocatedValue:
         line = node.start_mark.line + 1
-        self._count(node, line)
+        self._count_value(node, line)
         if isinstance(node, yaml.ScalarNode):
-            return Located(line, self._scalar(node, line), {})
-        if id(node) in self._open:
+            return LocatedValue(line, self._build_scalar(node, line), {})
+        if id(node) in self._open_nodes:
             raise self._error("an alias contains itself", line, "Write the value out instead.")
-        if len(self._open) >= MAX_DEPTH:
-            raise _too_deep(f"{self._name}:{line}")
-        self._open.add(id(node))
+        if len(self._open_nodes) >= MAX_DEPTH:
+            raise _too_deep_error(f"{self._name}:{line}")
+        self._open_nodes.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):
                 self._refuse_tag(node, _TAG + "seq", line)
-                return Located(line, [self.build(item) for item in node.value], {})
+                return LocatedValue(line, [self.build(item) for item in node.value], {})
             if isinstance(node, yaml.MappingNode):
                 self._refuse_tag(node, _TAG + "map", line)
-                return self._mapping(node, line)
+                return self._build_mapping(node, line)
         finally:
-            self._open.discard(id(node))
+            self._open_nodes.discard(id(node))
         raise self._error("is not a value, a list or a mapping", line, "Write plain YAML.")
 
-    def _mapping(self, node: yaml.MappingNode, line: int) -> Located:
-        own: dict[str, Located] = {}
-        merged: dict[str, Located] = {}
+    def _build_mapping(self, node: yaml.MappingNode, line: int) -> LocatedValue:
+        own: dict[str, LocatedValue] = {}
+        merged: dict[str, LocatedValue] = {}
         lines: dict[str, int] = {}
         merged_lines: dict[str, int] = {}
         for key_node, value_node in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
@@ -174,7 +174,7 @@ class _Builder:
                 raise self._error("a key must be plain text", key_line, "Use a name as the key.")
             if key_node.tag == _MERGE:
                 for source in self._merge_sources(value_node, key_line):
-                    for key, item in cast("dict[str, Located]", source.value).items():
+                    for key, item in cast("dict[str, LocatedValue]", source.value).items():
                         merged.setdefault(key, item)
                         merged_lines.setdefault(key, source.key_lines[key])
                 continue
@@ -184,16 +184,16 @@ class _Builder:
                 raise self._error(f'the key "{key}" appears twice', key_line, hint)
             own[key] = self.build(value_node)
             lines[key] = key_line
-        return Located(line, {**merged, **own}, {**merged_lines, **lines})
+        return LocatedValue(line, {**merged, **own}, {**merged_lines, **lines})
 
-    def _merge_sources(self, node: yaml.Node, line: int) -> list[Located]:
+    def _merge_sources(self, node: yaml.Node, line: int) -> list[LocatedValue]:
         built = self.build(node)
         sources = built.value if isinstance(built.value, list) else [built]
         if not all(isinstance(source.value, dict) for source in sources):
             raise self._error("`<<` needs a mapping, or a list of mappings", line, "Give it an alias of a mapping.")
         return sources
 
-    def _scalar(self, node: yaml.ScalarNode, line: int) -> Scalar:
+    def _build_scalar(self, node: yaml.ScalarNode, line: int) -> Scalar:
         text = str(node.value)
         if node.tag in _TEXT_SCALARS:
             return text
@@ -211,13 +211,13 @@ class _Builder:
             raise self._error("is not a number that can be read", line, "Quote it if it is text.")
         return value
 
-    def _count(self, node: yaml.Node, line: int) -> None:
+    def _count_value(self, node: yaml.Node, line: int) -> None:
         self._values += 1
-        if id(node) in self._seen:
+        if id(node) in self._seen_nodes:
             self._expansions += 1
-        self._seen.add(id(node))
+        self._seen_nodes.add(id(node))
         if self._expansions > MAX_ALIAS_EXPANSIONS or self._values > MAX_VALUES:
-            raise _too_many(f"{self._name}:{line}")
+            raise _too_many_error(f"{self._name}:{line}")
 
     def _refuse_tag(self, node: yaml.Node, usual: str, line: int) -> None:
         if node.tag != usual:

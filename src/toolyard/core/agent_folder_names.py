@@ -15,13 +15,13 @@ DEFAULT_AGENT = "agent"
 DEFAULT_ROOT = "toolyard_workspace"
 """The root, beside the configuration, where `toolyard.workspace` names no other."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_DISALLOWED_RUN = re.compile(r"[^A-Za-z0-9._-]+")
 _RESERVED = frozenset({COMMUNITY})
-_LONGEST_NAME = 1_000
-_STEM = 60
+_MAX_NAME_CHARS = 1_000
+_MAX_STEM_CHARS = 60
 _DIGEST_BYTES = 5
-_MARK = "~"
+_DIGEST_SEPARATOR = "~"
 """In no plain name, so that a spelling of ours is never another agent's own name."""
 
 
@@ -30,14 +30,14 @@ def folder_name(agent: str) -> str:
 
     Refused is what says nothing, and `community`, whose skills are everybody's.
     """
-    if _PLAIN.fullmatch(agent) and agent not in _RESERVED:
+    if _PLAIN_NAME.fullmatch(agent) and agent not in _RESERVED:
         return agent
-    if agent in _RESERVED or not agent.strip() or len(agent) > _LONGEST_NAME or not agent.isprintable():
+    if agent in _RESERVED or not agent.strip() or len(agent) > _MAX_NAME_CHARS or not agent.isprintable():
         raise ValidationError.of(
             "agent", "is no name for an agent", hint="Use letters, digits, dots, dashes and underscores."
         )
-    stem = _UNUSUAL.sub("-", agent).strip(".-_")[:_STEM] or "agent"
-    return f"{stem}{_MARK}{hashlib.blake2b(agent.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
+    stem = _DISALLOWED_RUN.sub("-", agent).strip(".-_")[:_MAX_STEM_CHARS] or "agent"
+    return f"{stem}{_DIGEST_SEPARATOR}{hashlib.blake2b(agent.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
 def agent_folder(agent: str, part: str) -> str:

@@ -67,38 +67,38 @@ class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes w
     """Raised by an Asker that can only put the question and must end the call until the answer arrives."""
 
 
-class Asker(Protocol):
+class ApprovalCallback(Protocol):
     """Puts a decision of `ask` to whoever may answer it. False where nobody can be asked."""
 
     async def __call__(self, action: Action, decision: Decision) -> bool: ...
 
 
-class Progress(Protocol):
+class ProgressCallback(Protocol):
     """Told now and then how far a long call has come."""
 
     async def __call__(self, done: float, total: float | None, message: str) -> None: ...
 
 
-async def ask_nobody(action: Action, decision: Decision) -> bool:  # noqa: ARG001 - the Asker contract
+async def deny_without_asking(action: Action, decision: Decision) -> bool:  # noqa: ARG001 - the Asker contract
     """The answer where nobody can be asked."""
     return False
 
 
-async def no_progress(done: float, total: float | None, message: str) -> None:
+async def ignore_progress(done: float, total: float | None, message: str) -> None:
     """Tells nobody."""
 
 
-class Printed(Protocol):
+class OutputCallback(Protocol):
     """Told what a run prints, as it comes, in the thread that runs it: `stdout` or `stderr`, and the bytes."""
 
     def __call__(self, stream: str, data: bytes, /) -> None: ...
 
 
-def printed_to_nobody(stream: str, data: bytes, /) -> None:
+def discard_output(stream: str, data: bytes, /) -> None:
     """Tells nobody: the result has it all."""
 
 
-class Warn(Protocol):
+class WarningCallback(Protocol):
     """Shows a person a warning before the call goes on, in the thread that runs it."""
 
     def __call__(self, text: str, /) -> None: ...
@@ -113,10 +113,10 @@ class Call:
     surface: str
     agent: str = "agent"
     session: str = ""
-    ask: Asker = ask_nobody
-    progress: Progress = no_progress
-    printed: Printed = printed_to_nobody
-    warn: Warn | None = None
+    ask: ApprovalCallback = deny_without_asking
+    progress: ProgressCallback = ignore_progress
+    on_output: OutputCallback = discard_output
+    warn: WarningCallback | None = None
     """None where no person sees a warning in time."""
     hidden: bool = False
     """Asks for one of the tools that serve a surface and are not shown to its clients."""

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Closing(ABC):
+class Closeable(ABC):
     """Closed at the end of its `with` block, however that ends."""
 
     __slots__ = ()

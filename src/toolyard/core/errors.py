@@ -83,13 +83,13 @@ class SecurityError(ToolyardError):
         self.fields = fields
 
     @classmethod
-    def refused(cls, reason: str) -> SecurityError:
+    def from_refusal(cls, reason: str) -> SecurityError:
         """For a refusal by the policy, whose last sentence says what to do instead."""
         message, stop, hint = reason.rpartition(". ")
         return cls(f"{message}.", hint=hint) if stop else cls(reason)
 
     def data(self) -> dict[str, Any]:
-        return {**super().data(), **_listed(self.fields)} if self.fields else super().data()
+        return {**super().data(), **_validation_errors(self.fields)} if self.fields else super().data()
 
 
 class ValidationError(ToolyardError):
@@ -106,7 +106,7 @@ class ValidationError(ToolyardError):
         return cls(f"{field}: {error}", (FieldError(field, error),), hint=hint)
 
     def data(self) -> dict[str, Any]:
-        return {**super().data(), **_listed(self.fields)}
+        return {**super().data(), **_validation_errors(self.fields)}
 
 
 class UnknownToolError(ValidationError):
@@ -136,5 +136,5 @@ class ConfigError(ToolyardError):
         self.where = where
 
 
-def _listed(fields: tuple[FieldError, ...]) -> dict[str, Any]:
+def _validation_errors(fields: tuple[FieldError, ...]) -> dict[str, Any]:
     return {"validation_errors": [{"field": each.field, "error": each.error} for each in fields]}

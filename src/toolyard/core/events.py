@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-TARGET_CHARS = 500
+MAX_TARGET_CHARS = 500
 
 
-class Outcome(StrEnum):
+class CallOutcome(StrEnum):
     OK = "ok"
     DENIED = "denied"
     ASKED = "asked"
@@ -28,6 +28,6 @@ class Event:
     target: str
     decision: str
     reason: str
-    outcome: Outcome
+    outcome: CallOutcome
     code: int
     milliseconds: float

@@ -11,26 +11,26 @@ import re
 
 from toolyard.core.limits import MIB
 
-MOST_PARTS = 1_000_000
+MAX_JSON_PARTS = 1_000_000
 """Of one message: reading so many takes some tenths of a second."""
 PART_BYTES = 100
 """What one part costs in memory, roughly; in the text it may be two bytes."""
 
-_STEP = 1 * MIB
-_STRUCTURE = b"{[,"
-_QUOTES_A_PART = 4
+_CHUNK_BYTES = 1 * MIB
+_STRUCTURAL_BYTES = b"{[,"
+_MAX_QUOTES_PER_PART = 4
 """A part brings one value at most, and a name to it."""
-_ENDS = 200
-_VERSION = rb'"jsonrpc"\s*:\s*"[0-9.]{1,9}"'
-_AT_THE_BEGINNING = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb'\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,')
-_AT_THE_END = re.compile(rb'"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*' + _VERSION + rb"\s*)?\}\s*\Z")
+_ID_SEARCH_BYTES = 200
+_JSONRPC_VERSION = rb'"jsonrpc"\s*:\s*"[0-9.]{1,9}"'
+_LEADING_ID = re.compile(rb"\s*\{\s*(?:" + _JSONRPC_VERSION + rb'\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,')
+_TRAILING_ID = re.compile(rb'"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*' + _JSONRPC_VERSION + rb"\s*)?\}\s*\Z")
 
 
-def parts_of(body: bytes, most: int = MOST_PARTS) -> int:
-    """How many `{`, `[` and `,` stand outside of strings. Looks no further once there are more than `most`."""
+def count_json_parts(body: bytes, limit: int = MAX_JSON_PARTS) -> int:
+    """How many `{`, `[` and `,` stand outside of strings. Looks no further once there are more than `limit`."""
     total, quotes, is_inside, left = 0, 0, False, b""
-    for at in range(0, len(body), _STEP):
-        piece = left + body[at : at + _STEP]
+    for at in range(0, len(body), _CHUNK_BYTES):
+        piece = left + body[at : at + _CHUNK_BYTES]
         left = b""
         if b"\\" in piece:
             piece = piece.replace(b"\\\\", b"")
@@ -39,19 +39,21 @@ def parts_of(body: bytes, most: int = MOST_PARTS) -> int:
             piece = piece.replace(b'\\"', b"")
         between_quotes = piece.split(b'"')
         outside = b"".join(between_quotes[1 if is_inside else 0 :: 2])
-        total += len(outside) - len(outside.translate(None, _STRUCTURE))
+        total += len(outside) - len(outside.translate(None, _STRUCTURAL_BYTES))
         quotes += len(between_quotes) - 1
-        if quotes > _QUOTES_A_PART * (most + 1):  # so many strings need more parts, or it is no JSON
-            return most + 1
-        if total > most:
+        if quotes > _MAX_QUOTES_PER_PART * (limit + 1):  # so many strings need more parts, or it is no JSON
+            return limit + 1
+        if total > limit:
             break
         is_inside ^= len(between_quotes) % 2 == 0
     return total
 
 
-def number_in(body: bytes) -> int | None:
+def peek_message_id(body: bytes) -> int | None:
     """The `id` of a message that is not read, where it stands first or last in it."""
-    found = _AT_THE_BEGINNING.match(body, 0, _ENDS) or _AT_THE_END.search(body, max(len(body) - _ENDS, 0))
+    found = _LEADING_ID.match(body, 0, _ID_SEARCH_BYTES) or _TRAILING_ID.search(
+        body, max(len(body) - _ID_SEARCH_BYTES, 0)
+    )
     return int(found[1]) if found else None
 
 
@@ -68,7 +70,7 @@ def loads_unique(text: str | bytes) -> object:
     return json.loads(text, object_pairs_hook=_unique_object)
 
 
-def repeated_key(body: bytes) -> str | None:
+def find_repeated_key(body: bytes) -> str | None:
     """A key that stands twice in one object of a JSON text. None also where the text is no JSON or too deep."""
     try:
         # Numbers are not needed, and converting a long one is refused.

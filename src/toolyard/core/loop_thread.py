@@ -15,19 +15,19 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 
 T = TypeVar("T")
 
-_END_SECONDS = 15.0
+_SHUTDOWN_SECONDS = 15.0
 """How long `close()` waits for cancelled work to clean up; longer than any server takes to be ended."""
 
 
-_AWAKE_SECONDS = 0.0003
+_BUSY_POLL_SECONDS = 0.0003
 
 
-class WakefulSelector(selectors.DefaultSelector):
+class BusyPollSelector(selectors.DefaultSelector):
     """Looks a moment longer before it sleeps, once something has happened.
 
     A call is a few short steps of several processes, each of which waits for the one before. Being woken takes a
@@ -37,17 +37,17 @@ class WakefulSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self._was_busy = False
-        self._may_look = len(os.sched_getaffinity(0)) > 1  # else there is nobody to wait for
+        self._may_busy_poll = len(os.sched_getaffinity(0)) > 1  # else there is nobody to wait for
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._looked(timeout) if self._was_busy and self._may_look else []
+        ready = self._busy_poll(timeout) if self._was_busy and self._may_busy_poll else []
         if not ready:
             ready = super().select(timeout)
         self._was_busy = bool(ready)
         return ready
 
-    def _looked(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
-        most = _AWAKE_SECONDS if timeout is None else min(timeout, _AWAKE_SECONDS)
+    def _busy_poll(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        most = _BUSY_POLL_SECONDS if timeout is None else min(timeout, _BUSY_POLL_SECONDS)
         last = time.perf_counter() + most
         while time.perf_counter() < last:
             ready = super().select(0)
@@ -57,11 +57,11 @@ class WakefulSelector(selectors.DefaultSelector):
         return []
 
 
-class LoopThread(Closing):
+class LoopThread(Closeable):
     """Runs coroutines from any thread but its own."""
 
     def __init__(self, name: str = "toolyard-loop") -> None:
-        self.loop = asyncio.SelectorEventLoop(WakefulSelector())
+        self.loop = asyncio.SelectorEventLoop(BusyPollSelector())
         self._closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -99,7 +99,7 @@ class LoopThread(Closing):
             self._closed = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         if not self.is_current:
-            self._thread.join(_END_SECONDS)
+            self._thread.join(_SHUTDOWN_SECONDS)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -110,7 +110,7 @@ class LoopThread(Closing):
             for task in left:
                 task.cancel()
             if left:
-                self.loop.run_until_complete(asyncio.wait(left, timeout=_END_SECONDS))
+                self.loop.run_until_complete(asyncio.wait(left, timeout=_SHUTDOWN_SECONDS))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             asyncio.set_event_loop(None)
             self.loop.close()

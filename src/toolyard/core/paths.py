@@ -15,7 +15,7 @@ HOME_IN_SANDBOX = "/home/agent"
 """The home folder of commands behind walls."""
 
 
-def clean(path: object, base: str, *, field: str = "path", limits: Limits = DEFAULT_LIMITS) -> str:
+def normalize_path(path: object, base: str, *, field: str = "path", limits: Limits = DEFAULT_LIMITS) -> str:
     """An absolute, lexically normal path for what the caller sent; `base` is where relative ones start.
 
     Raises ValidationError for what cannot name a file: not text, empty, NUL, unpaired surrogates, too long.
@@ -42,7 +42,7 @@ def clean(path: object, base: str, *, field: str = "path", limits: Limits = DEFA
     return "/" + posixpath.normpath(joined).lstrip("/")
 
 
-def beneath(path: str, root: str) -> str | None:
+def relative_to(path: str, root: str) -> str | None:
     """`path` relative to `root` ("." for the root itself), or None when it lies elsewhere. Both are clean."""
     if root == "/":
         return path.lstrip("/") or "."
@@ -52,10 +52,10 @@ def beneath(path: str, root: str) -> str | None:
 
 
 def is_beneath(path: str, root: str) -> bool:
-    return beneath(path, root) is not None
+    return relative_to(path, root) is not None
 
 
-def outermost(folders: Iterable[str]) -> list[str]:
+def outermost_folders(folders: Iterable[str]) -> list[str]:
     """Those folders that lie in none of those before them."""
     found: list[str] = []
     for folder in folders:

@@ -17,45 +17,45 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 MASK: Final = "***"
-_SHORTEST: Final = 8
+_MIN_SECRET_CHARS: Final = 8
 """A shorter one hides nothing, and would be found in innocent words."""
-_PIECE: Final = 12
+_MIN_MATCH_BYTES: Final = 12
 """So many characters of a longer one in a row are as good as all of it. The last four, which providers like to show,
 are not."""
-_WORD: Final = 4
+_WORD_BYTES: Final = 4
 """Bytes. Every piece, and the shortest secret, has one that begins where a word of the text does, or every second."""
-_AT_ONCE: Final = 64 * 1024
+_BATCH_SIZE: Final = 64 * 1024
 """Characters or words: other threads have their turn after each time."""
 _JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\([\"\\/])")
-_QUOTED: Final = '"\\/'
+_SHORT_ESCAPED: Final = '"\\/'
 """What has a shorter escape in JSON: most secrets have none of it, and most texts have many such escapes."""
 
 
-def _unescaped(text: str) -> str:
+def _unescape_json(text: str) -> str:
     return _JSON_ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Escape:
-    sign: str
+    prefix: str
     """How it begins."""
     pattern: re.Pattern[str]
-    read: Callable[[str], str]
+    decode: Callable[[str], str]
 
-    def next(self, text: str, start: int) -> int:
+    def find_next(self, text: str, start: int) -> int:
         """Where the next one is; -1 where there is none. The pattern alone would hold up other threads for longer."""
-        at = text.find(self.sign, start)
+        at = text.find(self.prefix, start)
         while at >= 0 and not self.pattern.match(text, at):
-            at = text.find(self.sign, at + 1)
+            at = text.find(self.prefix, at + 1)
         return at
 
 
 _PERCENT: Final = _Escape("%", re.compile(r"%[0-9a-fA-F]{2}"), unquote)
-_JSON: Final = _Escape("\\u", _JSON_ESCAPE, _unescaped)
-_ANY_JSON: Final = _Escape("\\", _JSON_ESCAPE, _unescaped)
+_JSON: Final = _Escape("\\u", _JSON_ESCAPE, _unescape_json)
+_ANY_JSON: Final = _Escape("\\", _JSON_ESCAPE, _unescape_json)
 
 
-def secrets_of(*addresses: str, key: str = "") -> tuple[str, ...]:
+def collect_secrets(*addresses: str, key: str = "") -> tuple[str, ...]:
     """What is to be kept secret of a key, and of addresses that may hold names, passwords and keys of their own."""
     found = [key]
     for address in addresses:
@@ -63,94 +63,94 @@ def secrets_of(*addresses: str, key: str = "") -> tuple[str, ...]:
         who = parts.netloc.rpartition("@")[0]
         plain = unquote(who)
         found += [who, plain, unquote(who.partition(":")[2])]
-        if len(plain) >= _SHORTEST:
+        if len(plain) >= _MIN_SECRET_CHARS:
             found.append(base64.b64encode(plain.encode()).decode())
         found += [value for _, value in parse_qsl(parts.query)]
-    return tuple(dict.fromkeys(secret for secret in found if len(secret) >= _SHORTEST))
+    return tuple(dict.fromkeys(secret for secret in found if len(secret) >= _MIN_SECRET_CHARS))
 
 
-def masked(text: str, secrets: tuple[str, ...]) -> str:
+def mask_secrets(text: str, secrets: tuple[str, ...]) -> str:
     """Also for texts of megabytes, which hardly ever hold one."""
     if not secrets:
         return text
-    text = _without(text, secrets)
-    is_quoted = any(sign in secret for secret in secrets for sign in _QUOTED)
+    text = _mask_plain_text(text, secrets)
+    is_quoted = any(sign in secret for secret in secrets for sign in _SHORT_ESCAPED)
     for escape in (_PERCENT, _ANY_JSON if is_quoted else _JSON):
-        text = "".join(_as_it_reads(text, secrets, escape))
+        text = "".join(_mask_escaped_lines(text, secrets, escape))
     return text
 
 
-def _as_it_reads(text: str, secrets: tuple[str, ...], escape: _Escape) -> Iterator[str]:
+def _mask_escaped_lines(text: str, secrets: tuple[str, ...], escape: _Escape) -> Iterator[str]:
     """The text, in parts: of the lines with escapes in them, those as they read that hold a secret then."""
     done = 0
-    while (found := escape.next(text, done)) >= 0:
+    while (found := escape.find_next(text, done)) >= 0:
         start = text.rfind("\n", done, found) + 1 or done
         end = text.find("\n", found)
         end = len(text) if end < 0 else end
-        plain = escape.read(text[start:end])
-        without = _without(plain, secrets)
+        plain = escape.decode(text[start:end])
+        without = _mask_plain_text(plain, secrets)
         yield text[done:start]
         yield text[start:end] if without == plain else without
         done = end
     yield text[done:]
 
 
-def _without(text: str, secrets: tuple[str, ...]) -> str:
-    pieces = (text[at : at + _AT_ONCE] for at in range(0, len(text), _AT_ONCE))
+def _mask_plain_text(text: str, secrets: tuple[str, ...]) -> str:
+    pieces = (text[at : at + _BATCH_SIZE] for at in range(0, len(text), _BATCH_SIZE))
     data = b"".join(piece.encode("utf-8", "surrogatepass") for piece in pieces)
     parts: list[bytes] = []
     done = 0
-    for start, stop in _spans(data, secrets):
+    for start, stop in _secret_spans(data, secrets):
         parts += (data[done:start], MASK.encode())
         done = stop
     return b"".join((*parts, data[done:])).decode("utf-8", "replace") if parts else text
 
 
-def _spans(data: bytes, secrets: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+def _secret_spans(data: bytes, secrets: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     """Where a piece of a secret stands, with all before and after it that goes on like the secret.
 
     Looked at is only every second word or so: no piece is so short that it lies between two. That is what makes it
     quick, whatever number of secrets there is.
     """
-    look = _looking_for(secrets)
-    words = memoryview(data + bytes(-len(data) % _WORD)).cast("I")[:: look.step // _WORD]
+    look = _word_table(secrets)
+    words = memoryview(data + bytes(-len(data) % _WORD_BYTES)).cast("I")[:: look.step // _WORD_BYTES]
     end = 0
-    for at in (look.step * number for number in _known(words, look)):
-        for secret, offset in look.places[words[at // look.step]] if at >= end else ():
-            before = _alike(data[max(at - offset, end) : at][::-1], secret[:offset][::-1])
-            after = _alike(data[at : at + len(secret) - offset], secret[offset:])
-            if before + after >= min(len(secret), _PIECE):
+    for at in (look.step * number for number in _matching_word_indexes(words, look)):
+        for secret, offset in look.occurrences[words[at // look.step]] if at >= end else ():
+            before = _common_prefix_length(data[max(at - offset, end) : at][::-1], secret[:offset][::-1])
+            after = _common_prefix_length(data[at : at + len(secret) - offset], secret[offset:])
+            if before + after >= min(len(secret), _MIN_MATCH_BYTES):
                 end = at + after
                 yield at - before, end
                 break
 
 
-def _known(words: memoryview[int], look: _Look) -> Iterator[int]:
+def _matching_word_indexes(words: memoryview[int], look: _WordTable) -> Iterator[int]:
     """The numbers of the words that some secret has."""
-    for first in range(0, len(words), _AT_ONCE):
-        yield from compress(count(first), map(look.places.__contains__, words[first : first + _AT_ONCE]))
+    for first in range(0, len(words), _BATCH_SIZE):
+        yield from compress(count(first), map(look.occurrences.__contains__, words[first : first + _BATCH_SIZE]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    places: Mapping[int, Sequence[tuple[bytes, int]]]
+class _WordTable:
+    occurrences: Mapping[int, Sequence[tuple[bytes, int]]]
     """In which secrets a word stands, and where."""
     step: int
     """Bytes from one word that is looked at to the next."""
 
 
 @lru_cache(maxsize=64)
-def _looking_for(secrets: tuple[str, ...]) -> _Look:
+def _word_table(secrets: tuple[str, ...]) -> _WordTable:
     places: dict[int, list[tuple[bytes, int]]] = {}
     spelled = [secret.encode("utf-8", "surrogatepass") for secret in secrets]
     for secret in spelled:
-        for offset in range(len(secret) - _WORD + 1):
-            word = int.from_bytes(secret[offset : offset + _WORD], sys.byteorder)
+        for offset in range(len(secret) - _WORD_BYTES + 1):
+            word = int.from_bytes(secret[offset : offset + _WORD_BYTES], sys.byteorder)
             places.setdefault(word, []).append((secret, offset))
-    is_short = any(len(secret) < _PIECE for secret in spelled)
-    return _Look(places, _WORD if is_short else 2 * _WORD)
+    is_short = any(len(secret) < _MIN_MATCH_BYTES for secret in spelled)
+    return _WordTable(places, _WORD_BYTES if is_short else 2 * _WORD_BYTES)
 
 
-def _alike(one: bytes, other: bytes) -> int:
+def _common_prefix_length(one: bytes, other: bytes) -> int:
     """How many bytes they begin with are the same."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 
-class _Closes(Protocol):
+class _SupportsClose(Protocol):
     def close(self) -> object: ...
 
 
-T = TypeVar("T", bound=_Closes)
+T = TypeVar("T", bound=_SupportsClose)
 
 
-async def made_in_thread(make: Callable[[], T]) -> T:
+async def open_in_thread(make: Callable[[], T]) -> T:
     """What `make` gives. It is the caller's to close, unless this raises."""
     lock = threading.Lock()
     made: list[T] = []
@@ -38,11 +38,11 @@ async def made_in_thread(make: Callable[[], T]) -> T:
         with lock:
             is_left = True
         if made:
-            await closed_in_thread(made[0])
+            await close_in_thread(made[0])
         raise
     return made[0]
 
 
-async def closed_in_thread(thing: _Closes) -> None:
+async def close_in_thread(thing: _SupportsClose) -> None:
     """Close it, and wait for that. Who is cancelled meanwhile does not stop it."""
     await asyncio.shield(asyncio.to_thread(thing.close))

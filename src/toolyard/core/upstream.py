@@ -8,7 +8,7 @@ from typing import Any
 
 Json = Mapping[str, Any]
 """An object of JSON, as it came."""
-Progress = Callable[[float, float | None, str], None]
+UpstreamProgress = Callable[[float, float | None, str], None]
 """Told how far a call has come: done, of how much (where that is known), and words."""
 
 
@@ -47,7 +47,7 @@ class ServerListing:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class UpstreamResult:
     """What a tool call came back with."""
 
     content: tuple[Json, ...]

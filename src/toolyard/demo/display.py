@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from toolyard.demo.session import Played
+from toolyard.demo.session import StepResult
 from toolyard.storage.audit_format import AuditRecord
 from toolyard.storage.audit_verifier import Verification
 
@@ -26,13 +26,13 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class Screen(Protocol):
-    def opening(self, workspace: str) -> None: ...
+    def show_start(self, workspace: str) -> None: ...
 
-    def step(self, number: int, played: Played) -> None: ...
+    def show_step(self, number: int, result: StepResult) -> None: ...
 
-    def audit(self, records: Sequence[AuditRecord], found: Verification) -> None: ...
+    def show_audit(self, records: Sequence[AuditRecord], found: Verification) -> None: ...
 
-    def closing(self, message: str) -> None: ...
+    def show_end(self, message: str) -> None: ...
 
 
 class PlainScreen:
@@ -44,24 +44,24 @@ class PlainScreen:
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def opening(self, workspace: str) -> None:
+    def show_start(self, workspace: str) -> None:
         self._print(f"toolyard mcp --workspace {workspace}\n")
 
-    def step(self, number: int, played: Played) -> None:
-        ending = f"refused, {played.code}" if played.refused else "ok"
-        self._print(f"{number}. {played.step.why}\n   {_call(played)}  [{ending}, {played.milliseconds:.1f} ms]")
-        for line in (*_answer(played), *played.diff):
+    def show_step(self, number: int, result: StepResult) -> None:
+        ending = f"refused, {result.code}" if result.is_refused else "ok"
+        self._print(f"{number}. {result.step.why}\n   {_call_text(result)}  [{ending}, {result.milliseconds:.1f} ms]")
+        for line in (*_result_lines(result), *result.diff):
             self._print(f"   | {line}")
         self._print("")
 
-    def audit(self, records: Sequence[AuditRecord], found: Verification) -> None:
+    def show_audit(self, records: Sequence[AuditRecord], found: Verification) -> None:
         self._print("toolyard audit")
         for record in records:
             event = record.event
             self._print(f"   {record.seq:>3}  {event.outcome.value:<7} {event.tool:<16} {event.target}")
         self._print(f"toolyard audit --verify: {_verdict(found)}\n")
 
-    def closing(self, message: str) -> None:
+    def show_end(self, message: str) -> None:
         self._print(message)
 
 
@@ -71,29 +71,31 @@ class RichScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def opening(self, workspace: str) -> None:
+    def show_start(self, workspace: str) -> None:
         shown = Text.assemble(("$ ", "dim"), ("toolyard mcp --workspace ", "bold"), workspace)
         self._console.print(
             Panel(shown, title="Toolyard demo", subtitle="the real server, over stdio", box=box.HEAVY)
         )
 
-    def step(self, number: int, played: Played) -> None:
-        colour = "red" if played.refused else "green"
-        body: list[Text] = [Text(line, style="yellow" if played.refused else "dim") for line in _answer(played)]
-        body += [Text(line, style=_DIFF_STYLES.get(line[:1], "dim")) for line in played.diff]
-        ending = f"refused ({played.code})" if played.refused else "ok"
+    def show_step(self, number: int, result: StepResult) -> None:
+        colour = "red" if result.is_refused else "green"
+        body: list[Text] = [
+            Text(line, style="yellow" if result.is_refused else "dim") for line in _result_lines(result)
+        ]
+        body += [Text(line, style=_DIFF_STYLES.get(line[:1], "dim")) for line in result.diff]
+        ending = f"refused ({result.code})" if result.is_refused else "ok"
         panel = Panel(
-            Group(Text(_call(played), style="bold"), *body),
-            title=f"{number}. {escape(played.step.why)}",
+            Group(Text(_call_text(result), style="bold"), *body),
+            title=f"{number}. {escape(result.step.why)}",
             title_align="left",
-            subtitle=f"[{colour}]{ending}[/{colour}] · {played.milliseconds:.1f} ms",
+            subtitle=f"[{colour}]{ending}[/{colour}] · {result.milliseconds:.1f} ms",
             subtitle_align="right",
             border_style=colour,
         )
         self._console.print(panel)
         time.sleep(_PAUSE_SECONDS)
 
-    def audit(self, records: Sequence[AuditRecord], found: Verification) -> None:
+    def show_audit(self, records: Sequence[AuditRecord], found: Verification) -> None:
         table = Table(box=box.SIMPLE, title="toolyard audit", title_justify="left", pad_edge=False)
         for title in ("#", "outcome", "tool", "target", "ms"):
             table.add_column(title, justify="right" if title in {"#", "ms"} else "left")
@@ -106,7 +108,7 @@ class RichScreen:
         colour = "green" if found.ok else "red"
         self._console.print(Text.assemble(("toolyard audit --verify  ", "bold"), (_verdict(found), colour)))
 
-    def closing(self, message: str) -> None:
+    def show_end(self, message: str) -> None:
         self._console.print(Text(message, style="bold"))
 
 
@@ -114,20 +116,20 @@ def screen_for(console: Console) -> Screen:
     return RichScreen(console) if console.is_terminal else PlainScreen(console)
 
 
-def _call(played: Played) -> str:
-    spelled = ", ".join(f"{name}={_short(value)}" for name, value in played.step.arguments.items())
-    return f"{played.step.tool}({spelled})"
+def _call_text(result: StepResult) -> str:
+    spelled = ", ".join(f"{name}={_shorten_json(value)}" for name, value in result.step.arguments.items())
+    return f"{result.step.tool}({spelled})"
 
 
-def _short(value: Any) -> str:
+def _shorten_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 
 
-def _answer(played: Played) -> list[str]:
-    if played.diff:
+def _result_lines(result: StepResult) -> list[str]:
+    if result.diff:
         return []  # the diff says it
-    lines = played.text.splitlines()
+    lines = result.text.splitlines()
     more = len(lines) - _SHOWN_LINES
     return lines if more <= 0 else [*lines[:_SHOWN_LINES], f"… {more} more lines"]
 

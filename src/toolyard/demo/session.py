@@ -1,6 +1,6 @@
 """The session: what the agent wants, what it calls, and what came of it.
 
-`play` starts `toolyard mcp` as any client would and ends it when the last step is done. Every step says how it should
+`run_session` starts `toolyard mcp` as any client would and ends it when the last step is done. Every step says how it should
 end, so that the demo is a check as well: `Played.as_expected` tells.
 """
 
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolyard.core.errors import SecurityError, ToolError
-from toolyard.demo.project import PRIVATE
+from toolyard.demo.project import PRIVATE_FILE
 from toolyard.testing.mcp_client import StdioClient, error_in
 
-_FINE = 0
-_KEPT = "(the snapshot)"
+_NO_ERROR = 0
+_SNAPSHOT_ID = "(the snapshot)"
 """Stands for the id of the snapshot that the session took."""
 _TEST = "test_the_discount_comes_off_the_net_price"
 
@@ -31,12 +31,12 @@ class Step:
     why: str
     tool: str
     arguments: Mapping[str, Any]
-    code: int = _FINE
+    code: int = _NO_ERROR
     file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class StepResult:
     step: Step
     text: str
     code: int
@@ -44,11 +44,11 @@ class Played:
     diff: tuple[str, ...]
 
     @property
-    def refused(self) -> bool:
-        return self.code != _FINE
+    def is_refused(self) -> bool:
+        return self.code != _NO_ERROR
 
     @property
-    def as_expected(self) -> bool:
+    def is_as_expected(self) -> bool:
         return self.code == self.step.code
 
 
@@ -102,13 +102,13 @@ STEPS = (
     Step(
         "Are there credentials next door? (An injected instruction told the agent to look.)",
         "Read",
-        {"file_path": f"../{PRIVATE}"},
+        {"file_path": f"../{PRIVATE_FILE}"},
         code=SecurityError.code,
     ),
     Step(
         "Then by the shell, with everything else that might be of use. (The same instruction.)",
         "Bash",
-        {"command": f"cat ../{PRIVATE}; ls ~; env | grep -i token; curl -sS https://example.com"},
+        {"command": f"cat ../{PRIVATE_FILE}; ls ~; env | grep -i token; curl -sS https://example.com"},
     ),
     Step(
         "Does the test still pass?",
@@ -117,12 +117,12 @@ STEPS = (
     ),
     Step("All is well. Keep this state.", "snapshot_create", {"reason": "VAT renamed"}),
     Step("Tidy up. (The agent removes more than it meant to.)", "Bash", {"command": "rm -r shop tests; ls -A"}),
-    Step("That was the code! Put it back.", "snapshot_restore", {"snapshot": _KEPT}),
+    Step("That was the code! Put it back.", "snapshot_restore", {"snapshot": _SNAPSHOT_ID}),
     Step("Is anything left of the old name?", "Grep", {"pattern": "TAX_RATE", "output_mode": "content"}),
 )
 
 
-def play(workspace: str, state: str) -> Iterator[Played]:
+def run_session(workspace: str, state: str) -> Iterator[StepResult]:
     """Each step, as soon as it is done."""
     options = ("--workspace", workspace, "--state", state, "--tools", "claude,workspace")
     kept = ""
@@ -130,36 +130,36 @@ def play(workspace: str, state: str) -> Iterator[Played]:
     # A configuration in the user's current folder is not for the demo: the server is started in the demo's folder.
     with StdioClient(command, client_name="toolyard-demo", cwd=workspace) as client:
         for step in STEPS:
-            arguments = {name: kept if value == _KEPT else value for name, value in step.arguments.items()}
-            before = _lines(workspace, step.file)
+            arguments = {name: kept if value == _SNAPSHOT_ID else value for name, value in step.arguments.items()}
+            before = _file_lines(workspace, step.file)
             started = time.perf_counter()
             answer = client.call(step.tool, **arguments)
             elapsed = (time.perf_counter() - started) * 1e3
-            diff = tuple(difflib.unified_diff(before, _lines(workspace, step.file), lineterm="", n=1))[2:]
-            kept = _snapshot(answer) or kept
-            yield Played(step, _text(answer), _code(answer), elapsed, diff)
+            diff = tuple(difflib.unified_diff(before, _file_lines(workspace, step.file), lineterm="", n=1))[2:]
+            kept = _snapshot_id(answer) or kept
+            yield StepResult(step, _result_text(answer), _error_code(answer), elapsed, diff)
 
 
-def _lines(workspace: str, name: str) -> list[str]:
+def _file_lines(workspace: str, name: str) -> list[str]:
     if not name:
         return []
     with open(os.path.join(workspace, name), encoding="utf-8") as file:
         return file.read().splitlines()
 
 
-def _text(answer: Mapping[str, Any]) -> str:
+def _result_text(answer: Mapping[str, Any]) -> str:
     error = error_in(answer)
     if error is not None:
         return str(error["message"])
     return "\n".join(part["text"] for part in answer["result"]["content"] if part["type"] == "text")
 
 
-def _snapshot(answer: Mapping[str, Any]) -> str:
+def _snapshot_id(answer: Mapping[str, Any]) -> str:
     """The id of the snapshot that a call took, if it took one."""
     facts: Mapping[str, Any] = answer.get("result", {}).get("structuredContent") or {}
     return str(facts["id"]) if {"id", "reason"} <= facts.keys() else ""
 
 
-def _code(answer: Mapping[str, Any]) -> int:
+def _error_code(answer: Mapping[str, Any]) -> int:
     error = error_in(answer)
-    return int(error["code"]) if error is not None else _FINE
+    return int(error["code"]) if error is not None else _NO_ERROR

@@ -18,33 +18,33 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.calls import Call, ask_nobody
+from toolyard.core.calls import Call, deny_without_asking
 from toolyard.core.errors import SecurityError, SystemFault, ToolError
 from toolyard.core.limits import KIB, Limits
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.read_tracker import Seen
+from toolyard.dispatch.read_tracker import ReadTracker
 from toolyard.files.mounts import Mounts, Target
-from toolyard.files.walk import walk
+from toolyard.files.walk import walk_entries
 from toolyard.policy.policy import CIRCUIT_BREAKER, Policy
-from toolyard.sandbox.manager import Sandboxes
+from toolyard.sandbox.manager import SandboxManager
 
 if TYPE_CHECKING:
     from toolyard.codemode.service import CodeMode
     from toolyard.core.upstream import ToolSchema
     from toolyard.sandbox.spec import ChangedPath, ChangeSink
-    from toolyard.sharing.service import Sharing
-    from toolyard.snapshots.service.auto_snapshots import Keeper
+    from toolyard.sharing.service import SharingService
+    from toolyard.snapshots.service.auto_snapshots import AutoSnapshots
     from toolyard.snapshots.service.running_calls import RunningCalls
-    from toolyard.workspace.agent_paths import Home
+    from toolyard.workspace.agent_paths import AgentPaths
     from toolyard.workspace.file_tool_detector import FilesystemToolDetector
 
-_LOSES = "What this deletes or overwrites"
-_QUICK_BYTES = 256 * KIB
-_ORDER = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
+_LOSS_SUBJECT = "What this deletes or overwrites"
+_INLINE_MAX_BYTES = 256 * KIB
+_STRICTNESS = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
 
 
-class NeedsAnswer(Exception):  # noqa: N818 - a question, not an error
+class ApprovalRequired(Exception):  # noqa: N818 - a question, not an error
     """The policy wants somebody to be asked before this action."""
 
     def __init__(self, action: Action, decision: Decision) -> None:
@@ -54,128 +54,130 @@ class NeedsAnswer(Exception):  # noqa: N818 - a question, not an error
 
 
 @dataclass(frozen=True, slots=True)
-class _ChangesOfCommand:
+class _CommandChangeSink:
     """Hands what a command changes to the record of each folder it may change. See `ChangeSink`."""
 
     calls: tuple[tuple[RunningCalls, int], ...]
 
-    def recorded(self, *, is_complete: bool) -> None:
+    def report_coverage(self, *, is_complete: bool) -> None:
         for calls, number in self.calls:
-            calls.set_recorded(number, is_complete=is_complete)
+            calls.set_complete(number, is_complete=is_complete)
 
-    def changed(self, paths: Sequence[ChangedPath]) -> None:
+    def add_changes(self, paths: Sequence[ChangedPath]) -> None:
         for calls, number in self.calls:
             calls.add_changes(number, paths)
 
 
-class NotNow(Exception):  # noqa: N818 - not an error: the call takes the other way
+class MustRunInThread(Exception):  # noqa: N818 - not an error: the call takes the other way
     """The call may take long, and was to run where it would hold up everybody else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class WorkspaceServices:
     """What tools work with, the same for every call of one workspace."""
 
     mounts: Mounts
     policy: Policy
     limits: Limits
-    seen: Seen
-    sandboxes: Sandboxes
+    read_tracker: ReadTracker
+    sandboxes: SandboxManager
     codemode: CodeMode | None = None
-    snapshots: Keeper | None = None
+    snapshots: AutoSnapshots | None = None
     detector: FilesystemToolDetector | None = None
-    home: Home | None = None
-    sharing: Sharing | None = None
-    contexts: tuple[Keeper, ...] = ()
+    agent_paths: AgentPaths | None = None
+    sharing_service: SharingService | None = None
+    context_snapshots: tuple[AutoSnapshots, ...] = ()
     """Of the context paths that the agent may write."""
 
 
 @dataclass(slots=True, eq=False)
-class Gate:
-    resources: Resources
+class CallContext:
+    services: WorkspaceServices
     call: Call
-    approved: frozenset[Action] = frozenset()
+    approved_actions: frozenset[Action] = frozenset()
     cancelled: threading.Event = field(default_factory=threading.Event)
     deadline: float = float("inf")
-    patient: bool = True
-    """False while everybody else waits for this call: see `takes_long`."""
+    may_block: bool = True
+    """False while everybody else waits for this call: see `require_thread`."""
     started: bool = False
     """Whether the tool's function was handed to a thread, so that it may have done something."""
     completed: bool = False
     """Whether the tool's function did what it was asked, whatever became of the caller meanwhile."""
-    judged: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
-    remarks: list[str] = field(default_factory=list[str])
-    lines: list[str] = field(default_factory=list[str])
+    decisions: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
+    audit_notes: list[str] = field(default_factory=list[str])
+    result_notes: list[str] = field(default_factory=list[str])
     """Added to the result."""
-    changes: bool = False
+    may_have_changed: bool = False
     """Whether the call may have changed something of which there are snapshots."""
-    touched: list[Keeper] = field(default_factory=list["Keeper"])
+    touched_snapshots: list[AutoSnapshots] = field(default_factory=list["AutoSnapshots"])
     """Whose folders it may have changed."""
-    began: dict[tuple[Keeper, str | None], int] = field(default_factory=dict[tuple["Keeper", "str | None"], int])
+    pending_changes: dict[tuple[AutoSnapshots, str | None], int] = field(
+        default_factory=dict[tuple["AutoSnapshots", "str | None"], int]
+    )
     """The changes of this call that have begun and not ended, by folder and path."""
-    runs_on: bool = False
+    continues_in_background: bool = False
     """Whether a command of this call goes on in the background."""
     loop: asyncio.AbstractEventLoop | None = None
     """Where questions of this call are put."""
-    seconds: float = 0.0
+    timeout_seconds: float = 0.0
     """How long this call may take."""
-    is_notified: bool = False
+    listeners_notified: bool = False
     """Whether listeners for file operations were told of this call."""
-    doing: str = ""
+    status: str = ""
     """What a long call is at, for whoever waits for it."""
 
     @property
     def limits(self) -> Limits:
-        return self.resources.limits
+        return self.services.limits
 
     @property
     def mounts(self) -> Mounts:
-        return self.resources.mounts
+        return self.services.mounts
 
     @property
-    def sandboxes(self) -> Sandboxes:
-        return self.resources.sandboxes
+    def sandboxes(self) -> SandboxManager:
+        return self.services.sandboxes
 
     @property
     def codemode(self) -> CodeMode:
-        if self.resources.codemode is None:
+        if self.services.codemode is None:
             raise SystemFault("Code mode is off here.", hint="Open the workspace with the tools of code mode.")
-        return self.resources.codemode
+        return self.services.codemode
 
     @property
-    def seen(self) -> Seen:
-        return self.resources.seen
+    def read_tracker(self) -> ReadTracker:
+        return self.services.read_tracker
 
     @property
-    def snapshots(self) -> Keeper:
-        if self.resources.snapshots is None:
+    def snapshots(self) -> AutoSnapshots:
+        if self.services.snapshots is None:
             raise SystemFault("There are no snapshots here.", hint="Open the workspace as a whole.")
-        return self.resources.snapshots
+        return self.services.snapshots
 
     @property
-    def home(self) -> Home:
-        if self.resources.home is None:
+    def agent_paths(self) -> AgentPaths:
+        if self.services.agent_paths is None:
             raise SystemFault("There is no memory here.", hint="Open the workspace as a whole.")
-        return self.resources.home
+        return self.services.agent_paths
 
     @property
-    def sharing(self) -> Sharing:
-        if self.resources.sharing is None:
+    def sharing_service(self) -> SharingService:
+        if self.services.sharing_service is None:
             raise ToolError(
                 "There are no other agents to share with here.",
                 hint="Sharing needs `toolyard.workspace` and several `agents` in the configuration, and --agent.",
             )
-        return self.resources.sharing
+        return self.services.sharing_service
 
-    def target(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
+    def open(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
         """What `path` names, if this call may do all of `kinds` to it. The caller closes it."""
         spelled = self.mounts.clean(path, field=argument)
         for kind in kinds:
             self.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
-        if not self.patient and not self.mounts.is_declared(spelled):
-            self.takes_long()  # nobody knows what kind of disk is out there
+        if not self.may_block and not self.mounts.is_declared(spelled):
+            self.require_thread()  # nobody knows what kind of disk is out there
         if Kind.WRITE in kinds:
-            self.changing(path=spelled)
+            self.before_write(path=spelled)
         target = self.mounts.find(spelled)
         real = target.real
         try:
@@ -183,112 +185,114 @@ class Gate:
                 for kind in kinds:
                     self.require(Action(kind, self.call.tool, spelled, real, agent=self.call.agent))
                 if Kind.WRITE in kinds:
-                    self.changing(path=real)
-            if not self.patient and not _is_quick(target):
-                self.takes_long()
+                    self.before_write(path=real)
+            if not self.may_block and not _is_small_and_local(target):
+                self.require_thread()
         except BaseException:
             target.handle.close()
             raise
         return target
 
-    def changing(self, risk: Action | None = None, path: str | None = None) -> None:
+    def before_write(self, risk: Action | None = None, path: str | None = None) -> None:
         """Say that what comes next may change what lies at `path`, or anything. It is kept first, as a snapshot.
 
         `risk` is an action that may delete or overwrite anything. Where no snapshot could be taken, it is put to
         whoever can be asked, or announced before it runs.
         """
-        for keeper in self._keepers(path):
-            self.changes = True
-            if keeper not in self.touched:
-                self.touched.append(keeper)
-            if not keeper.is_settled:
+        for keeper in self._snapshots_for(path):
+            self.may_have_changed = True
+            if keeper not in self.touched_snapshots:
+                self.touched_snapshots.append(keeper)
+            if not keeper.is_undo_ready:
                 why = keeper.before_change(self, risky=risk is not None and _may_destroy(risk))
                 if why and risk is not None:
-                    self._announce(risk, why, keeper)
+                    self._warn_irreversible(risk, why, keeper)
             self.begin_change(keeper, path)
 
-    def begin_change(self, keeper: Keeper, path: str | None = None) -> None:
+    def begin_change(self, snapshots: AutoSnapshots, path: str | None = None) -> None:
         """Name this call as the one that changes `path`, or anything, in the keeper's folder from now on."""
-        if (keeper, path) not in self.began:
-            if keeper.calls.is_recorded:
-                self.takes_long()
-            self.began[keeper, path] = keeper.calls.begin(self.call.tool, path)
+        if (snapshots, path) not in self.pending_changes:
+            if snapshots.calls.records_authors:
+                self.require_thread()
+            self.pending_changes[snapshots, path] = snapshots.calls.begin(self.call.tool, path)
 
     def change_sink(self, *, keeps_session: bool = False) -> ChangeSink | None:
         """Where a sandbox records what this call's command changes; None where only one agent works.
 
         `keeps_session`: what the command leaves running goes on after this call.
         """
-        begun = [(keeper.calls, number) for (keeper, path), number in self.began.items() if path is None]
-        recorded = [(calls, number) for calls, number in begun if calls.is_recorded]
+        begun = [(keeper.calls, number) for (keeper, path), number in self.pending_changes.items() if path is None]
+        recorded = [(calls, number) for calls, number in begun if calls.records_authors]
         for calls, number in recorded if keeps_session else ():
-            calls.keep_session(number)
-        return _ChangesOfCommand(tuple(recorded)) if recorded else None
+            calls.record_session(number)
+        return _CommandChangeSink(tuple(recorded)) if recorded else None
 
     def end_changes(self) -> None:
         """Say that this call changes nothing any more."""
-        while self.began:
-            (keeper, _), number = self.began.popitem()
+        while self.pending_changes:
+            (keeper, _), number = self.pending_changes.popitem()
             keeper.calls.end(number)
 
-    def _keepers(self, path: str | None) -> list[Keeper]:
+    def _snapshots_for(self, path: str | None) -> list[AutoSnapshots]:
         """Of the workspace and the writable context paths, those that have `path`; of None, all."""
-        workspace = self.resources.snapshots
-        found = [each for each in self.resources.contexts if path is None or is_beneath(path, each.place.root)]
+        workspace = self.services.snapshots
+        found = [
+            each for each in self.services.context_snapshots if path is None or is_beneath(path, each.location.root)
+        ]
         if workspace is not None and (path is None or is_beneath(path, self.mounts.workspace.path)):
             found.insert(0, workspace)
         return found
 
-    def _announce(self, risk: Action, why: str, keeper: Keeper) -> None:
+    def _warn_irreversible(self, risk: Action, why: str, snapshots: AutoSnapshots) -> None:
         """Have it known before `risk` runs that it could not be undone."""
-        root = keeper.place.root
-        what = f"What this deletes or overwrites in {root}" if keeper.place.is_context else _LOSES
+        root = snapshots.location.root
+        what = f"What this deletes or overwrites in {root}" if snapshots.location.is_context_path else _LOSS_SUBJECT
         said = f"{what} cannot be brought back, because no snapshot could be taken: {why.rstrip('.')}."
         question = replace(risk, path=root, real_path=root)  # another one than whether it may run
-        if question in self.approved:
+        if question in self.approved_actions:
             return
-        if self.call.ask is not ask_nobody:
-            raise NeedsAnswer(question, Decision(Effect.ASK, said, "snapshots"))
+        if self.call.ask is not deny_without_asking:
+            raise ApprovalRequired(question, Decision(Effect.ASK, said, "snapshots"))
         if self.call.warn is not None:
             self.call.warn(said)
-        elif keeper.notices.announce(why, self.call.session):
+        elif snapshots.notices.announce_once(why, self.call.session):
             raise ToolError(
                 f"Nothing was run yet. {said}",
                 hint="Tell the user. Where that is acceptable, make the same call again: it and later ones run.",
                 retryable=True,
             )
 
-    def changed(self) -> None:
+    def after_write(self) -> None:
         """Say that the workspace may have changed: a snapshot follows when it has been quiet for a moment."""
-        for keeper in self.touched or self._keepers(self.mounts.workspace.path):
-            keeper.changed(self.call.tool)
+        for keeper in self.touched_snapshots or self._snapshots_for(self.mounts.workspace.path):
+            keeper.schedule_snapshot(self.call.tool)
 
-    def calling(self, name: str, schema: ToolSchema) -> None:
+    def before_upstream_call(self, name: str, schema: ToolSchema) -> None:
         """Say that a tool of somebody else's is called next. One that changes files is a change of the workspace."""
-        detector = self.resources.detector
+        detector = self.services.detector
         if detector is not None and detector.learn(name, schema.input_schema, schema.annotations):
-            self.changing()
+            self.before_write()
 
-    def takes_long(self) -> None:
+    def require_thread(self) -> None:
         """Say that what comes next may take long. A call that others wait for ends here and begins again in a thread.
 
         For tools, before they change anything.
         """
-        if not self.patient:
-            raise NotNow
+        if not self.may_block:
+            raise MustRunInThread
 
-    def may_wait(self) -> None:
+    def check_can_wait(self) -> None:
         """Pass while this call may go on waiting for somebody else."""
-        self.takes_long()
+        self.require_thread()
         self.check_time()
 
-    def displace(self, source: Target) -> None:
+    def check_displacement(self, source: Target) -> None:
         """Pass when this call may take the folder `source` from its place: a home or a repository needs a yes."""
         action = Action(Kind.WRITE, self.call.tool, source.path, source.real, displaces=True, agent=self.call.agent)
-        if self.resources.policy.decide(action).rule == CIRCUIT_BREAKER:  # the plain write was judged before
+        if self.services.policy.decide(action).rule == CIRCUIT_BREAKER:  # the plain write was judged before
             self.require(action)
 
-    def carry(self, source: Target, destination: Target) -> None:
+    def check_move(self, source: Target, destination: Target) -> None:
         """Pass when everything inside the folder `source` may leave its place and be put below `destination`.
 
         The policy judged the folders by their own names. What they hold is judged here, at the old path and the new:
@@ -297,92 +301,92 @@ class Gate:
         """
         # Whoever said yes to the folder said yes to what the same rule asks about its content.
         named = {source.path, destination.path}
-        answered = {decision.rule for action, decision in self.judged if action.path in named}
+        answered = {decision.rule for action, decision in self.decisions if action.path in named}
         old, new = source.real, destination.real
-        for inside in walk(source.root, source.relative, self.check_time):
+        for inside in walk_entries(source.root, source.relative, self.check_time):
             for kind, folder in ((Kind.READ, old), (Kind.WRITE, old), (Kind.WRITE, new)):
                 path = os.path.join(folder, inside)
                 action = Action(kind, self.call.tool, path, path, agent=self.call.agent)
-                decision = self.resources.policy.decide(action)
+                decision = self.services.policy.decide(action)
                 if decision.effect is Effect.DENY:
-                    self.judged.append((action, decision))
-                    raise SecurityError.refused(
-                        f"{self.mounts.shown(source.path)} cannot be moved for what it holds. {decision.reason}"
+                    self.decisions.append((action, decision))
+                    raise SecurityError.from_refusal(
+                        f"{self.mounts.display_path(source.path)} cannot be moved for what it holds. {decision.reason}"
                     )
                 if decision.effect is Effect.ASK and decision.rule not in answered:
                     self.require(action)
 
-    def command(self, command: str, folder: str = "") -> None:
-        """Pass when this call may run `command`, which starts in `folder`; empty for the workspace."""
+    def check_command(self, command: str, folder: str = "") -> None:
+        """Pass when this call may run `check_command`, which starts in `folder`; empty for the workspace."""
         action = Action(Kind.EXECUTE, self.call.tool, command=command, folder=folder or None, agent=self.call.agent)
-        self._run(action)
+        self._check_execution(action)
 
-    def code(self, code: str) -> None:
+    def check_code(self, code: str) -> None:
         """Pass when this call may run this Python code."""
-        self._run(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
+        self._check_execution(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
 
-    def _run(self, action: Action) -> None:
+    def _check_execution(self, action: Action) -> None:
         self.require(action)
-        if self.resources.policy.mode is not PermissionMode.PLAN:  # there nothing can be written
-            self.changing(action)
+        if self.services.policy.mode is not PermissionMode.PLAN:  # there nothing can be written
+            self.before_write(action)
 
-    def questions_go_to_caller(self) -> AbstractContextManager[None]:
+    def route_approvals_to_caller(self) -> AbstractContextManager[None]:
         """While the block runs, tools that the code calls ask whoever made this call."""
-        mode = self.resources.codemode
+        mode = self.services.codemode
         if mode is None or self.loop is None:
             return nullcontext()
-        return mode.questions.go_to(self.call.ask, self.loop)
+        return mode.approvals.route_to(self.call.ask, self.loop)
 
-    def remark(self, text: str) -> None:
+    def add_audit_note(self, text: str) -> None:
         """Something that the audit log shall say about this call."""
-        self.remarks.append(text)
+        self.audit_notes.append(text)
 
-    def tell(self, text: str) -> None:
+    def add_result_note(self, text: str) -> None:
         """A line for whoever gets the result; the audit log has it too."""
-        self.lines.append(text)
-        self.remark(text)
+        self.result_notes.append(text)
+        self.add_audit_note(text)
 
-    def visible(self, path: str) -> bool:
+    def is_visible(self, path: str) -> bool:
         """Whether a file met on the way (a search hit, a listing) may be shown without asking."""
-        if self.resources.policy.visible(path):
+        if self.services.policy.is_visible(path):
             return True
         return any(
             kept.kind is Kind.READ and kept.real_path is not None and is_beneath(path, kept.real_path)
-            for kept in self.approved
-        ) and self._would_only_ask(path)
+            for kept in self.approved_actions
+        ) and self._needs_only_approval(path)
 
-    def _would_only_ask(self, path: str) -> bool:
-        return self.resources.policy.decide(Action(Kind.READ, self.call.tool, path, path)).effect is Effect.ASK
+    def _needs_only_approval(self, path: str) -> bool:
+        return self.services.policy.decide(Action(Kind.READ, self.call.tool, path, path)).effect is Effect.ASK
 
     def require(self, action: Action) -> None:
-        decision = self.resources.policy.decide(action)
-        self.judged.append((action, decision))
+        decision = self.services.policy.decide(action)
+        self.decisions.append((action, decision))
         if decision.effect is Effect.DENY:
-            raise SecurityError.refused(decision.reason)
+            raise SecurityError.from_refusal(decision.reason)
         if decision.effect is Effect.ASK and not self._is_approved(action):
-            raise NeedsAnswer(action, decision)
+            raise ApprovalRequired(action, decision)
 
     def _is_approved(self, action: Action) -> bool:
         # Whoever may write a file may see it: one question, not two.
-        return action in self.approved or replace(action, kind=Kind.WRITE) in self.approved
+        return action in self.approved_actions or replace(action, kind=Kind.WRITE) in self.approved_actions
 
     def check_time(self) -> None:
         """Raise when the call was cancelled or is past its deadline. For loops that take long."""
         if self.cancelled.is_set():
             raise ToolError("The call was stopped before it finished.", hint="Ask for less, then try again.")
         if time.monotonic() > self.deadline:
-            raise self.overdue()
+            raise self.timeout_error()
 
-    def overdue(self) -> ToolError:
+    def timeout_error(self) -> ToolError:
         return ToolError(
-            f"{self.call.tool} took longer than {self.seconds or self.limits.call_seconds:g} seconds.",
+            f"{self.call.tool} took longer than {self.timeout_seconds or self.limits.call_seconds:g} seconds.",
             hint="Ask for less.",
             retryable=True,
         )
 
-    def verdict(self) -> tuple[Action, Decision] | None:
+    def strictest_decision(self) -> tuple[Action, Decision] | None:
         """The most restrictive thing decided in this call, for the audit log."""
-        return max(self.judged, key=lambda pair: _ORDER[pair[1].effect], default=None)
+        return max(self.decisions, key=lambda pair: _STRICTNESS[pair[1].effect], default=None)
 
 
 def _may_destroy(action: Action) -> bool:
@@ -392,7 +396,7 @@ def _may_destroy(action: Action) -> bool:
     return action.command is None or not analyse(action.command).read_only
 
 
-def _is_quick(target: Target) -> bool:
+def _is_small_and_local(target: Target) -> bool:
     """Whether what was found is small, and on the root's own disk: another may be mounted anywhere beneath it."""
     status = target.handle.status
-    return status.st_dev == target.root.device and (not target.handle.is_file or status.st_size <= _QUICK_BYTES)
+    return status.st_dev == target.root.device and (not target.handle.is_file or status.st_size <= _INLINE_MAX_BYTES)

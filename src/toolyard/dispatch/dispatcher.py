@@ -19,103 +19,107 @@ from typing import Any
 
 import anyio
 
-from toolyard.config.suggestions import closest
+from toolyard.config.suggestions import closest_match
 from toolyard.core.actions import Action
-from toolyard.core.calls import AnswerPending, Call, Result, Text, ask_nobody
+from toolyard.core.calls import AnswerPending, Call, Result, Text, deny_without_asking
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, UnknownToolError
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
-from toolyard.core.fd_exhaustion import no_descriptors
+from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
+from toolyard.core.fd_exhaustion import fd_exhaustion_fault
 from toolyard.core.limits import KIB
-from toolyard.dispatch.call_context import Gate, NeedsAnswer, NotNow, Resources
-from toolyard.dispatch.call_queue import Lines, waited
+from toolyard.dispatch.call_context import ApprovalRequired, CallContext, MustRunInThread, WorkspaceServices
+from toolyard.dispatch.call_queue import CallQueues, wait_with_progress
 from toolyard.dispatch.tool import Tool
-from toolyard.storage.audit_recorder import EventLog, Recorder
+from toolyard.storage.audit_recorder import AuditRecorder, EventLog
 from toolyard.workspace.file_tool_detector import OperationOutcome, Origin
 
 _THREADS = 16
-_RUNNING_THREADS = 64  # for tools that run code, so that thirty commands hold up no file tool
-_SLACK_SECONDS = 10.0  # a run keeps its own clock; dispatch steps in only when that fails
+_EXECUTION_THREADS = 64  # for tools that run code, so that thirty commands hold up no file tool
+_DEADLINE_GRACE_SECONDS = 10.0  # a run keeps its own clock; dispatch steps in only when that fails
 _STOP_SECONDS = 5.0
-_MOST_QUESTIONS = 8  # a call that touches more than this many things that need an answer is refused
-_SHOWN_NAME = 100
-_SHOWN_TOOLS = 20
-_QUICK_CHARS = 256 * KIB  # of arguments
-_OUTCOMES = {"security": Outcome.DENIED, "validation": Outcome.INVALID}
+_MAX_APPROVALS = 8  # a call that touches more than this many things that need an answer is refused
+_NAME_CHARS = 100
+_MAX_LISTED_TOOLS = 20
+_INLINE_MAX_CHARS = 256 * KIB  # of arguments
+_OUTCOMES = {"security": CallOutcome.DENIED, "validation": CallOutcome.INVALID}
 
 
-class Dispatch:
+class CallDispatcher:
     """Runs calls for one workspace. Owns its threads until `close()`; the log and the resources are its caller's.
 
     `close()` stops what still runs and waits for it: the handles it works with are closed next.
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool[Any]], hidden: Mapping[str, Tool[Any]], resources: Resources, audit: EventLog
+        self,
+        tools: Mapping[str, Tool[Any]],
+        hidden: Mapping[str, Tool[Any]],
+        services: WorkspaceServices,
+        audit: EventLog,
     ) -> None:
         """`tools` are shown to clients; `hidden` serve surfaces that offer the same in another form."""
         self.tools = tools
-        self._hidden = hidden
-        self._resources = resources
-        self._recorder = Recorder(audit)
-        self._under_way: set[Gate] = set()
-        self._lines = Lines()
+        self._hidden_tools = hidden
+        self._services = services
+        self._recorder = AuditRecorder(audit)
+        self._running_calls: set[CallContext] = set()
+        self._queues = CallQueues()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="toolyard-call")
-        self._running_threads = ThreadPoolExecutor(_RUNNING_THREADS, thread_name_prefix="toolyard-run")
+        self._execution_threads = ThreadPoolExecutor(_EXECUTION_THREADS, thread_name_prefix="toolyard-run")
 
     def close(self) -> None:
-        for gate in tuple(self._under_way):
+        for gate in tuple(self._running_calls):
             gate.cancelled.set()
         self._threads.shutdown(cancel_futures=True)
-        self._running_threads.shutdown(cancel_futures=True)
-        self._recorder.catch_up()
+        self._execution_threads.shutdown(cancel_futures=True)
+        self._recorder.write_pending()
 
     async def __call__(self, call: Call) -> Result:
-        with self._recorded(call) as gate:
+        with self._audited_call(call) as gate:
             return await self._run(call, gate)
 
-    def now(self, call: Call) -> Result | None:
+    def try_run_inline(self, call: Call) -> Result | None:
         """Run a quick call in the calling thread. None, and nothing was done, when it has to be awaited.
 
         For a surface that serves one client on the event loop's thread: while it runs, nothing else does.
         """
         tool = self.tools.get(call.tool)
-        if tool is None or tool.is_quick is None or self._under_way or not self._resources.mounts.are_local:
+        if tool is None or tool.is_quick is None or self._running_calls or not self._services.mounts.are_local:
             return None
         try:
-            with self._recorded(call) as gate:
-                arguments = tool.check(call.arguments)
-                if not tool.is_quick(arguments) or _size(call.arguments) > _QUICK_CHARS:
-                    raise NotNow
-                gate.started, gate.patient = True, False
-                return _work(tool, arguments, gate)
-        except (NotNow, NeedsAnswer):
+            with self._audited_call(call) as gate:
+                arguments = tool.parse_arguments(call.arguments)
+                if not tool.is_quick(arguments) or _text_size(call.arguments) > _INLINE_MAX_CHARS:
+                    raise MustRunInThread
+                gate.started, gate.may_block = True, False
+                return _run_tool(tool, arguments, gate)
+        except (MustRunInThread, ApprovalRequired):
             return None
 
     @contextlib.contextmanager
-    def _recorded(self, call: Call) -> Generator[Gate]:
+    def _audited_call(self, call: Call) -> Generator[CallContext]:
         """Around each call: one event in every ending, unless it turns out that it has to be awaited."""
         started = time.perf_counter()
-        gate = Gate(self._resources, call)
-        ending: _Ending | None = _Ending(Outcome.FAILED, SystemFault.code, "The call was broken off.")
+        gate = CallContext(self._services, call)
+        ending: _Ending | None = _Ending(CallOutcome.FAILED, SystemFault.code, "The call was broken off.")
         try:
-            self._recorder.catch_up()
+            self._recorder.write_pending()
             yield gate
             ending = _Ending()
-        except (NotNow, NeedsAnswer):
+        except (MustRunInThread, ApprovalRequired):
             ending = None
             raise
         except AnswerPending:
-            ending = _Ending(Outcome.ASKED)
+            ending = _Ending(CallOutcome.ASKED)
             raise
         except asyncio.CancelledError:
-            ending = _Ending(Outcome.OK if gate.completed else Outcome.CANCELLED, caller_left=True)
+            ending = _Ending(CallOutcome.OK if gate.completed else CallOutcome.CANCELLED, caller_left=True)
             raise
         except ToolyardError as error:
-            ending = _Ending(_OUTCOMES.get(error.kind, Outcome.FAILED), error.code, _reason(error))
+            ending = _Ending(_OUTCOMES.get(error.kind, CallOutcome.FAILED), error.code, _audit_reason(error))
             raise
         except Exception as error:  # the outermost edge: a fault of ours must not end the server
-            ending = _Ending(Outcome.FAILED, SystemFault.code, f"{type(error).__name__}: {error}")
-            if (fault := no_descriptors(error)) is not None:
+            ending = _Ending(CallOutcome.FAILED, SystemFault.code, f"{type(error).__name__}: {error}")
+            if (fault := fd_exhaustion_fault(error)) is not None:
                 raise fault from error
             raise SystemFault(
                 f"{call.tool} failed inside Toolyard ({type(error).__name__}).",
@@ -123,134 +127,136 @@ class Dispatch:
             ) from error
         finally:
             if ending is not None:
-                if ending.outcome is Outcome.DENIED:  # the answer to a question was no
-                    _notify(gate, call.tool, OperationOutcome.DENIED)
+                if ending.outcome is CallOutcome.DENIED:  # the answer to a question was no
+                    _notify_listeners(gate, call.tool, OperationOutcome.DENIED)
                 elapsed = (time.perf_counter() - started) * 1000
-                fault = self._recorder.record(_event(call, gate, ending, elapsed), ran=gate.started)
+                fault = self._recorder.record(_audit_event(call, gate, ending, elapsed), ran=gate.started)
                 if fault is not None and not ending.caller_left:
-                    raise _unrecorded(gate, ending, fault) from fault
+                    raise _audit_failure(gate, ending, fault) from fault
 
-    async def _run(self, call: Call, gate: Gate) -> Result:
-        tool = self._tool(call.tool, hidden=call.hidden)
-        arguments = tool.check(call.arguments)
-        gate.seconds = self._seconds(tool, arguments)
-        gate.loop = asyncio.get_running_loop()
-        line = tool.line(arguments) if tool.line is not None else None
+    async def _run(self, call: Call, ctx: CallContext) -> Result:
+        tool = self._find_tool(call.tool, hidden=call.hidden)
+        arguments = tool.parse_arguments(call.arguments)
+        ctx.timeout_seconds = self._timeout_seconds(tool, arguments)
+        ctx.loop = asyncio.get_running_loop()
+        line = tool.queue_name(arguments) if tool.queue_name is not None else None
         if line is None:
-            return await self._answered(call, tool, arguments, gate)
-        async with self._lines.turn(line, tool.name, gate):
-            return await self._answered(call, tool, arguments, gate)
+            return await self._run_with_approvals(call, tool, arguments, ctx)
+        async with self._queues.hold_turn(line, tool.name, ctx):
+            return await self._run_with_approvals(call, tool, arguments, ctx)
 
-    async def _answered(self, call: Call, tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
+    async def _run_with_approvals(self, call: Call, tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
         """What the tool gives, once everything that has to be asked about it is answered."""
-        gate.deadline = time.monotonic() + gate.seconds
-        for asked in range(_MOST_QUESTIONS + 1):
+        ctx.deadline = time.monotonic() + ctx.timeout_seconds
+        for asked in range(_MAX_APPROVALS + 1):
             try:
-                return await self._in_thread(tool, arguments, gate)
-            except NeedsAnswer as question:
-                if asked == _MOST_QUESTIONS:
+                return await self._run_in_thread(tool, arguments, ctx)
+            except ApprovalRequired as question:
+                if asked == _MAX_APPROVALS:
                     break
-                await _ask(call, question)
-                gate.approved |= {question.action}
-                gate.deadline = time.monotonic() + gate.seconds
+                await _request_approval(call, question)
+                ctx.approved_actions |= {question.action}
+                ctx.deadline = time.monotonic() + ctx.timeout_seconds
         raise SecurityError("The call touches too many things that need an answer.", hint="Do less in one call.")
 
-    async def _in_thread(self, tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
-        gate.started = True
-        self._under_way.add(gate)
-        threads = self._threads if tool.longest is None else self._running_threads
-        work = threads.submit(_work, tool, arguments, gate)
-        work.add_done_callback(lambda _: self._under_way.discard(gate))
+    async def _run_in_thread(self, tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
+        ctx.started = True
+        self._running_calls.add(ctx)
+        threads = self._threads if tool.max_seconds is None else self._execution_threads
+        work = threads.submit(_run_tool, tool, arguments, ctx)
+        work.add_done_callback(lambda _: self._running_calls.discard(ctx))
         running = asyncio.wrap_future(work)
         overdue = False
         try:
-            overdue = not await waited(running, tool.name, gate)
+            overdue = not await wait_with_progress(running, tool.name, ctx)
         finally:
             if not running.done():
-                await _stopped(running, gate.cancelled)
-        if overdue and not gate.completed:
-            raise gate.overdue()
+                await _cancel_and_wait(running, ctx.cancelled)
+        if overdue and not ctx.completed:
+            raise ctx.timeout_error()
         return running.result()
 
-    def _seconds(self, tool: Tool[Any], arguments: Any) -> float:
-        if tool.longest is None:
-            return self._resources.limits.call_seconds
-        return tool.longest(arguments, self._resources.sandboxes.limits) + _SLACK_SECONDS
+    def _timeout_seconds(self, tool: Tool[Any], arguments: Any) -> float:
+        if tool.max_seconds is None:
+            return self._services.limits.call_seconds
+        return tool.max_seconds(arguments, self._services.sandboxes.limits) + _DEADLINE_GRACE_SECONDS
 
-    def _tool(self, name: str, *, hidden: bool) -> Tool[Any]:
-        tool = (self._hidden if hidden else self.tools).get(name)
+    def _find_tool(self, name: str, *, hidden: bool) -> Tool[Any]:
+        tool = (self._hidden_tools if hidden else self.tools).get(name)
         if tool is None:
-            meant = closest(name, self.tools)
-            hint = f"Did you mean {meant}?" if meant else f"The tools are {_named(self.tools)}."
-            raise UnknownToolError.of("name", f"there is no tool called {name[:_SHOWN_NAME]!r}", hint=hint)
+            meant = closest_match(name, self.tools)
+            hint = f"Did you mean {meant}?" if meant else f"The tools are {_listed_names(self.tools)}."
+            raise UnknownToolError.of("name", f"there is no tool called {name[:_NAME_CHARS]!r}", hint=hint)
         return tool
 
 
-def _named(tools: Iterable[str]) -> str:
+def _listed_names(tools: Iterable[str]) -> str:
     names = list(tools)
-    more = f" and {len(names) - _SHOWN_TOOLS} more" if len(names) > _SHOWN_TOOLS else ""
-    return f"{', '.join(names[:_SHOWN_TOOLS])}{more}"
+    more = f" and {len(names) - _MAX_LISTED_TOOLS} more" if len(names) > _MAX_LISTED_TOOLS else ""
+    return f"{', '.join(names[:_MAX_LISTED_TOOLS])}{more}"
 
 
-def _size(arguments: Mapping[str, Any]) -> int:
+def _text_size(arguments: Mapping[str, Any]) -> int:
     return sum(len(value) for value in arguments.values() if isinstance(value, str))
 
 
-def _work(tool: Tool[Any], arguments: Any, gate: Gate) -> Result:
-    gate.check_time()  # it may have waited for a thread longer than its caller did
+def _run_tool(tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
+    ctx.check_time()  # it may have waited for a thread longer than its caller did
     outcome: OperationOutcome | None = OperationOutcome.FAILED
     try:
-        result = tool.run(arguments, gate)
+        result = tool.run(arguments, ctx)
         outcome = OperationOutcome.FAILED if result.failed else OperationOutcome.OK
     except SecurityError:
         outcome = OperationOutcome.DENIED
         raise
-    except (NeedsAnswer, NotNow):
+    except (ApprovalRequired, MustRunInThread):
         outcome = None  # it begins again, or is refused by whoever is asked
         raise
     finally:
-        _tell_of_changes(tool, gate, outcome)
-    if not gate.call.hidden:
-        gate.lines += gate.sandboxes.shells.notices(gate.call.session)
-        gate.lines += gate.resources.sharing.news.lines() if gate.resources.sharing is not None else []
+        _publish_changes(tool, ctx, outcome)
+    if not ctx.call.hidden:
+        ctx.result_notes += ctx.sandboxes.background_commands.end_notices(ctx.call.session)
+        ctx.result_notes += (
+            ctx.services.sharing_service.notifications.new_lines() if ctx.services.sharing_service is not None else []
+        )
     # What only reads and was told to stop has left nothing behind, and may bring back half of what was asked.
-    gate.completed = not (tool.read_only and gate.cancelled.is_set())
-    return replace(result, parts=(*result.parts, Text("\n".join(gate.lines)))) if gate.lines else result
+    ctx.completed = not (tool.read_only and ctx.cancelled.is_set())
+    return replace(result, parts=(*result.parts, Text("\n".join(ctx.result_notes)))) if ctx.result_notes else result
 
 
-def _tell_of_changes(tool: Tool[Any], gate: Gate, outcome: OperationOutcome | None) -> None:
+def _publish_changes(tool: Tool[Any], ctx: CallContext, outcome: OperationOutcome | None) -> None:
     """A snapshot follows what may have changed files, however it ended, and listeners are told."""
-    snapshots = gate.resources.snapshots
-    if not gate.runs_on:
-        gate.end_changes()
+    snapshots = ctx.services.snapshots
+    if not ctx.continues_in_background:
+        ctx.end_changes()
     is_upstream = tool.kind == "call"  # those are told of where they are called
-    if gate.changes and snapshots is not None:
+    if ctx.may_have_changed and snapshots is not None:
         if not is_upstream:
-            gate.changed()
-        for keeper in gate.touched or (snapshots,):
-            gate.lines += keeper.notices.pop_all()
+            ctx.after_write()
+        for keeper in ctx.touched_snapshots or (snapshots,):
+            ctx.result_notes += keeper.notices.pop_all()
     if outcome is not None and not is_upstream:
-        _notify(gate, tool.name, outcome)
+        _notify_listeners(ctx, tool.name, outcome)
 
 
-def _notify(gate: Gate, tool: str, outcome: OperationOutcome) -> None:
-    detector, snapshots = gate.resources.detector, gate.resources.snapshots
-    if detector is None or gate.is_notified:
+def _notify_listeners(ctx: CallContext, tool: str, outcome: OperationOutcome) -> None:
+    detector, snapshots = ctx.services.detector, ctx.services.snapshots
+    if detector is None or ctx.listeners_notified:
         return
-    gate.is_notified = True
-    paths = (path for action, _ in gate.judged if (path := action.real_path or action.path))
-    newest = snapshots.newest if snapshots is not None else ""
-    call = gate.call
+    ctx.listeners_notified = True
+    paths = (path for action, _ in ctx.decisions if (path := action.real_path or action.path))
+    newest = snapshots.newest_id if snapshots is not None else ""
+    call = ctx.call
     origin = Origin(call.agent, call.session, call.id, call.surface)
     detector.notify_filesystem_operation(
         *(tool, call.arguments), outcome=outcome, paths=paths, snapshot=newest, origin=origin
     )
 
 
-async def _stopped(running: asyncio.Future[Result], cancelled: threading.Event) -> None:
+async def _cancel_and_wait(running: asyncio.Future[Result], cancelled: threading.Event) -> None:
     """Tell the thread to stop and wait for it, for a bounded time and however often we are cancelled meanwhile."""
     cancelled.set()
-    running.add_done_callback(_looked_at)
+    running.add_done_callback(_swallow_exception)
     until = time.monotonic() + _STOP_SECONDS
     again: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):  # the SDK's scopes cancel at every turn of the loop until the task ends
@@ -263,13 +269,13 @@ async def _stopped(running: asyncio.Future[Result], cancelled: threading.Event) 
         raise again
 
 
-def _looked_at(ended: asyncio.Future[Result]) -> None:
+def _swallow_exception(ended: asyncio.Future[Result]) -> None:
     """What a stopped thread raises is nobody's business; asyncio would print it."""
     if not ended.cancelled():
         ended.exception()
 
 
-def _reason(error: ToolyardError) -> str:
+def _audit_reason(error: ToolyardError) -> str:
     """What the log keeps of an error. A tool's message may quote the file after its first sentence; the log never."""
     if error.kind == "security":
         return error.message
@@ -278,8 +284,8 @@ def _reason(error: ToolyardError) -> str:
     return f"{sentence}." if more else first
 
 
-async def _ask(call: Call, question: NeedsAnswer) -> None:
-    if call.ask is ask_nobody:
+async def _request_approval(call: Call, question: ApprovalRequired) -> None:
+    if call.ask is deny_without_asking:
         raise SecurityError(
             f"{question.decision.reason} Nobody can be asked here, so it is refused.",
             hint="Do something else, or tell the user which permission is missing.",
@@ -293,47 +299,47 @@ async def _ask(call: Call, question: NeedsAnswer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    outcome: Outcome = Outcome.OK
+    outcome: CallOutcome = CallOutcome.OK
     code: int = 0
     reason: str = ""
     caller_left: bool = False
 
 
-def _unrecorded(gate: Gate, ending: _Ending, fault: ToolyardError) -> SystemFault:
-    name = gate.call.tool[:_SHOWN_NAME]
-    if ending.outcome is Outcome.OK:
+def _audit_failure(ctx: CallContext, ending: _Ending, fault: ToolyardError) -> SystemFault:
+    name = ctx.call.tool[:_NAME_CHARS]
+    if ending.outcome is CallOutcome.OK:
         return SystemFault(f"{name} was carried out, but could not be recorded. {fault.message}", hint=fault.hint)
-    what = "did not succeed and could not be recorded" if gate.started else "was not run"
-    return SystemFault(f"{name} {what}. {fault.message}", hint=fault.hint, retryable=not gate.started)
+    what = "did not succeed and could not be recorded" if ctx.started else "was not run"
+    return SystemFault(f"{name} {what}. {fault.message}", hint=fault.hint, retryable=not ctx.started)
 
 
-def _event(call: Call, gate: Gate, ending: _Ending, milliseconds: float) -> Event:
-    verdict = gate.verdict()
+def _audit_event(call: Call, ctx: CallContext, ending: _Ending, milliseconds: float) -> Event:
+    verdict = ctx.strictest_decision()
     action, decision = verdict if verdict is not None else (None, None)
     return Event(
         call=call.id,
         surface=call.surface,
         agent=call.agent,
         session=call.session,
-        tool=call.tool[:TARGET_CHARS],
+        tool=call.tool[:MAX_TARGET_CHARS],
         kind=action.kind.value if action else "",
-        target=_target(action),
+        target=_audit_target(action),
         decision=decision.effect.value if decision else "",
-        reason=_remarked(ending.reason or (decision.reason if decision else ""), gate)[:TARGET_CHARS],
+        reason=_with_notes(ending.reason or (decision.reason if decision else ""), ctx)[:MAX_TARGET_CHARS],
         outcome=ending.outcome,
         code=ending.code,
         milliseconds=round(milliseconds, 3),
     )
 
 
-def _remarked(reason: str, gate: Gate) -> str:
-    return " ".join((reason, *gate.remarks)).strip()
+def _with_notes(reason: str, ctx: CallContext) -> str:
+    return " ".join((reason, *ctx.audit_notes)).strip()
 
 
-def _target(action: Action | None) -> str:
+def _audit_target(action: Action | None) -> str:
     if action is None:
         return ""
-    return (action.real_path or action.path or action.command or _first_line(action.code))[:TARGET_CHARS]
+    return (action.real_path or action.path or action.command or _first_line(action.code))[:MAX_TARGET_CHARS]
 
 
 def _first_line(code: str | None) -> str:

@@ -6,10 +6,10 @@ import hashlib
 import threading
 from collections import OrderedDict
 
-_MOST = 20_000
+_MAX_FILES = 20_000
 
 
-class Seen:
+class ReadTracker:
     """Remembers a bounded number of files, the least recently used forgotten first. Safe to use from threads."""
 
     def __init__(self) -> None:
@@ -21,15 +21,15 @@ class Seen:
         with self._lock:
             self._digests[session, path] = digest
             self._digests.move_to_end((session, path))
-            if len(self._digests) > _MOST:
+            if len(self._digests) > _MAX_FILES:
                 self._digests.popitem(last=False)
 
-    def knows(self, session: str, path: str) -> bool:
+    def has_seen(self, session: str, path: str) -> bool:
         """Whether this session has read or written the file."""
         with self._lock:
             return (session, path) in self._digests
 
-    def changed(self, session: str, path: str, data: bytes) -> bool:
+    def has_changed(self, session: str, path: str, data: bytes) -> bool:
         """Whether the file holds something else than what this session last read or wrote there."""
         with self._lock:
             digest = self._digests.get((session, path))

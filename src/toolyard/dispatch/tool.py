@@ -14,12 +14,12 @@ from pydantic import ValidationError as PydanticError
 from toolyard.core.calls import Result
 from toolyard.core.errors import FieldError, ValidationError
 from toolyard.core.limits import RunLimits
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 
-_SHOWN_FIELDS = 5
+_MAX_LISTED_FIELDS = 5
 _DEFAULT = "default"
 _TRIMMED_KEYS = ("title", "minLength", "maxLength")
-_NOTHING: tuple[Any, ...] = (None, "", [])
+_EMPTY_DEFAULTS: tuple[Any, ...] = (None, "", [])
 """Defaults that say no more than that the argument may be left out."""
 _NULL = {"type": "null"}
 
@@ -41,7 +41,7 @@ class Tool(Generic[A]):
     description: str
     arguments: type[A]
     output: dict[str, Any]
-    run: Callable[[A, Gate], Result]
+    run: Callable[[A, CallContext], Result]
     kind: str
     read_only: bool = True
     destructive: bool = False
@@ -50,35 +50,36 @@ class Tool(Generic[A]):
     """Whether it talks to others than this machine."""
     is_quick: Callable[[A], bool] | None = None
     """Tells the calls that are over in far less time than it takes to wake a thread. None: no call is."""
-    line: Callable[[A], str | None] | None = None
+    queue_name: Callable[[A], str | None] | None = None
     """Calls for which it gives the same name run one after another, in the order in which they came."""
-    longest: Callable[[A, RunLimits], float] | None = None
+    max_seconds: Callable[[A, RunLimits], float] | None = None
     """How many seconds a call of a tool that runs code may take. None: as long as every other call."""
-    tells_defaults: bool = False
+    shows_defaults: bool = False
     """Whether clients are told what an argument is that they leave out. Each costs tokens in every context."""
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """The arguments as JSON Schema, without the words a model does not need."""
         schema = self.arguments.model_json_schema(by_alias=True)
-        return cast("dict[str, Any]", _trim(schema, defaults=self.tells_defaults))
+        return cast("dict[str, Any]", _trim_schema(schema, defaults=self.shows_defaults))
 
-    def check(self, raw: dict[str, Any]) -> A:
+    def parse_arguments(self, raw: dict[str, Any]) -> A:
         """The arguments as the tool takes them, or a ValidationError that names each fault."""
         try:
             return self.arguments.model_validate(raw)
         except PydanticError as error:
-            raise self._explained(error) from None
+            raise self._validation_error(error) from None
 
-    def _explained(self, error: PydanticError) -> ValidationError:
+    def _validation_error(self, error: PydanticError) -> ValidationError:
         known = list(self.input_schema.get("properties", {}))
         fields = tuple(
             FieldError(
-                ".".join(str(part) for part in fault["loc"]) or "arguments", _fault(fault["type"], fault["msg"])
+                ".".join(str(part) for part in fault["loc"]) or "arguments",
+                _field_message(fault["type"], fault["msg"]),
             )
             for fault in error.errors(include_url=False, include_context=False, include_input=False)
         )
-        listed = "; ".join(f"{field.field}: {field.error}" for field in fields[:_SHOWN_FIELDS])
+        listed = "; ".join(f"{field.field}: {field.error}" for field in fields[:_MAX_LISTED_FIELDS])
         required = set(self.input_schema.get("required", []))
         takes = ", ".join(f"{name} (required)" if name in required else name for name in known)
         close = [match for field in fields for match in difflib.get_close_matches(field.field, known, n=1)]
@@ -90,7 +91,7 @@ class Tool(Generic[A]):
         )
 
 
-def _fault(kind: str, message: str) -> str:
+def _field_message(kind: str, message: str) -> str:
     if kind == "missing":
         return "is required"
     if kind == "extra_forbidden":
@@ -98,20 +99,20 @@ def _fault(kind: str, message: str) -> str:
     return message[0].lower() + message[1:]
 
 
-def _trim(schema: object, *, defaults: bool) -> object:
+def _trim_schema(schema: object, *, defaults: bool) -> object:
     if isinstance(schema, dict):
         node = _without_null(cast("dict[str, Any]", schema))
         kept: dict[str, Any] = {}
         for key, value in node.items():
             if key == "properties":
-                kept[key] = {name: _trim(sub, defaults=defaults) for name, sub in value.items()}
+                kept[key] = {name: _trim_schema(sub, defaults=defaults) for name, sub in value.items()}
             elif key == _DEFAULT:
-                kept |= {key: value} if defaults and value not in _NOTHING else {}
+                kept |= {key: value} if defaults and value not in _EMPTY_DEFAULTS else {}
             elif key not in _TRIMMED_KEYS:
-                kept[key] = _trim(value, defaults=defaults)
+                kept[key] = _trim_schema(value, defaults=defaults)
         return kept
     if isinstance(schema, list):
-        return [_trim(item, defaults=defaults) for item in cast("list[object]", schema)]
+        return [_trim_schema(item, defaults=defaults) for item in cast("list[object]", schema)]
     return schema
 
 

@@ -15,54 +15,63 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import Asker
+from toolyard.core.calls import ApprovalCallback
 from toolyard.drivers.messages import Fault
 
-_LONGEST_WORDS = 300
+_MAX_ERROR_CHARS = 300
 
 
-class PlainAsker(Protocol):
+class SyncApprovalCallback(Protocol):
     """An Asker that is no coroutine function."""
 
     def __call__(self, action: Action, decision: Decision) -> bool: ...
 
 
-def in_loop_of_caller(ask: Asker | PlainAsker, tell: Callable[[Fault], None]) -> Asker:
-    """To be awaited in any loop. `tell` is called in that of the caller, which is the one that runs now."""
+def approval_on_caller_loop(
+    ask: ApprovalCallback | SyncApprovalCallback, on_fault: Callable[[Fault], None]
+) -> ApprovalCallback:
+    """To be awaited in any loop. `on_fault` is called in that of the caller, which is the one that runs now."""
     loop = asyncio.get_running_loop()
 
-    async def asked(action: Action, decision: Decision) -> bool:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_asked(ask, action, decision, tell), loop))
+    async def ask_on_caller_loop(action: Action, decision: Decision) -> bool:
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(_is_approved(ask, action, decision, on_fault), loop)
+        )
 
-    return asked
+    return ask_on_caller_loop
 
 
-async def _asked(ask: Asker | PlainAsker, action: Action, decision: Decision, tell: Callable[[Fault], None]) -> bool:
+async def _is_approved(
+    ask: ApprovalCallback | SyncApprovalCallback,
+    action: Action,
+    decision: Decision,
+    on_fault: Callable[[Fault], None],
+) -> bool:
     try:
-        answer = await _answer(ask, action, decision)
+        answer = await _call_callback(ask, action, decision)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        tell(_fault("was cancelled"))
+        on_fault(_callback_fault("was cancelled"))
         return False
     except Exception as error:  # noqa: BLE001 - somebody else's code: whatever it raises is no yes
-        words = f": {error}"[:_LONGEST_WORDS] if str(error) else ""
-        tell(_fault(f"raised {type(error).__name__}{words}"))
+        words = f": {error}"[:_MAX_ERROR_CHARS] if str(error) else ""
+        on_fault(_callback_fault(f"raised {type(error).__name__}{words}"))
         return False
     if not isinstance(answer, bool):
-        tell(_fault(f"answered with {type(answer).__name__}"))
+        on_fault(_callback_fault(f"answered with {type(answer).__name__}"))
     return answer is True
 
 
-async def _answer(ask: Asker | PlainAsker, action: Action, decision: Decision) -> object:
+async def _call_callback(ask: ApprovalCallback | SyncApprovalCallback, action: Action, decision: Decision) -> object:
     if inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None)):  # noqa: B004
-        return await cast("Asker", ask)(action, decision)
-    answer = await _in_thread(lambda: ask(action, decision))
+        return await cast("ApprovalCallback", ask)(action, decision)
+    answer = await _run_in_thread(lambda: ask(action, decision))
     return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
 
 
-async def _in_thread(work: Callable[[], object]) -> object:
+async def _run_in_thread(work: Callable[[], object]) -> object:
     """Not one of the loop's own threads: the loop's end would wait for somebody to answer after the run is over."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[object] = loop.create_future()
@@ -89,5 +98,5 @@ async def _in_thread(work: Callable[[], object]) -> object:
     return await done
 
 
-def _fault(what: str) -> Fault:
+def _callback_fault(what: str) -> Fault:
     return Fault(f"`ask` {what}: that is taken for no.", "Mend the function: it is to return True or False.")

@@ -18,15 +18,15 @@ from typing import Any, Final
 from toolyard.core.calls import Image, Result
 from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.limits import MIB
-from toolyard.drivers.clis.json_access import inner
+from toolyard.drivers.clis.json_access import get_object
 from toolyard.drivers.messages import ImageData, Message, ResultStatus, ToolCall, ToolResult
-from toolyard.drivers.output_parser import Hearing
-from toolyard.transports.json_encoding import base64_of, line_of
-from toolyard.transports.output_schema import ERROR
+from toolyard.drivers.output_parser import OutputParser
+from toolyard.transports.json_encoding import base64_of, encode_json
+from toolyard.transports.output_schema import ERROR_KEY
 
-_MOST_RECORDS: Final = 64
+_MAX_RECORDS: Final = 64
 """Results, and calls without one. A CLI has a few calls under way at a time, and reports each soon after."""
-_MOST_BYTES: Final = 64 * MIB
+_MAX_BYTES: Final = 64 * MIB
 """Of the texts and images of all recorded results."""
 
 
@@ -40,7 +40,7 @@ class _Record:
 
 class CallResults:
     def __init__(self) -> None:
-        self.hearing = Hearing(())
+        self.output_parser = OutputParser(())
         """Masks the secrets of the run. The CLI's output is masked too: both sides of a comparison have to be."""
         self._lock = threading.Lock()
         self._records: list[_Record] = []
@@ -49,28 +49,28 @@ class CallResults:
     def record(self, tool: str, arguments: Mapping[str, Any], result: Result, seconds: float) -> None:
         """Remember what a tool returned. Callable from any thread."""
         size = len(result.text) + sum(len(part.data) for part in result.parts if isinstance(part, Image))
-        record = _Record(self._digest(tool, arguments), result, seconds, size)
+        record = _Record(self._call_digest(tool, arguments), result, seconds, size)
         with self._lock:
             self._records.append(record)
-            while len(self._records) > _MOST_RECORDS or (
-                len(self._records) > 1 and sum(each.size for each in self._records) > _MOST_BYTES
+            while len(self._records) > _MAX_RECORDS or (
+                len(self._records) > 1 and sum(each.size for each in self._records) > _MAX_BYTES
             ):
                 del self._records[0]
 
-    def completed(self, message: Message) -> Message:
+    def complete_message(self, message: Message) -> Message:
         """The message; a result of one of our tools with all that the server knows of it."""
         if isinstance(message, ToolCall) and message.ours:
-            while len(self._open_calls) >= _MOST_RECORDS:
+            while len(self._open_calls) >= _MAX_RECORDS:
                 del self._open_calls[next(iter(self._open_calls))]
-            self._open_calls[message.id] = self._digest(message.name, message.arguments)
+            self._open_calls[message.id] = self._call_digest(message.name, message.arguments)
         elif isinstance(message, ToolResult) and (call := self._open_calls.pop(message.id, None)):
             # A call that the CLI refused did not reach the server: a record of it is one of an equal call.
-            record = self._take(call, message) if message.status is not ResultStatus.REFUSED else None
+            record = self._take_record(call, message) if message.status is not ResultStatus.REFUSED else None
             if record is not None:
-                return self._merged(message, record)
+                return self._merge_result(message, record)
         return message
 
-    def _take(self, call: bytes, message: ToolResult) -> _Record | None:
+    def _take_record(self, call: bytes, message: ToolResult) -> _Record | None:
         """The oldest record of the call; of equal calls with different ends, one that ended as the CLI says."""
         with self._lock:
             found = [record for record in self._records if record.call == call]
@@ -80,10 +80,10 @@ class CallResults:
             self._records.remove(record)
             return record
 
-    def _merged(self, message: ToolResult, record: _Record) -> ToolResult:
+    def _merge_result(self, message: ToolResult, record: _Record) -> ToolResult:
         result = record.result
-        structured = self._masked(result.structured)
-        status, text = _status(result), self.hearing.masked_text(result.text)
+        structured = self._mask_structured(result.structured)
+        status, text = _result_status(result), self.output_parser.mask_text(result.text)
         if status is ResultStatus.OK and not message.ok:  # it was lost on the way, and the CLI says how
             status, text = message.status, message.text
         images = tuple(
@@ -93,20 +93,20 @@ class CallResults:
             message, status=status, text=text, seconds=round(record.seconds, 6), structured=structured, images=images
         )
 
-    def _masked(self, structured: dict[str, Any]) -> dict[str, Any]:
+    def _mask_structured(self, structured: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self.hearing.record(self.hearing.masked(line_of(structured))) or {}
+            return self.output_parser.parse_record(self.output_parser.mask(encode_json(structured))) or {}
         except SystemFault:  # more parts than the reader of messages takes
             return {}
 
-    def _digest(self, tool: str, arguments: Mapping[str, Any]) -> bytes:
+    def _call_digest(self, tool: str, arguments: Mapping[str, Any]) -> bytes:
         """A digest, since arguments may be megabytes."""
         spelled = json.dumps([tool, arguments], sort_keys=True, default=repr)
-        return hashlib.sha256(self.hearing.masked(spelled.encode())).digest()
+        return hashlib.sha256(self.output_parser.mask(spelled.encode())).digest()
 
 
-def _status(result: Result) -> ResultStatus:
+def _result_status(result: Result) -> ResultStatus:
     if not result.failed:
         return ResultStatus.OK
-    error = inner(result.structured, ERROR)
+    error = get_object(result.structured, ERROR_KEY)
     return ResultStatus.REFUSED if error.get("kind") == SecurityError.kind else ResultStatus.FAILED

@@ -13,68 +13,70 @@ from contextlib import closing
 from itertools import islice
 from typing import Final, NamedTuple
 
-from toolyard.config.snapshots import BASELINE
+from toolyard.config.snapshots import BASELINE_REASON
 from toolyard.core.errors import ToolyardError
 from toolyard.snapshots import Diff, DiffLimits, Snapshot, SnapshotStore
-from toolyard.snapshots.service.auto_snapshots import Place
-from toolyard.snapshots.service.change_authors import changes_by_author, recorded_authors
-from toolyard.snapshots.service.format import paths_of
+from toolyard.snapshots.service.auto_snapshots import SnapshotLocation
+from toolyard.snapshots.service.change_authors import changes_by_author, open_recorded_authors
+from toolyard.snapshots.service.format import changed_paths
 
-_MOST_PATHS: Final = 1000
-_LIMITS: Final = DiffLimits(changes=10_000, chars=0, folds_git=True)
-_LOOK_SECONDS: Final = 5.0
+_MAX_PATHS: Final = 1000
+_LIMITS: Final = DiffLimits(changes=10_000, chars=0, collapse_git=True)
+_READ_TIMEOUT_SECONDS: Final = 5.0
 """So long the last message waits for the paths."""
 
 
-class Changes(NamedTuple):
+class WorkspaceChanges(NamedTuple):
     paths: tuple[str, ...] = ()
     snapshot: str = ""
     before: str = ""
 
 
-async def changes_since(place: Place, began_ns: int) -> Changes:
+async def changes_since(location: SnapshotLocation, began_ns: int) -> WorkspaceChanges:
     """What differs now. Nothing where no snapshot was taken since, or where they cannot be read in time."""
-    looking = asyncio.create_task(asyncio.to_thread(_looked, place, began_ns))
-    done, _ = await asyncio.wait({looking}, timeout=_LOOK_SECONDS)
-    return looking.result() if done else Changes()
+    looking = asyncio.create_task(asyncio.to_thread(_read_changes, location, began_ns))
+    done, _ = await asyncio.wait({looking}, timeout=_READ_TIMEOUT_SECONDS)
+    return looking.result() if done else WorkspaceChanges()
 
 
-def _looked(place: Place, began_ns: int) -> Changes:
-    if not os.path.isdir(place.folder):  # opening a store would make one
-        return Changes()
+def _read_changes(location: SnapshotLocation, began_ns: int) -> WorkspaceChanges:
+    if not os.path.isdir(location.folder):  # opening a store would make one
+        return WorkspaceChanges()
     try:
-        with closing(SnapshotStore(place.folder)) as store:
-            ends = ends_of(store.list(place.root), began_ns)
-            return _between(store, place, *ends) if ends is not None else Changes()
+        with closing(SnapshotStore(location.folder)) as store:
+            ends = boundary_snapshots(store.list(location.root), began_ns)
+            return _changes_between(store, location, *ends) if ends is not None else WorkspaceChanges()
     except (ToolyardError, OSError, sqlite3.Error):  # the run is over, whatever has become of its snapshots
-        return Changes()
+        return WorkspaceChanges()
 
 
-def ends_of(every: Sequence[Snapshot], began_ns: int) -> tuple[Snapshot, Snapshot] | None:
-    """The snapshots before the first change of the run and after its last. `every` has the newest first."""
-    taken = [each for each in every if each.time_ns >= began_ns]
+def boundary_snapshots(snapshots: Sequence[Snapshot], began_ns: int) -> tuple[Snapshot, Snapshot] | None:
+    """The snapshots before the first change of the run and after its last. `snapshots` has the newest first."""
+    taken = [each for each in snapshots if each.time_ns >= began_ns]
     if not taken:
         return None
     first, last = taken[-1], taken[0]
-    if first.reason == BASELINE:
+    if first.reason == BASELINE_REASON:
         return first, last
-    before = every[len(taken)] if len(taken) < len(every) else None
+    before = snapshots[len(taken)] if len(taken) < len(snapshots) else None
     return (before, last) if before is not None else None
 
 
-def _between(store: SnapshotStore, place: Place, before: Snapshot, after: Snapshot) -> Changes:
-    found = _own_part(store.diff(before.id, after.id, limits=_LIMITS), place, before, after)
+def _changes_between(
+    store: SnapshotStore, location: SnapshotLocation, before: Snapshot, after: Snapshot
+) -> WorkspaceChanges:
+    found = _own_changes(store.diff(before.id, after.id, limits=_LIMITS), location, before, after)
     if found is None or not found.total:
-        return Changes()
-    return Changes(tuple(islice(paths_of(found), _MOST_PATHS)), after.id, before.id)
+        return WorkspaceChanges()
+    return WorkspaceChanges(tuple(islice(changed_paths(found), _MAX_PATHS)), after.id, before.id)
 
 
-def _own_part(found: Diff, place: Place, before: Snapshot, after: Snapshot) -> Diff | None:
+def _own_changes(diff: Diff, location: SnapshotLocation, before: Snapshot, after: Snapshot) -> Diff | None:
     """What the agent of the run changed; everything, where no other works in the folder."""
-    if not place.authors:
-        return found
-    with recorded_authors(place.authors) as authors:
-        if authors is None or not authors.has_others(place.root, place.agent):
-            return found
-        interval = authors.interval(place.root, before.time_ns, after.time_ns)
-        return changes_by_author(found, interval).get(place.agent)
+    if not location.authors_folder:
+        return diff
+    with open_recorded_authors(location.authors_folder) as authors:
+        if authors is None or not authors.has_others(location.root, location.agent):
+            return diff
+        interval = authors.interval(location.root, before.time_ns, after.time_ns)
+        return changes_by_author(diff, interval).get(location.agent)

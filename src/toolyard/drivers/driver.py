@@ -20,7 +20,7 @@ TOKEN_VARIABLE = "TOOLYARD_RUN_TOKEN"  # noqa: S105 - the variable's name
 SERVER = "toolyard"
 """What our server is called in the settings of every CLI. No underscore: Gemini CLI parses names by it."""
 
-LONGEST_TEXT = 8 * MIB
+MAX_TEXT_CHARS = 8 * MIB
 """Characters that are kept of what a model says, for the last message. All of it comes on the way."""
 
 
@@ -46,21 +46,21 @@ class RunSpec:
     approve_tool: str = ""
     """The tool of ours that a CLI with a mechanism for it asks for permission; none where it is empty."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What the user has set of the driver's `keys` and `handed_on`: it decides which provider is used."""
+    """What the user has set of the driver's `keys` and `passed_variables`: it decides which provider is used."""
     has_login: bool = False
     """The user has set no key, and the login of the CLI was put into the folder instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class LaunchSpec:
     """How a run is started."""
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     """What follows the program's name."""
     variables: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """What is written below the run's folder before it starts, by path."""
-    given: str = ""
+    stdin: str = ""
     """What it reads as its input. A prompt among the words would be shown to every user, and could not be long."""
 
 
@@ -74,7 +74,7 @@ class Login:
     folder: str
     """In the user's home."""
     name: str
-    place: str
+    copy_path: str
     """Below the run's folder."""
     variable: str = ""
     """Names another folder than that, where it is set."""
@@ -86,7 +86,7 @@ class Login:
 
 
 @dataclass(slots=True)
-class Heard:
+class OutputState:
     """What the output said so far that decides how the run ended."""
 
     is_over: bool = False
@@ -101,10 +101,10 @@ class Heard:
     """Tools of ours that the model called and the CLI did not know."""
     refused_tools: list[str] = field(default_factory=list[str])
     """Tools of ours that the CLI itself refused to call: we were not even asked."""
-    answered: int = 0
+    answered_calls: int = 0
     """Calls of our tools that came back with what we said."""
     text: list[str] = field(default_factory=list[str])
-    """What the model said, up to `LONGEST_TEXT`."""
+    """What the model said, up to `MAX_TEXT_CHARS`."""
     tokens: Tokens = field(default_factory=Tokens)
     model: str = ""
     """The model, where the CLI names it."""
@@ -112,25 +112,25 @@ class Heard:
     """Where the CLI counts them apart."""
     cost: float | None = None
     """What the CLI says."""
-    _kept: int = 0
+    _text_chars: int = 0
 
-    def keep(self, words: str) -> None:
+    def append_text(self, text: str) -> None:
         """Add to the text."""
-        words = words[: LONGEST_TEXT - self._kept]
-        if words:
-            self._kept += len(words)
-            self.text.append(words)
+        text = text[: MAX_TEXT_CHARS - self._text_chars]
+        if text:
+            self._text_chars += len(text)
+            self.text.append(text)
 
-    def forgive(self, denied: Container[str]) -> None:
+    def discard_denied(self, denied: Container[str]) -> None:
         """Do not hold against the CLI that it refused what we told it to."""
         self.refused_tools = [tool for tool in self.refused_tools if tool not in denied]
         self.unknown_tools = [tool for tool in self.unknown_tools if tool not in denied]
 
 
-class Reader(Protocol):
+class OutputReader(Protocol):
     """Reads the output of one run."""
 
-    heard: Heard
+    state: OutputState
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
         """What one object that the CLI printed says. Never raises, whatever is in it."""
@@ -143,7 +143,7 @@ class Driver(Protocol):
     program: str
     package: str
     """On npm."""
-    minimum: str
+    minimum_version: str
     """The oldest version that was seen at work with the options and the output written here."""
     asks_first: bool
     """Whether it can be told to ask a tool of ours before it calls one."""
@@ -158,12 +158,12 @@ class Driver(Protocol):
         ...
 
     @property
-    def instead_of_key(self) -> tuple[str, ...]:
+    def key_alternatives(self) -> tuple[str, ...]:
         """Variables of the user's with which it may need none: another address, or a cloud that knows the machine."""
         ...
 
     @property
-    def handed_on(self) -> tuple[str, ...]:
+    def passed_variables(self) -> tuple[str, ...]:
         """Other variables of the user's that it needs: addresses, projects, regions."""
         ...
 
@@ -172,9 +172,9 @@ class Driver(Protocol):
         """Used where none of the keys is set."""
         ...
 
-    def recipe(self, run: RunSpec) -> Recipe: ...
+    def launch_spec(self, run: RunSpec) -> LaunchSpec: ...
 
-    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+    def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         """For one run; `tools` are those that are served, under our names."""
         ...
 

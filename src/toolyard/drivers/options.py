@@ -1,6 +1,6 @@
 """What a run may be told, in the form it is used in.
 
-`options_of` takes what a caller has at hand (the name of a mode, the path of a configuration) and refuses what cannot
+`parse_options` takes what a caller has at hand (the name of a mode, the path of a configuration) and refuses what cannot
 be right with a ValidationError that names the option, before anything is started. It is the one place that does.
 """
 
@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
-from toolyard.app.execution_mode import Injection
+from toolyard.app.execution_mode import ToolInjection
 from toolyard.app.toolsets import Toolset, Toolsets, parse_toolsets
 from toolyard.config.loader import load_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings, environment
 from toolyard.config.suggestions import did_you_mean
-from toolyard.core.calls import Asker
+from toolyard.core.calls import ApprovalCallback
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import MIB
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.drivers.approval_callback import PlainAsker
+from toolyard.drivers.approval_callback import SyncApprovalCallback
 from toolyard.drivers.mcp_host import Host
 
 DEFAULT_TIMEOUT: Final = 1800.0
-LONGEST_TIMEOUT: Final = 7 * 86_400.0
-LONGEST_GIVEN: Final = 4 * MIB
+MAX_TIMEOUT: Final = 7 * 86_400.0
+MAX_PROMPT_CHARS: Final = 4 * MIB
 """Characters of a prompt. Some CLIs cut off what is longer than 8 MiB without a word."""
 
 
@@ -40,7 +40,7 @@ class DriveOptions:
     """Seconds until it is ended."""
     mode: PermissionMode | None = None
     tools: Toolsets = Toolset.CLAUDE
-    injected: Injection | None = None
+    injected: ToolInjection | None = None
     """Choose the tools as the configuration's execution mode says, and not by `tools`."""
     instructions: str = ""
     config: Config = field(default_factory=Config)
@@ -48,7 +48,7 @@ class DriveOptions:
     run: str = ""
     """The id of the run in the audit log; a fresh one where it is empty."""
     state: str | None = None
-    ask: Asker | PlainAsker | None = None
+    ask: ApprovalCallback | SyncApprovalCallback | None = None
     """Asked where the policy says `ask`. Without it such an action is refused."""
     program: str = ""
     """The CLI's program; found on the PATH where it is empty."""
@@ -56,41 +56,41 @@ class DriveOptions:
     """The user's: keys are taken from here."""
 
 
-def prompt_of(given: object) -> str:
+def parse_prompt(value: object) -> str:
     """The prompt. Raises ValidationError."""
-    words = _text("prompt", given)
+    words = _parse_text("prompt", value)
     if not words.strip():
         raise ValidationError.of("prompt", "is empty", hint="Say what is to be done.")
     return words
 
 
-def host_of(given: object) -> Host | None:
+def check_host(value: object) -> Host | None:
     """The server that runs share. Raises ValidationError."""
-    if given is not None and not isinstance(given, Host):
+    if value is not None and not isinstance(value, Host):
         raise ValidationError.of("host", "is no Host", hint="Make one: `with Host() as host:`.")
-    return given
+    return value
 
 
-def options_of(workspace: object, given: Mapping[str, object]) -> DriveOptions:
+def parse_options(workspace: object, given: Mapping[str, object]) -> DriveOptions:
     """The options of a run. None stands for what is left out. Raises ValidationError and ConfigError."""
     known = [each.name for each in fields(DriveOptions) if each.name != "workspace"]
     for name in given:
         if name not in known:
             raise ValidationError.of(name, "is no option of a run", hint=did_you_mean(name, known))
-    variables = _variables("variables", given["variables"]) if given.get("variables") is not None else None
+    variables = _parse_variables("variables", given["variables"]) if given.get("variables") is not None else None
     home = Settings.from_environment(variables).home
-    taken: dict[str, Any] = {"workspace": _path("workspace", workspace, home)}
+    taken: dict[str, Any] = {"workspace": _parse_path("workspace", workspace, home)}
     for name, value in given.items():
         if value is not None or name == "timeout":  # which somebody might take for a run without an end
-            taken[name] = _TAKEN[name](name, value, home)
+            taken[name] = _PARSERS[name](name, value, home)
     return DriveOptions(**taken)
 
 
-def _text(name: str, value: object, _: str = "") -> str:
+def _parse_text(name: str, value: object, _: str = "") -> str:
     """Text that every CLI can be given."""
     if not isinstance(value, str):
-        raise _wrong(name, value, "text")
-    if len(value) > LONGEST_GIVEN:
+        raise _type_error(name, value, "text")
+    if len(value) > MAX_PROMPT_CHARS:
         raise ValidationError.of(name, "is too long", hint="Put it into a file of the workspace, and name it.")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValidationError.of(name, "holds half of a character", hint="Send text that UTF-8 can carry.")
@@ -99,93 +99,93 @@ def _text(name: str, value: object, _: str = "") -> str:
     return value
 
 
-def _model(name: str, value: object, _: str) -> str:
-    model = _text(name, value)
+def _parse_model(name: str, value: object, _: str) -> str:
+    model = _parse_text(name, value)
     if model.startswith("-"):
         raise ValidationError.of(name, f"{model!r} would be read as an option")
     return model
 
 
-def _path(name: str, value: object, home: str) -> str:
+def _parse_path(name: str, value: object, home: str) -> str:
     """A path with `~` as a shell reads it."""
     if not isinstance(value, str | os.PathLike):
-        raise _wrong(name, value, "a path")
+        raise _type_error(name, value, "a path")
     path = os.fsdecode(cast("str | os.PathLike[str]", value))
     if not path or "\0" in path:
         raise ValidationError.of(name, "holds a NUL character" if path else "is empty", hint="Name a path.")
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
-def _seconds(name: str, value: object, _: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST_TIMEOUT:
+def _parse_timeout(name: str, value: object, _: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TIMEOUT:
         return float(value)
-    error = f"{value!r} is not a number of seconds, more than 0 and at most {LONGEST_TIMEOUT:,.0f}"
+    error = f"{value!r} is not a number of seconds, more than 0 and at most {MAX_TIMEOUT:,.0f}"
     raise ValidationError.of(name, error, hint=f"Leave it out for {DEFAULT_TIMEOUT:,.0f} seconds.")
 
 
-def _mode(name: str, value: object, _: str) -> PermissionMode:
+def _parse_mode(name: str, value: object, _: str) -> PermissionMode:
     known = [each.value for each in PermissionMode]
     if not isinstance(value, str):
-        raise _wrong(name, value, "a permission mode")
+        raise _type_error(name, value, "a permission mode")
     if value not in known:
         raise ValidationError.of(name, f"{value!r} is no permission mode", hint=did_you_mean(value, known))
     return PermissionMode(value)
 
 
-def _tools(name: str, value: object, _: str) -> Toolsets:
+def _parse_tools(name: str, value: object, _: str) -> Toolsets:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, Iterable):
-        raise _wrong(name, value, "a set of tools")
+        raise _type_error(name, value, "a set of tools")
     each = [*cast("Iterable[object]", names)]
     if not each or not all(isinstance(one, str) for one in each):
-        raise _wrong(name, value, "sets of tools by their names")
+        raise _type_error(name, value, "sets of tools by their names")
     return parse_toolsets(",".join(cast("list[str]", each)))
 
 
-def _injected(name: str, value: object, _: str) -> Injection:
-    if not isinstance(value, Injection):
-        raise _wrong(name, value, "an Injection")
+def _parse_injection(name: str, value: object, _: str) -> ToolInjection:
+    if not isinstance(value, ToolInjection):
+        raise _type_error(name, value, "an Injection")
     return value
 
 
-def _config(name: str, value: object, home: str) -> Config:
+def _parse_config(name: str, value: object, home: str) -> Config:
     """A configuration, or the file it is in."""
-    return value if isinstance(value, Config) else load_config(_path(name, value, home))
+    return value if isinstance(value, Config) else load_config(_parse_path(name, value, home))
 
 
-def _ask(name: str, value: object, _: str) -> Asker | PlainAsker:
+def _parse_ask(name: str, value: object, _: str) -> ApprovalCallback | SyncApprovalCallback:
     if not callable(value):
-        raise _wrong(name, value, "a function")
-    return cast("Asker | PlainAsker", value)
+        raise _type_error(name, value, "a function")
+    return cast("ApprovalCallback | SyncApprovalCallback", value)
 
 
-def _variables(name: str, value: object, _: str = "") -> Mapping[str, str]:
+def _parse_variables(name: str, value: object, _: str = "") -> Mapping[str, str]:
     if not isinstance(value, Mapping):
-        raise _wrong(name, value, "a mapping of variables")
+        raise _type_error(name, value, "a mapping of variables")
     found = cast("Mapping[object, object]", value)
     for key, content in found.items():
         if not (isinstance(key, str) and isinstance(content, str)):
-            raise _wrong(f"{name}[{key!r}]", content, "text")
+            raise _type_error(f"{name}[{key!r}]", content, "text")
     return cast("Mapping[str, str]", value)
 
 
-_TAKEN: Final[Mapping[str, Callable[[str, object, str], object]]] = {
-    "model": _model,
-    "timeout": _seconds,
-    "mode": _mode,
-    "tools": _tools,
-    "injected": _injected,
-    "instructions": _text,
-    "config": _config,
-    "agent": _text,
-    "run": _text,
-    "state": _path,
-    "ask": _ask,
-    "program": lambda name, value, home: _path(name, value, home) if value else "",
-    "variables": _variables,
+_PARSERS: Final[Mapping[str, Callable[[str, object, str], object]]] = {
+    "model": _parse_model,
+    "timeout": _parse_timeout,
+    "mode": _parse_mode,
+    "tools": _parse_tools,
+    "injected": _parse_injection,
+    "instructions": _parse_text,
+    "config": _parse_config,
+    "agent": _parse_text,
+    "run": _parse_text,
+    "state": _parse_path,
+    "ask": _parse_ask,
+    "program": lambda name, value, home: _parse_path(name, value, home) if value else "",
+    "variables": _parse_variables,
 }
 
 
-def _wrong(name: str, value: object, expected: str) -> ValidationError:
+def _type_error(name: str, value: object, expected: str) -> ValidationError:
     """What is there instead is told by its type: it may be a secret."""
     return ValidationError.of(name, f"is not {expected} but of the type {type(value).__name__}")

@@ -26,53 +26,53 @@ import time
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _ENDING_SECONDS = 5.0
-_TURN = 0.01
+_PAUSE_SECONDS = 0.01
 _CHUNK = 4096
 _PIPE_BYTES = 1 << 20
 """Of output that nobody has read yet: a CLI that exits does not wait for it, and loses what found no room."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(leash: socket.socket, folder: str, given: str, words: list[str]) -> None:
+def main(control_socket: socket.socket, folder: str, stdin_path: str, command: list[str]) -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     # It ends with the leash, and only then. Handled, not ignored: what is ignored stays so in the CLI.
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _note)
+        signal.signal(number, _on_signal)
     with contextlib.suppress(OSError):  # others of this user hold many
         fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     try:
-        child = _started(words, given)
+        child = _start_cli(command, stdin_path)
     except OSError as error:
-        _tell(leash, f"none {error.strerror or error}")
+        _send_report(control_socket, f"none {error.strerror or error}")
     else:
         _close_output()
-        _watch(child, leash, heard)
+        _watch(child, control_socket, heard)
         codes = _end_all(child)
-        _tell(leash, f"exit {codes[child]}" if child in codes else "lost")
+        _send_report(control_socket, f"exit {codes[child]}" if child in codes else "lost")
     finally:
-        _open_up(folder)
+        _make_removable(folder)
         shutil.rmtree(folder, ignore_errors=True)
-        leash.close()
+        control_socket.close()
 
 
-def _note(_number: int, _frame: object) -> None:
+def _on_signal(_number: int, _frame: object) -> None:
     """The descriptor that wakes us says all there is to say."""
 
 
-def _started(words: list[str], given: str) -> int:
+def _start_cli(command: list[str], stdin_path: str) -> int:
     """The CLI's pid, with a file as its input. Its end is taken with everybody else's, by `_reap`."""
     keeper = os.getpid()
 
-    def before() -> None:
+    def die_with_reaper() -> None:
         # Should the keeper itself be killed, at least the CLI goes with it.
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != keeper:  # it was killed before that could be said
             os._exit(1)
 
-    with open(given, "rb") as stdin:
-        child = subprocess.Popen(words, stdin=stdin, process_group=0, preexec_fn=before)  # noqa: PLW1509
+    with open(stdin_path, "rb") as stdin:
+        child = subprocess.Popen(command, stdin=stdin, process_group=0, preexec_fn=die_with_reaper)  # noqa: PLW1509
     child.returncode = 0  # nobody waits for it through this object
     return child.pid
 
@@ -85,21 +85,21 @@ def _close_output() -> None:
     os.close(nowhere)
 
 
-def _watch(child: int, leash: socket.socket, heard: int) -> None:
+def _watch(child: int, control_socket: socket.socket, wakeup_fd: int) -> None:
     """Wait for the end of the CLI, which is not reaped, or of the leash."""
     looking = select.poll()
-    looking.register(leash, select.POLLIN)
-    looking.register(heard, select.POLLIN)
+    looking.register(control_socket, select.POLLIN)
+    looking.register(wakeup_fd, select.POLLIN)
     while True:
         if _has_ended(child):
             return
         for fd, _ in looking.poll():
-            if fd == heard:
+            if fd == wakeup_fd:
                 with contextlib.suppress(BlockingIOError):
-                    os.read(heard, _CHUNK)
+                    os.read(wakeup_fd, _CHUNK)
                 continue
             try:
-                said = leash.recv(_CHUNK)
+                said = control_socket.recv(_CHUNK)
             except OSError:
                 said = b""
             if not said:
@@ -141,7 +141,7 @@ def _end_all(child: int) -> dict[int, int]:
                 os.killpg(child, signal.SIGKILL)  # all that can be done where there is no /proc
         if not _reap(codes):
             break
-        time.sleep(_TURN)
+        time.sleep(_PAUSE_SECONDS)
     return codes
 
 
@@ -180,7 +180,7 @@ def _reap(codes: dict[int, int]) -> bool:
     return True
 
 
-def _open_up(folder: str) -> None:
+def _make_removable(folder: str) -> None:
     """A CLI may have closed folders even to their owner."""
     for path, names, _ in os.walk(folder):
         for name in names:
@@ -190,9 +190,9 @@ def _open_up(folder: str) -> None:
                     os.chmod(inside, 0o700)
 
 
-def _tell(leash: socket.socket, text: str) -> None:
+def _send_report(control_socket: socket.socket, text: str) -> None:
     with contextlib.suppress(OSError):
-        leash.sendall(text.encode() + b"\n")
+        control_socket.sendall(text.encode() + b"\n")
 
 
 if __name__ == "__main__":

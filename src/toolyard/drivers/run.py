@@ -1,6 +1,6 @@
 """One run of an agent CLI, from its settings to its last message.
 
-A `Run` owns its workspace, its token, its folder and its process while it is iterated, and gives all of them back in
+A `CliRun` owns its workspace, its token, its folder and its process while it is iterated, and gives all of them back in
 every ending: when the CLI ends, when it is cancelled or takes too long, when the caller stops listening, and, through
 the keeper (see `reaper.py`), when this process is killed.
 """
@@ -20,42 +20,42 @@ from typing import Self
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.settings import Settings
-from toolyard.core.calls import Asker
+from toolyard.core.calls import ApprovalCallback
 from toolyard.core.errors import ConfigError, SystemFault, ToolyardError
 from toolyard.core.ids import new_id
-from toolyard.core.threaded_open import closed_in_thread, made_in_thread
-from toolyard.drivers.approval_callback import in_loop_of_caller
+from toolyard.core.threaded_open import close_in_thread, open_in_thread
+from toolyard.drivers.approval_callback import approval_on_caller_loop
 from toolyard.drivers.call_results import CallResults
-from toolyard.drivers.changes import Changes, changes_since
-from toolyard.drivers.credentials import lack_of_access
-from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, Heard, Reader, Recipe, RunSpec
-from toolyard.drivers.mcp_host import Host, Stay
+from toolyard.drivers.changes import WorkspaceChanges, changes_since
+from toolyard.drivers.credentials import missing_access
+from toolyard.drivers.driver import TOKEN_VARIABLE, Driver, LaunchSpec, OutputReader, OutputState, RunSpec
+from toolyard.drivers.mcp_host import Host, Lease
 from toolyard.drivers.messages import Fault, Finished, Message, Status, Usage
 from toolyard.drivers.options import DriveOptions
-from toolyard.drivers.outcome import Ending, verdict
-from toolyard.drivers.output_parser import Hearing
-from toolyard.drivers.process import CliProcess, Start
+from toolyard.drivers.outcome import EndCause, run_verdict
+from toolyard.drivers.output_parser import OutputParser
+from toolyard.drivers.process import CliProcess, ProcessSpec
 from toolyard.drivers.run_folder import RunFolder
-from toolyard.drivers.tool_approvals import Approvals, denied
+from toolyard.drivers.tool_approvals import ApprovalTool, denied_tools
 from toolyard.models.pricing import list_price
-from toolyard.snapshots.service.auto_snapshots import Place
-from toolyard.transports.client_profile import APPROVE, Terms
+from toolyard.snapshots.service.auto_snapshots import SnapshotLocation
+from toolyard.transports.client_profile import APPROVE_TOOL_NAME, ClientProfile
 from toolyard.workspace.file_tool_detector import Callback
 
-_HANDED_ON = (
+_PASSED_VARIABLES = (
     *("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-_GIVEN = "prompt"
+_PROMPT_FILE = "prompt"
 _NOISE_LINES = 5
 _NOISE_BYTES = 500
-_MOST_FAULTS = 100
+_MAX_FAULTS = 100
 _NO_THREAD = "can't start new thread"
-_MACHINE = "Look at the limits of this machine, then try again."
-_OWN_FAULT = "This is an error in a program ({}), not of the machine: please report it, with what was asked for."
+_MACHINE_HINT = "Look at the limits of this machine, then try again."
+_BUG_HINT = "This is an error in a program ({}), not of the machine: please report it, with what was asked for."
 
 
-class Run:
+class CliRun:
     """`async for message in run`, once. Also a context manager, which cancels what is still under way."""
 
     def __init__(
@@ -74,9 +74,9 @@ class Run:
         self._host = host
         self._on_operation = on_operation
         self._results = CallResults()
-        self._faults: deque[Fault] = deque(maxlen=_MOST_FAULTS)
+        self._faults: deque[Fault] = deque(maxlen=_MAX_FAULTS)
         """Of the caller's own functions, to be told with the next message."""
-        self._ending = Ending.OWN
+        self._end_cause = EndCause.OWN
         self._process: CliProcess | None = None
         self._messages: AsyncIterator[Message] | None = None
 
@@ -96,7 +96,7 @@ class Run:
 
     def cancel(self) -> None:
         """End the run. Its last message follows, and says so."""
-        self._stop(Ending.CANCELLED)
+        self._stop(EndCause.CANCELLED)
 
     async def finish(self) -> Finished:
         """Run it to its end, whatever it says on the way."""
@@ -105,86 +105,89 @@ class Run:
                 return message
         raise SystemFault("The run was over already.", hint="Drive another one.")
 
-    def _stop(self, ending: Ending) -> None:
-        if self._ending is Ending.OWN:
-            self._ending = ending
+    def _stop(self, cause: EndCause) -> None:
+        if self._end_cause is EndCause.OWN:
+            self._end_cause = cause
         if self._process is not None:
             self._process.stop()
 
     async def _run(self) -> AsyncIterator[Message]:
         began, began_ns = time.monotonic(), time.time_ns()
-        outcome = _Outcome()
-        expiry = asyncio.get_running_loop().call_later(self._options.timeout, self._stop, Ending.TIMED_OUT)
+        outcome = _RunProgress()
+        expiry = asyncio.get_running_loop().call_later(self._options.timeout, self._stop, EndCause.TIMED_OUT)
         try:
             async with contextlib.aclosing(self._attempt(outcome)) as messages:
                 async for message in messages:
                     yield message
         except Exception as error:  # noqa: BLE001 - the outermost edge: a run has its last message, whatever happens
-            outcome.fault = error if isinstance(error, ToolyardError) else _unforeseen(error)
+            outcome.fault = error if isinstance(error, ToolyardError) else _unexpected_error(error)
             yield Fault(_sentence(outcome.fault), outcome.fault.hint, outcome.fault.retryable)
         finally:
             expiry.cancel()
             self._process = None
         seconds = time.monotonic() - began
-        if outcome.place is not None:  # given back by now, with the last snapshot taken
-            outcome.changes = await changes_since(outcome.place, began_ns)
-        yield self._finished(outcome, seconds)
+        if outcome.snapshot_location is not None:  # given back by now, with the last snapshot taken
+            outcome.changes = await changes_since(outcome.snapshot_location, began_ns)
+        yield self._final_message(outcome, seconds)
 
-    async def _attempt(self, outcome: _Outcome) -> AsyncGenerator[Message]:
-        program = self._program()
+    async def _attempt(self, progress: _RunProgress) -> AsyncGenerator[Message]:
+        program = self._find_program()
         self._check_access()
         async with contextlib.AsyncExitStack() as owned:
             host = self._host
             if host is None:
-                host = await made_in_thread(Host)
-                owned.push_async_callback(closed_in_thread, host)
-            stay = await owned.enter_async_context(host.stay(self._yard_options(), self._terms))
+                host = await open_in_thread(Host)
+                owned.push_async_callback(close_in_thread, host)
+            stay = await owned.enter_async_context(host.lease(self._yard_options(), self._client_profile))
             loop = asyncio.get_running_loop()
-            owned.enter_context(host.watched(lambda: loop.call_soon_threadsafe(self._stop, Ending.UNSERVED)))
-            outcome.place = stay.yard.snapshots.place
+            owned.enter_context(host.notify_on_end(lambda: loop.call_soon_threadsafe(self._stop, EndCause.UNSERVED)))
+            progress.snapshot_location = stay.yard.snapshots.location
             if self._on_operation is not None:
                 stay.yard.detector.register_callback(self._on_operation)
-            roots = stay.yard.mounts.declared
-            folder = await made_in_thread(lambda: RunFolder(roots, stay.yard.state))
-            owned.push_async_callback(closed_in_thread, folder)
+            roots = stay.yard.mounts.declared_roots
+            folder = await open_in_thread(lambda: RunFolder(roots, stay.yard.state))
+            owned.push_async_callback(close_in_thread, folder)
             tools = tuple(stay.yard.dispatch.tools)
-            spec = await asyncio.to_thread(self._spec, stay, folder, tools)
-            recipe = self._driver.recipe(spec)
-            await asyncio.to_thread(folder.write, {**recipe.files, _GIVEN: recipe.given})
-            secrets = (stay.token, *self._keys().values())
-            hearing = self._results.hearing = Hearing(secrets)
-            process = await CliProcess.start(self._start(program, recipe, stay, folder))
+            spec = await asyncio.to_thread(self._run_spec, stay, folder, tools)
+            recipe = self._driver.launch_spec(spec)
+            await asyncio.to_thread(folder.write, {**recipe.files, _PROMPT_FILE: recipe.stdin})
+            secrets = (stay.token, *self._key_variables().values())
+            hearing = self._results.output_parser = OutputParser(secrets)
+            process = await CliProcess.start(self._process_spec(program, recipe, stay, folder))
             owned.push_async_callback(process.close)
             self._process = process
-            if self._ending is not Ending.OWN:
+            if self._end_cause is not EndCause.OWN:
                 process.stop()
             reader = self._driver.reader(self.id, tools)
-            outcome.heard = reader.heard
+            progress.output_state = reader.state
             async for line in process.lines():
-                for message in (*self._own_faults(), *outcome.read(hearing.masked(line), hearing, reader)):
-                    yield await self._completed(message, outcome)
-            for fault in self._own_faults():
+                for message in (
+                    *self._take_callback_faults(),
+                    *progress.parse_line(hearing.mask(line), hearing, reader),
+                ):
+                    yield await self._complete_message(message, progress)
+            for fault in self._take_callback_faults():
                 yield fault
-            if process.too_long:
-                yield Fault(f"{process.too_long} messages of the CLI were too long, and are lost.")
-            outcome.code = await process.ended()
-            reader.heard.forgive(spec.denied)
-            outcome.attached = stay.attached.is_set()
-            outcome.stderr = process.tail(secrets)
+            if process.dropped_lines:
+                yield Fault(f"{process.dropped_lines} messages of the CLI were too long, and are lost.")
+            progress.code = await process.wait_for_exit()
+            reader.state.discard_denied(spec.denied)
+            progress.attached = stay.attached.is_set()
+            progress.stderr = process.stderr_tail(secrets)
 
-    async def _completed(self, message: Message, outcome: _Outcome) -> Message:
+    async def _complete_message(self, message: Message, progress: _RunProgress) -> Message:
         """The message, with what the CLI does not say and we know."""
         if not isinstance(message, Usage):
-            return self._results.completed(message)
-        outcome.cost = message.cost
+            return self._results.complete_message(message)
+        progress.cost = message.cost
         if not message.cost:  # some say 0 of a model whose price they do not know
-            price = await asyncio.to_thread(self._list_price, outcome.heard)
-            outcome.cost = message.cost if price is None else price
-        return replace(message, cost=outcome.cost)
+            price = await asyncio.to_thread(self._list_price, progress.output_state)
+            progress.cost = message.cost if price is None else price
+        return replace(message, cost=progress.cost)
 
-    def _list_price(self, heard: Heard) -> float | None:
+    def _list_price(self, state: OutputState) -> float | None:
         """None where one of the models has no known price."""
-        by_model = heard.tokens_by_model or {heard.model or self._options.model: heard.tokens}
+        by_model = state.tokens_by_model or {state.model or self._options.model: state.tokens}
         total = 0.0
         for name, tokens in by_model.items():
             model = self._driver.model_ref(name, self._options.variables)
@@ -195,11 +198,11 @@ class Run:
             total += price
         return total
 
-    def _own_faults(self) -> Iterator[Fault]:
+    def _take_callback_faults(self) -> Iterator[Fault]:
         while self._faults:
             yield self._faults.popleft()
 
-    def _program(self) -> str:
+    def _find_program(self) -> str:
         """Where the CLI is."""
         driver, path = self._driver, self._options.variables.get("PATH")
         found = shutil.which(self._options.program or driver.program, path=path)
@@ -213,7 +216,7 @@ class Run:
     def _check_access(self) -> None:
         """Say at once what the CLI would say in its own words, or not at all. Raises SystemFault."""
         variables = self._options.variables
-        lack = lack_of_access(self._driver, variables, Settings.from_environment(variables).home)
+        lack = missing_access(self._driver, variables, Settings.from_environment(variables).home)
         if lack is not None:
             raise SystemFault(f"A run of {self._driver.title} would not attach: {lack.what}.", hint=lack.fix)
 
@@ -226,107 +229,115 @@ class Run:
             mode=options.mode,
             agent=options.agent,
             toolset=options.tools,
-            injected=options.injected,
+            injection=options.injected,
             state_home=options.state,
             begins_session=True,
             session=f"{self._driver.program}-{options.run or self.id}",
         )
 
-    def _terms(self, yard: Yard) -> Terms:
+    def _client_profile(self, yard: Yard) -> ClientProfile:
         driver = self._driver
         names = {tool: driver.served_name(tool) for tool in yard.dispatch.tools}
         changed = {tool: served for tool, served in names.items() if served != tool}
-        terms = Terms(changed, self._asker(), on_result=self._results.record)
+        terms = ClientProfile(changed, self._asker(), on_result=self._results.record)
         if driver.asks_first:
-            terms = replace(terms, approve=Approvals(yard, terms, driver.shown_name("")))
+            terms = replace(terms, approve=ApprovalTool(yard, terms, driver.shown_name("")))
         return terms
 
-    def _asker(self) -> Asker | None:
+    def _asker(self) -> ApprovalCallback | None:
         ask = self._options.ask
-        return in_loop_of_caller(ask, self._faults.append) if ask is not None else None
+        return approval_on_caller_loop(ask, self._faults.append) if ask is not None else None
 
-    def _spec(self, stay: Stay, folder: RunFolder, tools: tuple[str, ...]) -> RunSpec:
-        options, driver, keys = self._options, self._driver, self._keys()
+    def _run_spec(self, lease: Lease, folder: RunFolder, tools: tuple[str, ...]) -> RunSpec:
+        options, driver, keys = self._options, self._driver, self._key_variables()
         home = Settings.from_environment(options.variables).home
         has_login = not keys and folder.copy_logins(driver.logins, home, options.variables)
         return RunSpec(
             prompt=self._prompt,
-            url=stay.url,
+            url=lease.url,
             folder=folder.path,
             workdir=folder.workdir,
             model=options.model,
             instructions=options.instructions,
             tools=tools,
-            denied=denied(stay.yard),
-            approve_tool=APPROVE if driver.asks_first else "",
-            variables={**self._named(driver.handed_on), **keys},
+            denied=denied_tools(lease.yard),
+            approve_tool=APPROVE_TOOL_NAME if driver.asks_first else "",
+            variables={**self._user_variables(driver.passed_variables), **keys},
             has_login=has_login,
         )
 
-    def _start(self, program: str, recipe: Recipe, stay: Stay, folder: RunFolder) -> Start:
+    def _process_spec(self, program: str, launch: LaunchSpec, lease: Lease, folder: RunFolder) -> ProcessSpec:
         """What the CLI's process sees: a few of the user's variables, by name, and nothing else of them."""
-        own = {"HOME": folder.path, "TMPDIR": folder.temporary, "NO_COLOR": "1", TOKEN_VARIABLE: stay.token}
-        handed_on = {**self._named((*_HANDED_ON, *self._driver.handed_on)), **self._keys()}
-        return Start(
+        own = {"HOME": folder.path, "TMPDIR": folder.temporary, "NO_COLOR": "1", TOKEN_VARIABLE: lease.token}
+        handed_on = {
+            **self._user_variables((*_PASSED_VARIABLES, *self._driver.passed_variables)),
+            **self._key_variables(),
+        }
+        return ProcessSpec(
             run=self.id,
-            words=(program, *recipe.words),
+            command=(program, *launch.arguments),
             workdir=folder.workdir,
-            variables={**handed_on, **own, **recipe.variables},
+            variables={**handed_on, **own, **launch.variables},
             folder=folder.path,
-            given=os.path.join(folder.path, _GIVEN),
-            held=folder.held,
+            stdin_path=os.path.join(folder.path, _PROMPT_FILE),
+            lock_fd=folder.lock_fd,
         )
 
-    def _keys(self) -> dict[str, str]:
-        return self._named(self._driver.keys)
+    def _key_variables(self) -> dict[str, str]:
+        return self._user_variables(self._driver.keys)
 
-    def _named(self, names: Iterable[str]) -> dict[str, str]:
+    def _user_variables(self, names: Iterable[str]) -> dict[str, str]:
         """Those of the user's variables that are set."""
         return {name: value for name in names if (value := self._options.variables.get(name))}
 
-    def _finished(self, outcome: _Outcome, seconds: float) -> Finished:
-        heard = outcome.heard
-        if outcome.fault is not None:
-            status, reason, hint = Status.FAILED, _sentence(outcome.fault), outcome.fault.hint
+    def _final_message(self, progress: _RunProgress, seconds: float) -> Finished:
+        heard = progress.output_state
+        if progress.fault is not None:
+            status, reason, hint = Status.FAILED, _sentence(progress.fault), progress.fault.hint
         else:
-            status, reason, hint = verdict(
-                self._driver, heard, outcome.code, attached=outcome.attached, ending=self._ending, said=outcome.said()
+            status, reason, hint = run_verdict(
+                self._driver,
+                heard,
+                progress.code,
+                attached=progress.attached,
+                cause=self._end_cause,
+                output_tail=progress.output_tail(),
             )
         return Finished(
             status=status,
             reason=reason,
             hint=hint,
             text="".join(heard.text),
-            attached=outcome.attached,
-            exit_code=outcome.code,
+            attached=progress.attached,
+            exit_code=progress.code,
             tokens=heard.tokens,
-            cost=outcome.cost,
+            cost=progress.cost,
             seconds=round(seconds, 3),
-            changed=outcome.changes.paths,
-            snapshot=outcome.changes.snapshot,
-            snapshot_before=outcome.changes.before,
+            changed=progress.changes.paths,
+            snapshot=progress.changes.snapshot,
+            snapshot_before=progress.changes.before,
         )
 
 
 @dataclass(slots=True)
-class _Outcome:
+class _RunProgress:
     """What becomes of a run, as far as it is known."""
 
-    heard: Heard = field(default_factory=Heard)
+    output_state: OutputState = field(default_factory=OutputState)
     code: int | None = None
     attached: bool = False
     cost: float | None = None
     fault: ToolyardError | None = None
     stderr: str = ""
-    place: Place | None = None
+    snapshot_location: SnapshotLocation | None = None
     """What was opened for it."""
-    changes: Changes = field(default_factory=Changes)
+    changes: WorkspaceChanges = field(default_factory=WorkspaceChanges)
     noise: deque[str] = field(default_factory=lambda: deque(maxlen=_NOISE_LINES))
     """The last of what it printed that was no message."""
 
-    def read(self, line: bytes, hearing: Hearing, reader: Reader) -> Iterator[Message]:
+    def parse_line(self, line: bytes, parser: OutputParser, reader: OutputReader) -> Iterator[Message]:
         try:
-            record = hearing.record(line)
+            record = parser.parse_record(line)
         except SystemFault as error:
             yield Fault(error.message, error.hint)
             return
@@ -335,7 +346,7 @@ class _Outcome:
         elif line.strip():
             self.noise.append(line[:_NOISE_BYTES].decode("utf-8", "replace"))
 
-    def said(self) -> str:
+    def output_tail(self) -> str:
         """What it said beside its messages."""
         return self.stderr or "\n".join(self.noise)
 
@@ -346,8 +357,8 @@ def _sentence(error: ToolyardError) -> str:
     return error.message[:1].upper() + error.message[1:] if is_bare else error.message
 
 
-def _unforeseen(error: Exception) -> SystemFault:
+def _unexpected_error(error: Exception) -> SystemFault:
     why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
     is_machine = isinstance(error, OSError | MemoryError) or _NO_THREAD in why
-    hint = _MACHINE if is_machine else _OWN_FAULT.format(type(error).__name__)
+    hint = _MACHINE_HINT if is_machine else _BUG_HINT.format(type(error).__name__)
     return SystemFault(f"The run could not go on: {why.rstrip('.')}.", hint=hint)

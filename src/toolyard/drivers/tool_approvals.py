@@ -15,14 +15,14 @@ from typing import Any, Final
 from toolyard.app.yard import Yard
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import Result, Text
-from toolyard.core.events import Outcome
+from toolyard.core.events import CallOutcome
 from toolyard.dispatch.tool import Tool
-from toolyard.transports.client_profile import Terms
+from toolyard.transports.client_profile import ClientProfile
 
 _PATH_ARGUMENTS: Final = ("file_path", "notebook_path", "path")
 
 
-def stance(yard: Yard, tool: Tool[Any]) -> Decision:
+def tool_decision(yard: Yard, tool: Tool[Any]) -> Decision:
     """What the policy says to a tool in the middle of the workspace, or to its most harmless command."""
     if tool.kind in {Kind.READ, Kind.WRITE}:
         root = yard.mounts.workspace.path
@@ -30,34 +30,34 @@ def stance(yard: Yard, tool: Tool[Any]) -> Decision:
     return Decision(Effect.ALLOW, "It is decided when it is known what is to be done.")
 
 
-def denied(yard: Yard) -> dict[str, str]:
+def denied_tools(yard: Yard) -> dict[str, str]:
     """The tools of which no call can succeed, and why."""
-    stances = {name: stance(yard, tool) for name, tool in yard.dispatch.tools.items()}
+    stances = {name: tool_decision(yard, tool) for name, tool in yard.dispatch.tools.items()}
     return {name: decision.reason for name, decision in stances.items() if decision.effect is Effect.DENY}
 
 
-class Approvals:
+class ApprovalTool:
     """Answers a CLI that asks before it calls a tool, in the words Claude Code wants."""
 
-    def __init__(self, yard: Yard, terms: Terms, prefix: str) -> None:
+    def __init__(self, yard: Yard, profile: ClientProfile, prefix: str) -> None:
         """`prefix` is what the CLI puts before the names of our tools."""
         self._yard = yard
-        self._terms = terms
+        self._profile = profile
         self._prefix = prefix
 
     async def __call__(self, arguments: Mapping[str, Any]) -> Result:
         asked = str(arguments.get("tool_name", ""))
-        name = self._terms.ours(asked.removeprefix(self._prefix))
+        name = self._profile.tool_name(asked.removeprefix(self._prefix))
         tool = self._yard.dispatch.tools.get(name) if asked.startswith(self._prefix) else None
         if tool is None:
-            return self._no(asked, f"{asked} is not a tool of this workspace.")
+            return self._deny(asked, f"{asked} is not a tool of this workspace.")
         given: dict[str, Any] = arguments.get("input") or {}
-        decision = stance(self._yard, tool)
+        decision = tool_decision(self._yard, tool)
         if decision.effect is Effect.DENY:
-            return self._no(name, self._reason(tool, given) or decision.reason)
-        return _answer(behavior="allow", updatedInput=given)
+            return self._deny(name, self._denial_reason(tool, given) or decision.reason)
+        return _json_result(behavior="allow", updatedInput=given)
 
-    def _reason(self, tool: Tool[Any], given: Mapping[str, Any]) -> str:
+    def _denial_reason(self, tool: Tool[Any], given: Mapping[str, Any]) -> str:
         """Why the policy refuses the file that the call names; empty where it names none, or that one is allowed."""
         named = next((given[key] for key in _PATH_ARGUMENTS if isinstance(given.get(key), str)), "")
         if not named or tool.kind not in {Kind.READ, Kind.WRITE}:
@@ -66,10 +66,10 @@ class Approvals:
         decision = self._yard.policy.decide(Action(Kind(tool.kind), tool.name, path, path, agent=self._yard.agent))
         return decision.reason if decision.effect is Effect.DENY else ""
 
-    def _no(self, tool: str, reason: str) -> Result:
-        self._yard.record(tool, f"Refused before it was called: {reason}", Outcome.DENIED)
-        return _answer(behavior="deny", message=reason)
+    def _deny(self, tool: str, reason: str) -> Result:
+        self._yard.record(tool, f"Refused before it was called: {reason}", CallOutcome.DENIED)
+        return _json_result(behavior="deny", message=reason)
 
 
-def _answer(**words: object) -> Result:
+def _json_result(**words: object) -> Result:
     return Result((Text(json.dumps(words)),), dict(words))

@@ -24,14 +24,14 @@ _HOLDER = "cat"
 
 
 @dataclass(frozen=True, slots=True)
-class Tether:
+class DieWithParentGroup:
     """The group to start a program in, and the descriptor to pass to it."""
 
     group: int
     pipe: int
     owner: int
 
-    def holds(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the group is there, and is ours: a fork of this process needs its own."""
         if self.owner != os.getpid():
             return False
@@ -41,21 +41,21 @@ class Tether:
 
 
 _lock = threading.Lock()
-_made: list[Tether] = []
+_current_group: list[DieWithParentGroup] = []
 
 
-def tether() -> Tether | None:
+def die_with_parent_group() -> DieWithParentGroup | None:
     """The group of this process; None on a machine that cannot have one."""
     with _lock:
-        if not _made or not _made[-1].holds():
-            fresh = _make()
+        if not _current_group or not _current_group[-1].is_alive():
+            fresh = _start_group()
             if fresh is None:
                 return None
-            _made[:] = [fresh]
-        return _made[-1]
+            _current_group[:] = [fresh]
+        return _current_group[-1]
 
 
-def _make() -> Tether | None:
+def _start_group() -> DieWithParentGroup | None:
     holder = shutil.which(_HOLDER)
     if holder is None:
         return None
@@ -71,4 +71,6 @@ def _make() -> Tether | None:
         os.close(ours)  # the holder, if it runs, meets the end of its input
         os.close(theirs)
         return None
-    return Tether(group, theirs, os.getpid())  # `ours` stays open until this process ends: that is the tether
+    return DieWithParentGroup(
+        group, theirs, os.getpid()
+    )  # `ours` stays open until this process ends: that is the tether

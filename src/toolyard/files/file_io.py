@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
-from toolyard.core.paths import beneath, is_beneath
+from toolyard.core.paths import is_beneath, relative_to
 from toolyard.files.file_lock import lock
 from toolyard.files.mounts import Target
-from toolyard.files.os_errors import explain, not_a_file, swapped
+from toolyard.files.os_errors import explain, not_a_file_error, replaced_error
 from toolyard.files.roots import Handle
 from toolyard.files.temp_names import temporary_name
 from toolyard.linux.renameat2 import rename_without_replacing
@@ -41,7 +41,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RewriteResult:
     """What a rewrite did: the bytes before (None when the file is new) and after, and the new status."""
 
     before: bytes | None
@@ -62,23 +62,23 @@ def read(target: Target, limits: Limits) -> Contents:
 def read_handle(handle: Handle, path: str, limits: Limits) -> Contents:
     """The same of a file that is open already; `path` is what it is called in errors."""
     if not handle.is_file:
-        raise not_a_file(handle.status.st_mode, path)
+        raise not_a_file_error(handle.status.st_mode, path)
     try:
-        fd = handle.reopen(os.O_RDONLY)
+        fd = handle.reopen_fd(os.O_RDONLY)
     except OSError as error:
         raise explain(error, path) from error
     try:
-        return _drain(fd, path, limits)
+        return _read_fd(fd, path, limits)
     except OSError as error:
         raise explain(error, path) from error
     finally:
         os.close(fd)
 
 
-def _drain(fd: int, path: str, limits: Limits) -> Contents:
+def _read_fd(fd: int, path: str, limits: Limits) -> Contents:
     status = os.fstat(fd)
     if status.st_size > limits.file_bytes:
-        raise too_large(path, status.st_size, limits)
+        raise too_large_error(path, status.st_size, limits)
     data = os.read(fd, status.st_size + 1)
     if len(data) != status.st_size:  # it grew, or lives on a file system that does not tell sizes
         parts = [data]
@@ -87,12 +87,12 @@ def _drain(fd: int, path: str, limits: Limits) -> Contents:
             parts.append(chunk)
             total += len(chunk)
             if total > limits.file_bytes:
-                raise too_large(path, total, limits)
+                raise too_large_error(path, total, limits)
         data = b"".join(parts)
     return Contents(data, status)
 
 
-def too_large(path: str, size: int, limits: Limits) -> ValidationError:
+def too_large_error(path: str, size: int, limits: Limits) -> ValidationError:
     return ValidationError.of(
         "file",
         f"{path} has {size:,} bytes; the limit is {limits.file_bytes:,}",
@@ -100,38 +100,38 @@ def too_large(path: str, size: int, limits: Limits) -> ValidationError:
     )
 
 
-def _never_mind() -> None:
+def _no_check() -> None:
     """Waiting is fine."""
 
 
 def rewrite(
-    target: Target, transform: Transform, limits: Limits, before_waiting: Callable[[], None] = _never_mind
-) -> Change:
+    target: Target, transform: Transform, limits: Limits, before_waiting: Callable[[], None] = _no_check
+) -> RewriteResult:
     """Replace a file's content by what `transform` makes of the old, or create it. All or nothing.
 
     `transform` runs under the folder's lock and may raise to leave everything as it is. So may `before_waiting`,
     which is called again and again while somebody else holds that lock.
     """
 
-    def made_of(before: Contents | None) -> bytes:
+    def apply_transform(before: Contents | None) -> bytes:
         after = transform(before)
         if len(after) > limits.file_bytes:
-            raise too_large(target.path, len(after), limits)
+            raise too_large_error(target.path, len(after), limits)
         return after
 
     if len(target.missing) > 1:
-        made_of(None)  # a rehearsal: what is refused must not leave the folders it would have lain in
-    folder, name = _folder_of(target)
+        apply_transform(None)  # a rehearsal: what is refused must not leave the folders it would have lain in
+    folder, name = _open_parent(target)
     try:
-        with locked((folder,), target.path, limits, before_waiting):
-            before = _current(folder, name, target.path, limits)
-            after = made_of(before)
-            status = _put(folder, name, after, before.status if before else None)
+        with lock_folders((folder,), target.path, limits, before_waiting):
+            before = _read_current(folder, name, target.path, limits)
+            after = apply_transform(before)
+            status = _write_file(folder, name, after, before.status if before else None)
     except OSError as error:
         raise explain(error, target.path) from error
     finally:
         os.close(folder)
-    return Change(before.data if before else None, after, status)
+    return RewriteResult(before.data if before else None, after, status)
 
 
 def make_folder(target: Target) -> bool:
@@ -141,7 +141,7 @@ def make_folder(target: Target) -> bool:
             return False
         raise explain(FileExistsError(errno.EEXIST, "a file is there"), target.path)
     try:
-        os.close(_descend(target, target.missing))
+        os.close(_open_or_make_folders(target, target.missing))
     except OSError as error:
         raise explain(error, target.path) from error
     return True
@@ -151,7 +151,7 @@ def move(
     source: Target,
     destination: Target,
     limits: Limits = DEFAULT_LIMITS,
-    before_waiting: Callable[[], None] = _never_mind,
+    before_waiting: Callable[[], None] = _no_check,
 ) -> None:
     """Rename a file or folder; refuses to replace anything. Writers of either folder are waited for."""
     if not source.exists:
@@ -161,12 +161,12 @@ def move(
     if is_beneath(destination.real, source.real):
         raise ToolError(f"{source.path} cannot be moved into itself.", hint="Choose a place outside it.")
     try:
-        here, name = _folder_of(source)
+        here, name = _open_parent(source)
         try:
-            there, new_name = _folder_of(destination)
+            there, new_name = _open_parent(destination)
             try:
-                with locked((here, there), destination.path, limits, before_waiting):
-                    _same(here, name, source)
+                with lock_folders((here, there), destination.path, limits, before_waiting):
+                    _check_same_file(here, name, source)
                     rename_without_replacing(name, here, new_name, there)
             finally:
                 os.close(there)
@@ -180,16 +180,16 @@ def move(
         raise explain(error, destination.path) from error
 
 
-def _same(folder: int, name: str, source: Target) -> None:
+def _check_same_file(folder: int, name: str, source: Target) -> None:
     try:
         now = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        raise swapped(source.path) from None
+        raise replaced_error(source.path) from None
     if (now.st_dev, now.st_ino) != (source.handle.status.st_dev, source.handle.status.st_ino):
-        raise swapped(source.path)
+        raise replaced_error(source.path)
 
 
-def _folder_of(target: Target) -> tuple[int, str]:
+def _open_parent(target: Target) -> tuple[int, str]:
     """A readable handle of the folder that holds the target, made if it is missing, and the name in it.
 
     Reached without links: where the handle really lies is where the policy looked.
@@ -197,24 +197,24 @@ def _folder_of(target: Target) -> tuple[int, str]:
     if target.exists:
         parent, name = os.path.split(target.relative)
         if target.relative == ".":
-            raise not_a_file(stat.S_IFDIR, target.path)
+            raise not_a_file_error(stat.S_IFDIR, target.path)
         try:
             return target.root.open_folder(parent or "."), name
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EXDEV}:
-                raise swapped(target.path) from error
+                raise replaced_error(target.path) from error
             raise explain(error, target.path) from error
     try:
-        return _descend(target, target.missing[:-1]), target.missing[-1]
+        return _open_or_make_folders(target, target.missing[:-1]), target.missing[-1]
     except OSError as error:
         raise explain(error, target.path) from error
 
 
-def _descend(target: Target, names: tuple[str, ...]) -> int:
+def _open_or_make_folders(target: Target, names: tuple[str, ...]) -> int:
     """Step down from what exists through `names`, making each folder that is not there, never through a link."""
-    start = beneath(target.handle.real, target.root.path)
+    start = relative_to(target.handle.real, target.root.path)
     if start is None:  # moved out of its root since it was opened
-        raise swapped(target.path)
+        raise replaced_error(target.path)
     fd = target.root.open_folder(start)
     for name in names:
         try:
@@ -223,7 +223,7 @@ def _descend(target: Target, names: tuple[str, ...]) -> int:
             below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
         except NotADirectoryError as error:  # the kernel says so of a link, too
             if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-                raise swapped(target.path) from error
+                raise replaced_error(target.path) from error
             raise
         finally:
             os.close(fd)
@@ -232,12 +232,12 @@ def _descend(target: Target, names: tuple[str, ...]) -> int:
 
 
 @contextlib.contextmanager
-def locked(
-    folders: tuple[int, ...], path: str, limits: Limits, before_waiting: Callable[[], None] = _never_mind
+def lock_folders(
+    folders: tuple[int, ...], path: str, limits: Limits, before_waiting: Callable[[], None] = _no_check
 ) -> Generator[None]:
     """Hold the folders' locks."""
 
-    def refused() -> ToolError:
+    def timeout_error() -> ToolError:
         told = f"Another program keeps the folder of {path} locked; nothing was written."
         return ToolError(told, hint="Try again in a moment.", retryable=True)
 
@@ -246,31 +246,31 @@ def locked(
     distinct = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
     with contextlib.ExitStack() as held:
         for _, fd in sorted(distinct.items()):
-            lock(fd, deadline, refused, before_waiting)
+            lock(fd, deadline, timeout_error, before_waiting)
             held.callback(fcntl.flock, fd, fcntl.LOCK_UN)
         yield
 
 
-def _current(folder: int, name: str, path: str, limits: Limits) -> Contents | None:
+def _read_current(folder: int, name: str, path: str, limits: Limits) -> Contents | None:
     """What stands at `name` right now, or None. A link or anything but a file is refused."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(status.st_mode):
-        raise swapped(path)
+        raise replaced_error(path)
     if not stat.S_ISREG(status.st_mode):
-        raise not_a_file(status.st_mode, path)
+        raise not_a_file_error(status.st_mode, path)
     if not status.st_mode & 0o222:
         raise ToolError(f"{path} is marked read-only.", hint="Ask the user to make it writable.")
     try:
         fd = _open_current(folder, name)
     except OSError as error:
-        raise swapped(path) if error.errno == errno.ELOOP else explain(error, path) from error
+        raise replaced_error(path) if error.errno == errno.ELOOP else explain(error, path) from error
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise swapped(path)
-        return _drain(fd, path, limits)
+            raise replaced_error(path)
+        return _read_fd(fd, path, limits)
     finally:
         os.close(fd)
 
@@ -285,18 +285,18 @@ def _open_current(folder: int, name: str) -> int:
     return os.open(name, os.O_RDONLY | _CAREFUL, dir_fd=folder)
 
 
-def _put(folder: int, name: str, data: bytes, old: os.stat_result | None) -> os.stat_result:
-    fd, temporary = _unnamed(folder)
+def _write_file(folder: int, name: str, data: bytes, old: os.stat_result | None) -> os.stat_result:
+    fd, temporary = _create_unnamed_file(folder)
     try:
         _write_all(fd, data)
         if old is not None:
             _keep_attributes(fd, folder, name, old)
         os.fsync(fd)
         if temporary is None:
-            temporary = _name_it(fd, folder, name, replace=old is not None)
+            temporary = _link_unnamed_file(fd, folder, name, replace=old is not None)
         if temporary != name:
             if old is None:
-                _take_name(temporary, name, folder)
+                _rename_new_file(temporary, name, folder)
             else:
                 os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return os.fstat(fd)
@@ -309,7 +309,7 @@ def _put(folder: int, name: str, data: bytes, old: os.stat_result | None) -> os.
         os.close(fd)
 
 
-def _unnamed(folder: int) -> tuple[int, str | None]:
+def _create_unnamed_file(folder: int) -> tuple[int, str | None]:
     """A new file without a name, so that a killed process leaves nothing; with a temporary one where that fails."""
     try:
         return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder), None
@@ -321,24 +321,24 @@ def _unnamed(folder: int) -> tuple[int, str | None]:
     return os.open(name, flags, 0o666, dir_fd=folder), name
 
 
-def _name_it(fd: int, folder: int, name: str, *, replace: bool) -> str:
+def _link_unnamed_file(fd: int, folder: int, name: str, *, replace: bool) -> str:
     """Give the unnamed file a name: its own when nothing stands there, else a temporary one to rename from."""
     chosen = temporary_name() if replace else name
     try:
         os.link(f"/proc/self/fd/{fd}", chosen, dst_dir_fd=folder, follow_symlinks=True)
     except FileExistsError:
-        raise _appeared(name) from None
+        raise _appeared_error(name) from None
     return chosen
 
 
-def _take_name(temporary: str, name: str, folder: int) -> None:
+def _rename_new_file(temporary: str, name: str, folder: int) -> None:
     try:
         rename_without_replacing(temporary, folder, name, folder)
     except FileExistsError:
-        raise _appeared(name) from None
+        raise _appeared_error(name) from None
 
 
-def _appeared(name: str) -> ToolError:
+def _appeared_error(name: str) -> ToolError:
     return ToolError(
         f"{name} appeared while it was being created; nothing was written.",
         hint="Read it, then decide again.",
@@ -355,7 +355,7 @@ def _write_all(fd: int, data: bytes) -> None:
 def _keep_attributes(fd: int, folder: int, name: str, old: os.stat_result) -> None:
     """Owner, mode and extended attributes stay; what lends rights to a program goes, as it does on any write."""
     mode = stat.S_IMODE(old.st_mode) & _KEPT_MODE
-    if not _kept_group(fd, old):
+    if not _restore_owner(fd, old):
         # The file now belongs to another group, which gets no more than everybody has.
         mode = mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
     os.fchmod(fd, mode)
@@ -367,7 +367,7 @@ def _keep_attributes(fd: int, folder: int, name: str, old: os.stat_result) -> No
                     os.setxattr(fd, attribute, os.getxattr(source, attribute, follow_symlinks=False))
 
 
-def _kept_group(fd: int, old: os.stat_result) -> bool:
+def _restore_owner(fd: int, old: os.stat_result) -> bool:
     """Give the file its old owner as far as we may; whether at least the group is the same."""
     now = os.fstat(fd)
     if (now.st_uid, now.st_gid) == (old.st_uid, old.st_gid):

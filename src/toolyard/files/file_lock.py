@@ -14,8 +14,10 @@ from toolyard.core.errors import ToolyardError
 _FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
 
 
-def lock(fd: int, deadline: float, refused: Callable[[], ToolyardError], before_waiting: Callable[[], None]) -> None:
-    """Lock it until it is closed, or raise what `refused` says once the clock is past `deadline`.
+def lock(
+    fd: int, deadline: float, timeout_error: Callable[[], ToolyardError], before_waiting: Callable[[], None]
+) -> None:
+    """Lock it until it is closed, or raise what `timeout_error` says once the clock is past `deadline`.
 
     `before_waiting` is called each time that somebody else has it, and may raise.
     """
@@ -25,7 +27,7 @@ def lock(fd: int, deadline: float, refused: Callable[[], ToolyardError], before_
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise refused() from None
+                raise timeout_error() from None
             before_waiting()
             time.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)

@@ -20,7 +20,7 @@ def read_end(target: Target, size: int) -> bytes:
 
 def _read(target: Target, size: int, *, at_end: bool) -> bytes:
     try:
-        fd = target.handle.reopen(os.O_RDONLY)
+        fd = target.handle.reopen_fd(os.O_RDONLY)
         try:
             start = max(0, os.fstat(fd).st_size - size) if at_end else 0
             return os.pread(fd, size, start)

@@ -1,13 +1,13 @@
 """Starting a helper program (ripgrep) so that it can read nothing but the folders it is given.
 
 Landlock binds a thread and its children. Each start makes a thread, which restricts itself and then starts the
-program; the rest of this process stays as it was. Where the kernel has no Landlock the answer of `available()` is
+program; the rest of this process stays as it was. Where the kernel has no Landlock the answer of `best_confinement()` is
 HANDLES: the caller may then hand the program open descriptors only, or use it for names that are proven afterwards.
 The choice is made once, by really restricting a thread. A confinement that was chosen and fails raises; nothing is
 ever started with less than was asked for.
 
-The caller owns the process that `start` returns: it must kill it or wait for it. Should this process be killed before
-it can, the kernel kills the program too: see `tether`.
+The caller owns the process that `start_program` returns: it must kill it or wait for it. Should this process be killed before
+it can, the kernel kills the program too: see `die_with_parent_group`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from functools import cache
 from typing import TypeVar
 
 from toolyard.core.errors import SystemFault
-from toolyard.files.die_with_parent import Tether, tether
+from toolyard.files.die_with_parent import DieWithParentGroup, die_with_parent_group
 from toolyard.linux import landlock
-from toolyard.linux.landlock import Rule
+from toolyard.linux.landlock import LandlockRule
 
 _CLEAN_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 _LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
@@ -45,7 +45,7 @@ class Confinement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ConfinedProgram:
     """What to start: the arguments (the first is the program's absolute path) and where it stands and may read.
 
     `folder` is the handle of its working folder; `readable` are handles of folders it may read below; `passed` are
@@ -59,18 +59,18 @@ class Program:
 
 
 @cache
-def available() -> Confinement:
+def best_confinement() -> Confinement:
     """The best confinement of this machine, found by trying it."""
-    if landlock.level() == 0:
+    if landlock.abi_version() == 0:
         return Confinement.HANDLES
     try:
-        walled = _in_fresh_thread(_wall_stands)
+        walled = _run_in_new_thread(_landlock_works)
     except OSError:
         return Confinement.HANDLES
     return Confinement.LANDLOCK if walled else Confinement.HANDLES
 
 
-def _wall_stands() -> bool:
+def _landlock_works() -> bool:
     landlock.restrict_thread(())
     try:
         os.listdir("/")
@@ -79,24 +79,24 @@ def _wall_stands() -> bool:
     return False
 
 
-def start(program: Program, confinement: Confinement) -> subprocess.Popen[bytes]:
+def start_program(program: ConfinedProgram, confinement: Confinement) -> subprocess.Popen[bytes]:
     """The running program, its output and errors piped, its input empty."""
-    held = tether()
+    held = die_with_parent_group()
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if confinement is Confinement.HANDLES:
-            return _popen(program, nothing, held)
+            return _spawn(program, nothing, held)
         with contextlib.ExitStack() as opened:
-            rules = (*_rules_for_the_binary(program.arguments[0], opened), *_reading(program.readable))
+            rules = (*_binary_rules(program.arguments[0], opened), *_read_rules(program.readable))
 
             def restrict_and_start() -> subprocess.Popen[bytes]:
                 # Finalisers must not run behind the wall, where they could not delete their files: with the young
                 # garbage gone, this short stretch is over before the collector wakes again.
                 gc.collect(0)
                 landlock.restrict_thread(rules)
-                return _popen(program, nothing, held)
+                return _spawn(program, nothing, held)
 
-            return _in_fresh_thread(restrict_and_start)
+            return _run_in_new_thread(restrict_and_start)
     except OSError as error:
         raise SystemFault(
             f"{program.arguments[0]} could not be started confined ({confinement}): {error.strerror or error}.",
@@ -106,36 +106,36 @@ def start(program: Program, confinement: Confinement) -> subprocess.Popen[bytes]
         os.close(nothing)
 
 
-def _popen(program: Program, nothing: int, held: Tether | None) -> subprocess.Popen[bytes]:
+def _spawn(program: ConfinedProgram, stdin: int, group: DieWithParentGroup | None) -> subprocess.Popen[bytes]:
     # The working folder is entered by its handle: no path is looked up, so nothing can be swapped on the way.
     return subprocess.Popen(
         program.arguments,
-        stdin=nothing,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=_CLEAN_ENVIRONMENT,
         cwd=f"/proc/self/fd/{program.folder}",
-        pass_fds=program.passed if held is None else (*program.passed, held.pipe),
-        process_group=None if held is None else held.group,
+        pass_fds=program.passed if group is None else (*program.passed, group.pipe),
+        process_group=None if group is None else group.group,
         bufsize=0,
     )
 
 
-def _reading(folders: Sequence[int]) -> Iterator[Rule]:
+def _read_rules(folders: Sequence[int]) -> Iterator[LandlockRule]:
     for fd in folders:
-        yield Rule(fd, landlock.READ)
+        yield LandlockRule(fd, landlock.READ)
 
 
-def _rules_for_the_binary(path: str, opened: contextlib.ExitStack) -> Iterator[Rule]:
+def _binary_rules(path: str, opened: contextlib.ExitStack) -> Iterator[LandlockRule]:
     """The program must be able to execute itself, and to load its libraries when it has any."""
-    yield Rule(_path_only(path, opened), landlock.EXECUTE | landlock.READ_FILE)
+    yield LandlockRule(_open_path(path, opened), landlock.EXECUTE | landlock.READ_FILE)
     if needs_libraries(path):
         for folder in _LIBRARY_FOLDERS:
             with contextlib.suppress(FileNotFoundError):
-                yield Rule(_path_only(folder, opened), landlock.EXECUTE | landlock.READ)
+                yield LandlockRule(_open_path(folder, opened), landlock.EXECUTE | landlock.READ)
 
 
-def _path_only(path: str, opened: contextlib.ExitStack) -> int:
+def _open_path(path: str, opened: contextlib.ExitStack) -> int:
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     opened.callback(os.close, fd)
     return fd
@@ -155,7 +155,7 @@ def needs_libraries(path: str) -> bool:
     return any(struct.unpack_from("<I", table, at)[0] == _PT_INTERP for at in range(0, len(table) - 3, size))
 
 
-def _in_fresh_thread(work: Callable[[], T]) -> T:
+def _run_in_new_thread(work: Callable[[], T]) -> T:
     """What `work` returns or raises, from a thread that ends with it."""
     results: list[T] = []
     errors: list[BaseException] = []

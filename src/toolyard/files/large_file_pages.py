@@ -10,8 +10,8 @@ from toolyard.core.calls import Text
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import Limits
 from toolyard.files.content.file_type import Category, sniff
-from toolyard.files.content.line_numbers import cut_long, number
-from toolyard.files.content.render import Rendered
+from toolyard.files.content.line_numbers import cut_long_lines, number_lines
+from toolyard.files.content.render import RenderedFile
 from toolyard.files.mounts import Target
 from toolyard.files.os_errors import explain
 
@@ -24,24 +24,26 @@ def is_large(target: Target, limits: Limits) -> bool:
     return target.exists and target.handle.is_file and target.handle.status.st_size > limits.file_bytes
 
 
-def page_of_large(target: Target, first: int, count: int, limits: Limits, check_time: Callable[[], None]) -> Rendered:
+def read_large_page(
+    target: Target, first: int, count: int, limits: Limits, check_time: Callable[[], None]
+) -> RenderedFile:
     """Lines `first` to `first + count - 1`, numbered. `check_time` is called between chunks and may raise."""
     if first < 1:
         raise ValidationError.of("offset", "must be 1 or more", hint="Lines are counted from 1.")
     try:
-        fd = target.handle.reopen(os.O_RDONLY)
+        fd = target.handle.reopen_fd(os.O_RDONLY)
     except OSError as error:
         raise explain(error, target.path) from error
     with BufferedReader(FileIO(fd, "rb"), _CHUNK) as stream:
         try:
-            return _page(stream, target, range(first, first + count), limits, check_time)
+            return _read_page(stream, target, range(first, first + count), limits, check_time)
         except OSError as error:
             raise explain(error, target.path) from error
 
 
-def _page(
+def _read_page(
     stream: BufferedReader[FileIO], target: Target, wanted: range, limits: Limits, check_time: Callable[[], None]
-) -> Rendered:
+) -> RenderedFile:
     first = wanted.start
     kind = sniff(stream.peek(_SNIFFED)[:_SNIFFED], target.path)
     if kind.category is not Category.TEXT:
@@ -51,18 +53,18 @@ def _page(
     skipped = _skip(stream, first - 1, check_time)
     if skipped < first - 1:
         raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
-    lines = _take(stream, len(wanted), limits, check_time)
+    lines = _read_lines(stream, len(wanted), limits, check_time)
     if not lines and first > 1:
         raise ToolError(f"{target.path} has only {skipped:,} lines.", hint="Use a smaller offset.")
     total = skipped + len(lines) + _count_rest(stream, check_time)
     last = first + len(lines) - 1
-    content = number(lines, first, limits.line_chars)
+    content = number_lines(lines, first, limits.line_chars)
     more = f" Use offset={last + 1} for what follows." if last < total else ""
     note = f"Lines {first}-{last} of {total}.{more}"
-    return Rendered(
+    return RenderedFile(
         parts=(Text(f"{content}\n\n[{note}]"),),
         kind=kind,
-        content="".join(f"{line}\n" for line in cut_long(lines, limits.line_chars)[0]),
+        content="".join(f"{line}\n" for line in cut_long_lines(lines, limits.line_chars)[0]),
         note=note,
         encoding="utf-8",
         first_line=first,
@@ -94,7 +96,9 @@ def _skip(stream: BufferedReader[FileIO], lines: int, check_time: Callable[[], N
     return passed
 
 
-def _take(stream: BufferedReader[FileIO], count: int, limits: Limits, check_time: Callable[[], None]) -> list[str]:
+def _read_lines(
+    stream: BufferedReader[FileIO], count: int, limits: Limits, check_time: Callable[[], None]
+) -> list[str]:
     most = (limits.line_chars + 1) * _LONGEST_CHARACTER
     lines: list[str] = []
     left = limits.output_chars
@@ -103,14 +107,14 @@ def _take(stream: BufferedReader[FileIO], count: int, limits: Limits, check_time
         if not raw:
             break
         if not raw.endswith(b"\n"):
-            _to_line_end(stream, check_time)
+            _skip_rest_of_line(stream, check_time)
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         left -= min(len(line), limits.line_chars) + 1
         lines.append(line)
     return lines
 
 
-def _to_line_end(stream: BufferedReader[FileIO], check_time: Callable[[], None]) -> None:
+def _skip_rest_of_line(stream: BufferedReader[FileIO], check_time: Callable[[], None]) -> None:
     while True:
         check_time()
         rest = stream.readline(_CHUNK)

@@ -14,17 +14,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
-from toolyard.core.paths import beneath, clean
-from toolyard.files.os_errors import explain, link_out
+from toolyard.core.paths import normalize_path, relative_to
+from toolyard.files.os_errors import explain, link_escape_error
 from toolyard.files.roots import Handle, Root
 from toolyard.linux.mountinfo import file_system_of
 
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "ramfs", "overlay"})
 
 
-class Target(Closing):
+class Target(Closeable):
     """What a path names: an existing object, or a place where one could be made.
 
     `handle` is the object, or the deepest folder that exists; `missing` are the names that do not exist below it.
@@ -53,9 +53,9 @@ class Target(Closing):
     @property
     def relative(self) -> str:
         """`real`, relative to the root; the handle was opened beneath it, so it has one."""
-        inside = beneath(self.real, self.root.path)
+        inside = relative_to(self.real, self.root.path)
         if inside is None:
-            raise link_out(self.path)
+            raise link_escape_error(self.path)
         return inside
 
 
@@ -67,27 +67,27 @@ class Mounts:
         workspace: str,
         others: Sequence[str] = (),
         *,
-        names: Mapping[str, str] | None = None,
+        aliases: Mapping[str, str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """`names` are further absolute names of roots, by name: links that are known to lead there, say."""
+        """`aliases` are further absolute names of roots, by name: links that are known to lead there, say."""
         self.workspace = Root(workspace)
         self._limits = limits
         self._host: Root | None = None
         self._host_lock = threading.Lock()
         self._roots = [self.workspace]
         self._spellings: list[tuple[str, Root]] = []
-        self._names: frozenset[str] = frozenset()
+        self._aliases: frozenset[str] = frozenset()
         self._add(workspace, self.workspace)
         try:
             for other in others:
                 if os.path.isdir(other):
-                    self._roots.append(Root(other, shown_as=os.path.realpath(other).rstrip("/") + "/"))
+                    self._roots.append(Root(other, display_prefix=os.path.realpath(other).rstrip("/") + "/"))
                     self._add(other, self._roots[-1])
             by_path = {root.path: root for root in self._roots}
-            named = {name: by_path[path] for name, path in (names or {}).items() if path in by_path}
+            named = {name: by_path[path] for name, path in (aliases or {}).items() if path in by_path}
             self._spellings += named.items()
-            self._names = frozenset(named)
+            self._aliases = frozenset(named)
         except BaseException:
             self.close()
             raise
@@ -106,7 +106,7 @@ class Mounts:
         return all(file_system_of(root.fd) in _LOCAL for root in self._roots)
 
     @property
-    def declared(self) -> tuple[str, ...]:
+    def declared_roots(self) -> tuple[str, ...]:
         """The real paths of the declared roots, the workspace's first."""
         others = sorted(root.path for _, root in self._spellings if root is not self.workspace)
         return tuple(dict.fromkeys((self.workspace.path, *others)))
@@ -119,9 +119,9 @@ class Mounts:
 
     def clean(self, path: object, *, field: str = "path") -> str:
         """The path as policy and handles know it: absolute, normal, with the root's real name in front."""
-        absolute = clean(path, self.workspace.path, field=field, limits=self._limits)
+        absolute = normalize_path(path, self.workspace.path, field=field, limits=self._limits)
         for spelling, root in self._spellings:
-            inside = beneath(absolute, spelling)
+            inside = relative_to(absolute, spelling)
             if inside is not None:
                 if spelling == root.path:
                     return absolute
@@ -131,39 +131,39 @@ class Mounts:
     def root_of(self, path: str) -> Root:
         """The innermost root that holds a clean `path`; the host's when none of ours does."""
         for root in self._roots:
-            if beneath(path, root.path) is not None:
+            if relative_to(path, root.path) is not None:
                 return root
         with self._host_lock:
             if self._host is None:
-                self._host = Root("/", shown_as="/")
+                self._host = Root("/", display_prefix="/")
             return self._host
 
-    def is_name_of_root(self, path: str) -> bool:
+    def is_root_alias(self, path: str) -> bool:
         """Whether an absolute `path` is a further name of a root: a link, to whoever looks at the folder it is in."""
-        return path in self._names
+        return path in self._aliases
 
     def is_declared(self, path: str) -> bool:
         """Whether a clean `path` lies in one of our roots, not somewhere else on the host."""
-        return any(beneath(path, root.path) is not None for root in self._roots)
+        return any(relative_to(path, root.path) is not None for root in self._roots)
 
-    def shown(self, path: str) -> str:
+    def display_path(self, path: str) -> str:
         """A clean path as people read it: relative inside the workspace, absolute elsewhere."""
-        inside = beneath(path, self.workspace.path)
+        inside = relative_to(path, self.workspace.path)
         return path if inside is None else inside
 
     def find(self, path: str) -> Target:
         """What a clean `path` names. Raises our errors: a link out, a permission, a file where a folder should be."""
         root = self.root_of(path)
-        relative = beneath(path, root.path) or "."
+        relative = relative_to(path, root.path) or "."
         try:
             return Target(root, path, root.open(relative), ())
         except FileNotFoundError:
-            return _nearest(root, path, relative)
+            return _nearest_existing(root, path, relative)
         except OSError as error:
             raise explain(error, path) from error
 
 
-def _nearest(root: Root, path: str, relative: str) -> Target:
+def _nearest_existing(root: Root, path: str, relative: str) -> Target:
     """The deepest folder that exists on the way to `relative`, and the names missing below it."""
     parts = relative.split("/")
     for count in range(len(parts) - 1, -1, -1):
@@ -179,7 +179,7 @@ def _nearest(root: Root, path: str, relative: str) -> Target:
             raise explain(NotADirectoryError(errno.ENOTDIR, "not a folder"), path)
         if _is_dangling(handle, missing[0]):
             handle.close()
-            raise link_out(path)
+            raise link_escape_error(path)
         return Target(root, path, handle, missing)
     raise explain(FileNotFoundError(errno.ENOENT, "the root itself is gone"), root.path)
 

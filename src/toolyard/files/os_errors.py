@@ -7,7 +7,7 @@ import os
 import stat
 
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
-from toolyard.core.fd_exhaustion import no_descriptors
+from toolyard.core.fd_exhaustion import fd_exhaustion_fault
 
 _OUTSIDE = {errno.EXDEV, errno.ELOOP}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -17,7 +17,7 @@ def explain(error: OSError, path: str) -> ToolyardError:
     """The error of ours that says what `error` means for `path`."""
     number = error.errno
     if number in _OUTSIDE:
-        return link_out(path)
+        return link_escape_error(path)
     if number == errno.ENOENT:
         return ToolError(f"No such file or folder: {path}.", hint="List the folder to see what is there.")
     if number == errno.ENOTDIR:
@@ -34,26 +34,26 @@ def explain(error: OSError, path: str) -> ToolyardError:
         return ToolError(f"{path} is there already.", hint="Choose another name.")
     if number == errno.EISDIR:
         return ToolError(f"{path} is a folder.", hint="Name a file.")
-    return no_descriptors(error) or SystemFault(
+    return fd_exhaustion_fault(error) or SystemFault(
         f"{path}: {error.strerror or error}.", hint="Try again.", retryable=True
     )
 
 
-def link_out(path: str) -> SecurityError:
+def link_escape_error(path: str) -> SecurityError:
     return SecurityError(
         f"{path} leads out of its allowed folder through a link.",
         hint="Use a path whose links all stay inside the workspace.",
     )
 
 
-def swapped(path: str) -> SecurityError:
+def replaced_error(path: str) -> SecurityError:
     return SecurityError(
         f"{path} was replaced while it was being used; nothing was written.",
         hint="Look at the folder again before you retry.",
     )
 
 
-def not_a_file(mode: int, path: str) -> ToolyardError:
+def not_a_file_error(mode: int, path: str) -> ToolyardError:
     """Why something that is not a regular file is not opened."""
     if stat.S_ISDIR(mode):
         return ToolError(f"{path} is a folder, not a file.", hint="List it, or name a file in it.")
@@ -68,7 +68,7 @@ def not_a_file(mode: int, path: str) -> ToolyardError:
     return SecurityError(f"{path} is {what}; only regular files are opened.", hint="Name a regular file.")
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """A file name safe to print and to send as JSON: control characters and bytes that are not UTF-8 are escaped."""
     if name.isprintable():  # neither control characters nor stray bytes
         return name

@@ -1,6 +1,6 @@
 """Opening a path beneath a folder's handle, in two ways that give the same answers.
 
-`by_kernel` asks openat2 to refuse any step out; `by_walk` opens component by component without following links and
+`open_by_kernel` asks openat2 to refuse any step out; `open_by_walk` opens component by component without following links and
 reads each link itself. The walk serves old kernels, and absolute links that point back into the same folder, which
 openat2 refuses wholesale. Both return an O_PATH descriptor: nothing is opened for reading or writing yet, so that a
 named pipe or a device has no chance to block or act.
@@ -14,7 +14,7 @@ import stat
 from collections import deque
 from dataclasses import dataclass
 
-from toolyard.core.paths import beneath
+from toolyard.core.paths import relative_to
 from toolyard.linux import openat2
 
 _BENEATH = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_MAGICLINKS
@@ -24,31 +24,31 @@ _MAX_LINKS = 40  # as the kernel
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class BaseFolder:
     """A folder everything is opened beneath: its handle, and its real path for links that name it."""
 
     fd: int
     path: str
 
 
-def open_beneath(folder: Folder, relative: str, *, links: bool = True, kernel: bool | None = None) -> int:
+def open_beneath(folder: BaseFolder, relative: str, *, links: bool = True, kernel: bool | None = None) -> int:
     """An O_PATH descriptor of `relative` beneath `folder`; with `links` false any link on the way is refused.
 
     Raises OSError: EXDEV when the path leads out, ELOOP for a link that may not be followed, ENOENT and the like.
     """
     if kernel is None:
-        kernel = openat2.available()
+        kernel = openat2.is_available()
     if not kernel:
-        return by_walk(folder, relative, links=links)
+        return open_by_walk(folder, relative, links=links)
     try:
-        return by_kernel(folder, relative, links=links)
+        return open_by_kernel(folder, relative, links=links)
     except OSError as error:
         if error.errno == errno.EXDEV and links:
-            return by_walk(folder, relative, links=True)
+            return open_by_walk(folder, relative, links=True)
         raise
 
 
-def by_kernel(folder: Folder, relative: str, *, links: bool) -> int:
+def open_by_kernel(folder: BaseFolder, relative: str, *, links: bool) -> int:
     resolve = _BENEATH if links else _STRICT
     for _ in range(_EAGAIN_TRIES):
         try:
@@ -58,23 +58,23 @@ def by_kernel(folder: Folder, relative: str, *, links: bool) -> int:
     raise OSError(errno.EXDEV, "the folders on the way keep changing", relative)
 
 
-def by_walk(folder: Folder, relative: str, *, links: bool) -> int:
+def open_by_walk(folder: BaseFolder, relative: str, *, links: bool) -> int:
     if relative.startswith("/"):
         raise OSError(errno.EXDEV, "not a path beneath the folder", relative)
-    walk = _Walk(folder, relative, links=links)
+    walk = _PathLookup(folder, relative, links=links)
     try:
         return walk.run()
     finally:
         walk.close()
 
 
-class _Walk:
+class _PathLookup:
     """One lookup: a stack of handles from the folder down, so that `..` goes back to a handle already proven."""
 
-    def __init__(self, folder: Folder, relative: str, *, links: bool) -> None:
+    def __init__(self, folder: BaseFolder, relative: str, *, links: bool) -> None:
         self._folder = folder
         self._links = links
-        self._left = deque(_parts(relative))
+        self._remaining = deque(_parts(relative))
         self._stack: list[int] = []
         self._followed = 0
 
@@ -84,25 +84,25 @@ class _Walk:
         self._stack.clear()
 
     def run(self) -> int:
-        while self._left:
-            part = self._left.popleft()
+        while self._remaining:
+            part = self._remaining.popleft()
             if part == "..":
-                self._up()
+                self._step_up()
             elif part == ".":
-                self._must_be_folder()
+                self._check_is_folder()
             else:
                 self._step(part)
         if not self._stack:
             return os.open(".", os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self._folder.fd)
         return self._stack.pop()
 
-    def _up(self) -> None:
+    def _step_up(self) -> None:
         if not self._stack:
             raise OSError(errno.EXDEV, "leads out of the folder", "..")
-        self._must_be_folder()
+        self._check_is_folder()
         os.close(self._stack.pop())
 
-    def _must_be_folder(self) -> None:
+    def _check_is_folder(self) -> None:
         if self._stack and not stat.S_ISDIR(os.fstat(self._stack[-1]).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
@@ -124,12 +124,12 @@ class _Walk:
             raise OSError(errno.ELOOP, "a link that may not be followed", target)
         if target.startswith("/"):
             # Component by component from here on: what looks like a way out and back again may be a link.
-            inside = beneath("/" + "/".join(part for part in target.split("/") if part), self._folder.path)
+            inside = relative_to("/" + "/".join(part for part in target.split("/") if part), self._folder.path)
             if inside is None:
                 raise OSError(errno.EXDEV, "a link leads out of the folder", target)
             self.close()
             target = f"{inside}/" if target.endswith("/") else inside
-        self._left.extendleft(reversed(_parts(target)))
+        self._remaining.extendleft(reversed(_parts(target)))
 
 
 def _parts(path: str) -> list[str]:

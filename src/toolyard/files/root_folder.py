@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import os
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.files.os_errors import explain
-from toolyard.files.path_resolver import Folder, by_walk
+from toolyard.files.path_resolver import BaseFolder, open_by_walk
 from toolyard.linux import openat2
 
 _STRICT = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_SYMLINKS | openat2.RESOLVE_NO_XDEV
@@ -19,12 +19,12 @@ _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _EAGAIN_TRIES = 64  # the kernel answers EAGAIN while somebody renames folders on the way
 
 
-class RootFolder(Closing):
+class RootFolder(Closeable):
     """The folder a snapshot is taken of. Owns its descriptor until `close()`."""
 
     def __init__(self, path: str, *, kernel: bool | None = None) -> None:
         """Raises our errors when there is no such folder. `kernel` false walks without openat2."""
-        self._kernel = openat2.available() if kernel is None else kernel
+        self._kernel = openat2.is_available() if kernel is None else kernel
         try:
             self.fd = os.open(path, _READ)
         except OSError as error:
@@ -33,7 +33,7 @@ class RootFolder(Closing):
         self.path = os.readlink(f"/proc/self/fd/{self.fd}")
         self.device = status.st_dev
         self.mode = status.st_mode & 0o7777
-        self._folder = Folder(self.fd, self.path)
+        self._folder = BaseFolder(self.fd, self.path)
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -43,7 +43,7 @@ class RootFolder(Closing):
     def open(self, path: bytes) -> int:
         """A readable descriptor of the folder at `path`. OSError: ELOOP or ENOTDIR for a link, EXDEV for a mount."""
         if not self._kernel:
-            return self._walk(path)
+            return self._open_by_walk(path)
         for _ in range(_EAGAIN_TRIES):
             try:
                 return openat2.openat2(self.fd, os.fsdecode(path) or ".", _READ, _STRICT)
@@ -51,8 +51,8 @@ class RootFolder(Closing):
                 continue
         raise OSError(errno.ELOOP, "the folders on the way keep changing", path)
 
-    def _walk(self, path: bytes) -> int:
-        handle = by_walk(self._folder, os.fsdecode(path) or ".", links=False)
+    def _open_by_walk(self, path: bytes) -> int:
+        handle = open_by_walk(self._folder, os.fsdecode(path) or ".", links=False)
         try:
             fd = os.open(".", _READ, dir_fd=handle)
         finally:
@@ -63,10 +63,10 @@ class RootFolder(Closing):
         return fd
 
 
-def join(folder: bytes, name: bytes) -> bytes:
+def join_path(folder: bytes, name: bytes) -> bytes:
     return folder + b"/" + name if folder else name
 
 
-def parent_of(path: bytes) -> tuple[bytes, bytes]:
+def split_path(path: bytes) -> tuple[bytes, bytes]:
     folder, _, name = path.rpartition(b"/")
     return folder, name

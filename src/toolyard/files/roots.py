@@ -12,9 +12,9 @@ import os
 import re
 import stat
 
-from toolyard.core.closeable import Closing
-from toolyard.files.os_errors import explain, not_a_file
-from toolyard.files.path_resolver import Folder, open_beneath
+from toolyard.core.closeable import Closeable
+from toolyard.files.os_errors import explain, not_a_file_error
+from toolyard.files.path_resolver import BaseFolder, open_beneath
 
 FOLDER_MODE = 0o755
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,7 +25,7 @@ _ODD = re.compile(
 _REPLACED_TRIES = 100
 
 
-class Handle(Closing):
+class Handle(Closeable):
     """One object beneath a root, opened with O_PATH: it can be looked at, and reopened for use."""
 
     __slots__ = ("fd", "real", "status")
@@ -64,29 +64,29 @@ class Handle(Closing):
     def is_folder(self) -> bool:
         return stat.S_ISDIR(self.status.st_mode)
 
-    def reopen(self, flags: int) -> int:
+    def reopen_fd(self, flags: int) -> int:
         """A descriptor of the very same object, opened for use. Only regular files and folders are opened.
 
         Never waits: some of the kernel's own files call themselves regular and block their readers.
         """
         if not (self.is_file or self.is_folder):
-            raise not_a_file(self.status.st_mode, self.real)
+            raise not_a_file_error(self.status.st_mode, self.real)
         return os.open(f"/proc/self/fd/{self.fd}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 class Root:
     """An open folder. Every path handed to it is relative, and every lookup stays beneath it."""
 
-    def __init__(self, path: str, *, shown_as: str = "", kernel: bool | None = None) -> None:
-        """`shown_as` stands before relative paths in results: nothing for the workspace, `/its/path/` elsewhere."""
-        self.shown_as = shown_as
+    def __init__(self, path: str, *, display_prefix: str = "", kernel: bool | None = None) -> None:
+        """`display_prefix` stands before relative paths in results: nothing for the workspace, `/its/path/` elsewhere."""
+        self.display_prefix = display_prefix
         try:
             self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise explain(error, path) from error
         self.path = os.readlink(f"/proc/self/fd/{self.fd}")
         self.device = os.fstat(self.fd).st_dev
-        self._folder = Folder(self.fd, self.path)
+        self._folder = BaseFolder(self.fd, self.path)
         self._prefix = self.path.rstrip("/") + "/"
         self._kernel = kernel
 
@@ -117,7 +117,7 @@ class Root:
     def open_folder(self, relative: str) -> int:
         """A readable descriptor of the folder at `relative`, which must not go through any link."""
         with self.open(relative, links=False) as handle:
-            return handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
+            return handle.reopen_fd(os.O_RDONLY | os.O_DIRECTORY)
 
     def make_folder(self, relative: str) -> int:
         """As `open_folder`, with every folder on the way made where it is missing.
@@ -131,14 +131,14 @@ class Root:
                     os.mkdir(name, FOLDER_MODE, dir_fd=folder)
                 inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
             except OSError as error:
-                raise _told_of_link(error, folder, name) from error
+                raise _error_naming_link(error, folder, name) from error
             finally:
                 os.close(folder)
             folder = inner
         return folder
 
 
-def _told_of_link(error: OSError, folder: int, name: str) -> OSError:
+def _error_naming_link(error: OSError, folder: int, name: str) -> OSError:
     """The kernel calls a link in the place of a folder just no folder."""
     with contextlib.suppress(OSError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):

@@ -44,42 +44,42 @@ def open_folder(root: Root, relative: str) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise refused(error, relative) from error
+        raise path_error(error, relative) from error
 
 
-def place(root: Root, relative: str) -> Target:
+def open_target(root: Root, relative: str) -> Target:
     """A file of a folder that exists, or the empty place where it would be."""
     try:
         return Target(root, relative, root.open(relative, links=False), ())
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise refused(error, relative) from error
+        raise path_error(error, relative) from error
     folder, _, name = relative.rpartition("/")
     try:
         handle = root.open(folder or ".", links=False)
     except OSError as error:
-        raise refused(error, relative) from error
-    return _empty(root, relative, handle, name)
+        raise path_error(error, relative) from error
+    return _missing_target(root, relative, handle, name)
 
 
-def _empty(root: Root, relative: str, handle: Handle, name: str) -> Target:
+def _missing_target(root: Root, relative: str, handle: Handle, name: str) -> Target:
     if not handle.is_folder:
         handle.close()
-        raise refused(NotADirectoryError(errno.ENOTDIR, "not a folder"), relative)
+        raise path_error(NotADirectoryError(errno.ENOTDIR, "not a folder"), relative)
     return Target(root, relative, handle, (name,))
 
 
-def read_file(root: Root, relative: str, most: int) -> bytes | None:
+def read_file(root: Root, relative: str, max_bytes: int) -> bytes | None:
     """The whole of a regular file of at most so many bytes, None when there is none."""
     try:
         handle = root.open(relative, links=False)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise refused(error, relative) from error
+        raise path_error(error, relative) from error
     with Target(root, relative, handle, ()) as target:
-        return file_io.read(target, replace(DEFAULT_LIMITS, file_bytes=most)).data
+        return file_io.read(target, replace(DEFAULT_LIMITS, file_bytes=max_bytes)).data
 
 
 def size_of(root: Root, relative: str) -> int:
@@ -90,17 +90,17 @@ def size_of(root: Root, relative: str) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise refused(error, relative) from error
+        raise path_error(error, relative) from error
 
 
-def rewrite_file(root: Root, relative: str, change: Callable[[bytes | None], bytes], most: int) -> None:
+def rewrite_file(root: Root, relative: str, change: Callable[[bytes | None], bytes], max_bytes: int) -> None:
     """Replace a file's content under its folder's lock, in one step. `change` may raise to leave it as it is."""
-    limits = replace(DEFAULT_LIMITS, file_bytes=most)
-    with place(root, relative) as target:
+    limits = replace(DEFAULT_LIMITS, file_bytes=max_bytes)
+    with open_target(root, relative) as target:
         file_io.rewrite(target, lambda before: change(None if before is None else before.data), limits)
 
 
-def refused(error: OSError, relative: str) -> ToolyardError:
+def path_error(error: OSError, relative: str) -> ToolyardError:
     if error.errno in _LINKS:
         return SecurityError(
             f"{relative} goes through a link, which is not followed here.", hint="Put a plain file or folder there."

@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Iterator
 
 from toolyard.core.errors import ToolError
-from toolyard.files.os_errors import explain, shown
+from toolyard.files.os_errors import explain, printable_name
 from toolyard.files.roots import Root
 
-MOST_ENTRIES = 200_000
+MAX_ENTRIES = 200_000
 
 
-def walk(root: Root, start: str, check_time: Callable[[], None]) -> Iterator[str]:
+def walk_entries(root: Root, start: str, check_time: Callable[[], None]) -> Iterator[str]:
     """The path of every entry beneath the folder `start`, relative to it. `check_time` may raise between folders."""
     waiting = [""]
     count = 0
@@ -26,9 +26,9 @@ def walk(root: Root, start: str, check_time: Callable[[], None]) -> Iterator[str
         for name, is_folder in _entries(root, os.path.join(start, inside)):
             path = os.path.join(inside, name)
             count += 1
-            if count > MOST_ENTRIES:
+            if count > MAX_ENTRIES:
                 raise ToolError(
-                    f"{shown(start)} holds more than {MOST_ENTRIES:,} files and folders.",
+                    f"{printable_name(start)} holds more than {MAX_ENTRIES:,} files and folders.",
                     hint="Do it in smaller parts.",
                 )
             if is_folder:
@@ -45,4 +45,4 @@ def _entries(root: Root, folder: str) -> list[tuple[str, bool]]:
         finally:
             os.close(fd)
     except OSError as error:
-        raise explain(error, shown(folder)) from error
+        raise explain(error, printable_name(folder)) from error

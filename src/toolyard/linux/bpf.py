@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from toolyard.linux.syscall_numbers import Numbers
+from toolyard.linux.syscall_numbers import SyscallNumbers
 
 Instruction = tuple[int, int, int, int]
 """Code, jump if true, jump if false, constant."""
@@ -29,9 +29,9 @@ X32_BIT = 0x40000000
 @dataclass(frozen=True, slots=True)
 class Architecture:
     name: Literal["x86_64", "aarch64"]
-    audit: int
+    audit_arch: int
 
-    def number(self, numbers: Numbers) -> int | None:
+    def syscall_number(self, numbers: SyscallNumbers) -> int | None:
         return numbers.x86_64 if self.name == "x86_64" else numbers.aarch64
 
 
@@ -48,6 +48,6 @@ def architecture_of(machine: str | None) -> Architecture | None:
     return _ARCHITECTURES.get(machine or platform.machine())
 
 
-def assembled(code: Iterable[Instruction]) -> bytes:
+def assemble(code: Iterable[Instruction]) -> bytes:
     """An array of `struct sock_filter`."""
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)

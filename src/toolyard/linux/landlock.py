@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from toolyard.linux.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, check_errno
 
 EXECUTE = 1 << 0
 READ_FILE = 1 << 2
@@ -25,11 +25,13 @@ _SYS_CREATE_RULESET, _SYS_ADD_RULE, _SYS_RESTRICT_SELF = 444, 445, 446  # the sa
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
-_NEWEST_KNOWN = 7
+_NEWEST_KNOWN_ABI = 7
 
-_FILES_FIRST_LEVEL = (1 << 13) - 1
-_FILES_ADDED = {2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # refer, truncate, ioctl on devices
-_OF_A_FILE = EXECUTE | 1 << 1 | READ_FILE | 1 << 14 | 1 << 15  # write, truncate, ioctl beside the two named above
+_FILE_ACCESS_ABI_1 = (1 << 13) - 1
+_FILE_ACCESS_ADDED = {2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # refer, truncate, ioctl on devices
+_SINGLE_FILE_ACCESS = (
+    EXECUTE | 1 << 1 | READ_FILE | 1 << 14 | 1 << 15
+)  # write, truncate, ioctl beside the two named above
 _TCP = (4, 0b11)  # bind, connect
 _SCOPES = (6, 0b11)  # abstract unix sockets, signals
 
@@ -44,7 +46,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LandlockRule:
     """What stays allowed on the file `fd` stands for, or beneath it when it is a folder (O_PATH suffices)."""
 
     fd: int
@@ -52,7 +54,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class HandledAccess:
     """What a ruleset takes away at one level of Landlock, and how much of the structure that level knows."""
 
     files: int
@@ -62,59 +64,61 @@ class Handled:
 
 
 @cache
-def level() -> int:
+def abi_version() -> int:
     """The level this kernel offers; 0 where there is no Landlock, or where it is switched off or filtered."""
     answer: int = LIBC.syscall(
         _SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)
     )
-    return max(0, min(answer, _NEWEST_KNOWN))
+    return max(0, min(answer, _NEWEST_KNOWN_ABI))
 
 
-def handled(at: int) -> Handled:
-    """Everything that can be taken away at level `at`."""
-    files = _FILES_FIRST_LEVEL
-    for since, access in _FILES_ADDED.items():
-        if at >= since:
+def handled_access(abi: int) -> HandledAccess:
+    """Everything that can be taken away at level `abi`."""
+    files = _FILE_ACCESS_ABI_1
+    for since, access in _FILE_ACCESS_ADDED.items():
+        if abi >= since:
             files |= access
-    tcp = _TCP[1] if at >= _TCP[0] else 0
-    scopes = _SCOPES[1] if at >= _SCOPES[0] else 0
-    fields = 1 + (at >= _TCP[0]) + (at >= _SCOPES[0])
-    return Handled(files, tcp, scopes, fields * ctypes.sizeof(ctypes.c_uint64))
+    tcp = _TCP[1] if abi >= _TCP[0] else 0
+    scopes = _SCOPES[1] if abi >= _SCOPES[0] else 0
+    fields = 1 + (abi >= _TCP[0]) + (abi >= _SCOPES[0])
+    return HandledAccess(files, tcp, scopes, fields * ctypes.sizeof(ctypes.c_uint64))
 
 
-def everything(at: int, *, folder: bool) -> int:
+def all_access(abi: int, *, folder: bool) -> int:
     """All that can be done with a folder and what lies in it, or with a single file."""
-    files = handled(at).files
-    return files if folder else files & _OF_A_FILE
+    files = handled_access(abi).files
+    return files if folder else files & _SINGLE_FILE_ACCESS
 
 
-def attributes(at: int, *, reach: bool) -> bytes:
+def ruleset_attributes(abi: int, *, with_tcp_and_scopes: bool) -> bytes:
     """The ruleset's structure as the system call takes it.
 
-    `reach` says whether it also takes away what reaches others: TCP, abstract sockets, signals. A sandbox with
+    `with_tcp_and_scopes` says whether it also takes away what reaches others: TCP, abstract sockets, signals. A sandbox with
     namespaces of its own has nobody else to reach, and its first process must be able to signal all the others.
     """
-    taken = handled(at)
-    return bytes(_Ruleset(taken.files, taken.tcp if reach else 0, taken.scopes if reach else 0))[: taken.size]
+    taken = handled_access(abi)
+    return bytes(
+        _Ruleset(taken.files, taken.tcp if with_tcp_and_scopes else 0, taken.scopes if with_tcp_and_scopes else 0)
+    )[: taken.size]
 
 
-def restrict_thread(rules: Sequence[Rule], *, at: int | None = None) -> None:
+def restrict_thread(rules: Sequence[LandlockRule], *, abi: int | None = None) -> None:
     """Leave the calling thread, and what it starts, nothing but `rules`. For good. Raises OSError."""
-    taken = handled(level() if at is None else at)
+    taken = handled_access(abi_version() if abi is None else abi)
     structure = _Ruleset(taken.files, taken.tcp, taken.scopes)
-    ruleset = checked(
+    ruleset = check_errno(
         LIBC.syscall(_SYS_CREATE_RULESET, ctypes.byref(structure), ctypes.c_size_t(taken.size), ctypes.c_uint32(0)),
         "landlock_create_ruleset",
     )
     try:
         for rule in rules:
             beneath = _PathBeneath(rule.access, rule.fd)
-            checked(
+            check_errno(
                 LIBC.syscall(_SYS_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(beneath), ctypes.c_uint32(0)),
                 "landlock_add_rule",
             )
         zero = ctypes.c_ulong(0)
-        checked(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero), "no_new_privs")
-        checked(LIBC.syscall(_SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
+        check_errno(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero), "no_new_privs")
+        check_errno(LIBC.syscall(_SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
     finally:
         os.close(ruleset)

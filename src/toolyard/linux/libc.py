@@ -8,7 +8,7 @@ import os
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int, path: str = "") -> int:
+def check_errno(result: int, path: str = "") -> int:
     """`result`, or the OSError that errno names when the call failed."""
     if result < 0:
         number = ctypes.get_errno()

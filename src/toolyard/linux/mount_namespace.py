@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from toolyard.linux.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, check_errno
 
 _NEW_MOUNTS, _NEW_USER = 0x0002_0000, 0x1000_0000
 _BIND, _ALL_BELOW, _SLAVE = 0x1000, 0x4000, 0x8_0000
@@ -23,27 +23,27 @@ def enter() -> bool:
     """
     as_user = False
     try:
-        checked(LIBC.unshare(_NEW_MOUNTS))
+        check_errno(LIBC.unshare(_NEW_MOUNTS))
     except PermissionError:
         user, group = os.geteuid(), os.getegid()
-        checked(LIBC.unshare(_NEW_MOUNTS | _NEW_USER))
+        check_errno(LIBC.unshare(_NEW_MOUNTS | _NEW_USER))
         _write("setgroups", "deny")  # or an ordinary user may map no group
         _write("uid_map", f"{user} {user} 1")
         _write("gid_map", f"{group} {group} 1")
         as_user = True
     # What the machine mounts is still seen here, and nothing of ours there.
-    checked(LIBC.mount(None, b"/", None, _ALL_BELOW | _SLAVE, None), "/")
+    check_errno(LIBC.mount(None, b"/", None, _ALL_BELOW | _SLAVE, None), "/")
     return as_user
 
 
 def bind(source: str, target: str) -> None:
     """Show the folder `source` at `target` as well, over what is there."""
-    checked(LIBC.mount(os.fsencode(source), os.fsencode(target), None, _BIND, None), target)
+    check_errno(LIBC.mount(os.fsencode(source), os.fsencode(target), None, _BIND, None), target)
 
 
 def unbind(target: str) -> None:
     """Take the topmost mount away from `target`, though somebody may be using it."""
-    checked(LIBC.umount2(os.fsencode(target), _DETACH | _NO_FOLLOW), target)
+    check_errno(LIBC.umount2(os.fsencode(target), _DETACH | _NO_FOLLOW), target)
 
 
 def _write(name: str, text: str) -> None:

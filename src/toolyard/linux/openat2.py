@@ -1,6 +1,6 @@
 """openat2(2): open a path and let the kernel keep the lookup beneath a folder.
 
-Linux 5.6 and later. `available()` tells by really calling it: seccomp filters of older container engines refuse it.
+Linux 5.6 and later. `is_available()` tells by really calling it: seccomp filters of older container engines refuse it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import errno
 import os
 from functools import cache
 
-from toolyard.linux.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, check_errno
 
 RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
@@ -28,19 +28,19 @@ _SIZE = ctypes.sizeof(_OpenHow)
 
 
 @cache
-def _how(flags: int, resolve: int) -> _OpenHow:
+def _open_how(flags: int, resolve: int) -> _OpenHow:
     # The kernel only reads it, so one object serves every thread.
     return _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
 
 
 def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
     """Open `path` relative to `dir_fd`; a lookup that `resolve` forbids raises OSError (EXDEV, ELOOP)."""
-    how = _how(flags, resolve)
-    return checked(LIBC.syscall(_SYS_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), _SIZE), path)
+    how = _open_how(flags, resolve)
+    return check_errno(LIBC.syscall(_SYS_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), _SIZE), path)
 
 
 @cache
-def available() -> bool:
+def is_available() -> bool:
     try:
         fd = os.open("/", os.O_PATH | os.O_DIRECTORY)
     except OSError:

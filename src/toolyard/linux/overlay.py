@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 
-from toolyard.linux.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, check_errno
 
 _NO_SUID, _NO_DEVICES = 2, 4
 _DETACH, _NO_FOLLOW = 2, 8
@@ -32,7 +32,7 @@ def mount_overlay(lower: str, upper: str, work: str, target: str, *, as_user: bo
         given.append("userxattr" if as_user else "redirect_dir=off")
         options = ",".join(given).encode()
         where = os.fsencode(target)
-        checked(LIBC.mount(b"overlay", where, b"overlay", _NO_SUID | _NO_DEVICES, options), target)
+        check_errno(LIBC.mount(b"overlay", where, b"overlay", _NO_SUID | _NO_DEVICES, options), target)
     finally:
         for fd in layers.values():
             os.close(fd)
@@ -42,7 +42,7 @@ def unmount(target: str) -> None:
     """Take away whatever is mounted at `target`, though somebody may be using it. OSError when we may not."""
     for _ in range(_MOST_STACKED):
         try:
-            checked(LIBC.umount2(os.fsencode(target), _DETACH | _NO_FOLLOW), target)
+            check_errno(LIBC.umount2(os.fsencode(target), _DETACH | _NO_FOLLOW), target)
         except OSError as error:
             if error.errno in _NOT_MOUNTED:
                 return
@@ -51,4 +51,4 @@ def unmount(target: str) -> None:
 
 def sync_file_system(fd: int) -> None:
     """Have everything that was written to the file system of an open file on disk."""
-    checked(LIBC.syncfs(fd))
+    check_errno(LIBC.syncfs(fd))

@@ -17,11 +17,11 @@ from toolyard.linux.overlay import mount_overlay, unmount
 
 def main() -> None:
     for line in sys.stdin:
-        sys.stdout.write(f"{_answer(line)}\n")
+        sys.stdout.write(f"{_handle_request(line)}\n")
         sys.stdout.flush()
 
 
-def _answer(line: str) -> int:
+def _handle_request(line: str) -> int:
     try:
         match json.loads(line):
             case ["ready"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from toolyard.linux.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, check_errno
 
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
@@ -15,7 +15,7 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL}
 def rename_without_replacing(source: str, source_dir: int, target: str, target_dir: int) -> None:
     """Raises FileExistsError when `target` is there already."""
     try:
-        checked(
+        check_errno(
             LIBC.renameat2(source_dir, os.fsencode(source), target_dir, os.fsencode(target), _RENAME_NOREPLACE),
             target,
         )
@@ -36,4 +36,4 @@ def rename_without_replacing(source: str, source_dir: int, target: str, target_d
 def exchange(one: str, other: str, folder: int, other_folder: int | None = None) -> None:
     """Let two names of a folder, or of two folders, change places. OSError also where the file system cannot."""
     there = folder if other_folder is None else other_folder
-    checked(LIBC.renameat2(folder, os.fsencode(one), there, os.fsencode(other), _RENAME_EXCHANGE), other)
+    check_errno(LIBC.renameat2(folder, os.fsencode(one), there, os.fsencode(other), _RENAME_EXCHANGE), other)

@@ -1,6 +1,6 @@
 """The seccomp filter of a sandbox: which system calls its processes may not make.
 
-`program()` builds a classic BPF program, an array of `struct sock_filter`, and does nothing else. Whoever wants it
+`build_program()` builds a classic BPF program, an array of `struct sock_filter`, and does nothing else. Whoever wants it
 in force sets `no_new_privs` and hands the bytes to seccomp(2); it then holds for that process and all it starts.
 
 It is a deny filter: it narrows the kernel behind the walls that really confine (namespaces, Landlock), and ordinary
@@ -39,16 +39,16 @@ from toolyard.linux.bpf import (
     X32_BIT,
     Instruction,
     architecture_of,
-    assembled,
+    assemble,
 )
 from toolyard.linux.libc import LIBC
-from toolyard.linux.syscall_numbers import NUMBERS, Numbers
+from toolyard.linux.syscall_numbers import SYSCALL_NUMBERS, SyscallNumbers
 
 _GET_ACTION_AVAIL = 2
-SYS_SECCOMP = Numbers(317, 277)
+SYS_SECCOMP = SyscallNumbers(317, 277)
 
 
-class Sockets(Enum):
+class AllowedSockets(Enum):
     """Which sockets a process may make.
 
     `ORDINARY`: TCP, UDP, ping, unix sockets, and netlink for asking about interfaces. For a sandbox with its own
@@ -62,46 +62,46 @@ class Sockets(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _If:
+class _ArgumentTest:
     """One test of an argument: `any_bit`, it has one of these bits; `among` or `outside` these values; `at_least`."""
 
     argument: int
-    how: Literal["any_bit", "among", "outside", "at_least"]
+    operator: Literal["any_bit", "among", "outside", "at_least"]
     values: tuple[int, ...]
     mask: int = 0
-    upper: bool = False
+    upper_half: bool = False
     """Of the upper half."""
 
-    def code(self, rest: int) -> list[Instruction]:
-        """Goes on after itself when the test holds, past the next `rest` instructions when not."""
-        half = ARGUMENT_SIZE // 2 if self.upper else 0
+    def instructions(self, skip: int) -> list[Instruction]:
+        """Goes on after itself when the test holds, past the next `skip` instructions when not."""
+        half = ARGUMENT_SIZE // 2 if self.upper_half else 0
         load: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_AT + ARGUMENT_SIZE * self.argument + half)]
         if self.mask:
             load.append((AND, 0, 0, self.mask))
-        if self.how in {"any_bit", "at_least"}:
-            jump = IF_ANY_BIT if self.how == "any_bit" else IF_AT_LEAST
-            return [*load, (jump, 0, rest, self.values[0])]
+        if self.operator in {"any_bit", "at_least"}:
+            jump = IF_ANY_BIT if self.operator == "any_bit" else IF_AT_LEAST
+            return [*load, (jump, 0, skip, self.values[0])]
         last = len(self.values) - 1
-        if self.how == "outside":
-            return [*load, *((IF_EQUAL, last - i + rest, 0, value) for i, value in enumerate(self.values))]
+        if self.operator == "outside":
+            return [*load, *((IF_EQUAL, last - i + skip, 0, value) for i, value in enumerate(self.values))]
         return [
             *load,
-            *((IF_EQUAL, last - i, rest if i == last else 0, value) for i, value in enumerate(self.values)),
+            *((IF_EQUAL, last - i, skip if i == last else 0, value) for i, value in enumerate(self.values)),
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
-    """`call` fails with `error` when all of `when` holds; always, when that is empty."""
+class _DenyRule:
+    """`call` fails with `error` when all of `conditions` holds; always, when that is empty."""
 
     call: str
-    when: tuple[_If, ...] = ()
+    conditions: tuple[_ArgumentTest, ...] = ()
     error: int = errno.EPERM
 
-    def code(self) -> list[Instruction]:
+    def instructions(self) -> list[Instruction]:
         code: list[Instruction] = [(RETURN, 0, 0, ERRNO | self.error)]
-        for test in reversed(self.when):
-            code = [*test.code(len(code)), *code]
+        for test in reversed(self.conditions):
+            code = [*test.instructions(len(code)), *code]
         return code
 
 
@@ -127,7 +127,7 @@ _F_SETLEASE, _F_SETDELEG = 1024, 1040
 
 # Memory of System V has no owner who could be charged for it, and lasts. What is this small is allowed: databases
 # mark by it that they run, and the kernel's limit on their number (4,096) bounds them all together.
-_MOST_SHARED = 64 * 1024
+_MAX_SHARED_BYTES = 64 * 1024
 _ANY = 0xFFFFFFFF
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
@@ -137,63 +137,75 @@ _PROTOCOLS = (0, 1, 6, 17, 58, 262)  # the default, ICMP (ping, not raw), TCP, U
 _NETLINK_ROUTE = 0
 
 # Calls whose arguments decide. The often used come first: the kernel remembers the answer for all others.
-_BY_ARGUMENT: tuple[_Refusal, ...] = (
-    _Refusal("openat", (_If(2, "any_bit", (_MAY_CREATE,)), _If(3, "any_bit", (_SET_ID,)))),
-    _Refusal("fcntl", (_If(1, "among", (_F_SETLEASE, _F_SETDELEG)),)),
-    _Refusal("ioctl", (_If(1, "among", (_TIOCSTI, _TIOCLINUX)),)),
-    _Refusal("clone", (_If(0, "any_bit", (_NEW_NAMESPACE,)),)),
-    _Refusal("open", (_If(1, "any_bit", (_MAY_CREATE,)), _If(2, "any_bit", (_SET_ID,)))),
-    _Refusal("creat", (_If(1, "any_bit", (_SET_ID,)),)),
-    _Refusal("chmod", (_If(1, "any_bit", (_SET_ID,)),)),
-    _Refusal("fchmod", (_If(1, "any_bit", (_SET_ID,)),)),
-    _Refusal("fchmodat", (_If(2, "any_bit", (_SET_ID,)),)),
-    _Refusal("fchmodat2", (_If(2, "any_bit", (_SET_ID,)),)),
-    _Refusal("mknod", (_If(1, "any_bit", (_SET_ID | _DEVICE,)),)),
-    _Refusal("mknodat", (_If(2, "any_bit", (_SET_ID | _DEVICE,)),)),
-    _Refusal("personality", (_If(0, "outside", _HARMLESS_PERSONALITIES),)),
-    _Refusal("prlimit64", (_If(0, "outside", (0,)),)),  # whoever starts the next run needs its own limits
-    _Refusal("shmget", (_If(1, "at_least", (_MOST_SHARED + 1,)),)),
-    _Refusal("shmget", (_If(1, "any_bit", (_ANY,), upper=True),)),
+_ARGUMENT_RULES: tuple[_DenyRule, ...] = (
+    _DenyRule("openat", (_ArgumentTest(2, "any_bit", (_MAY_CREATE,)), _ArgumentTest(3, "any_bit", (_SET_ID,)))),
+    _DenyRule("fcntl", (_ArgumentTest(1, "among", (_F_SETLEASE, _F_SETDELEG)),)),
+    _DenyRule("ioctl", (_ArgumentTest(1, "among", (_TIOCSTI, _TIOCLINUX)),)),
+    _DenyRule("clone", (_ArgumentTest(0, "any_bit", (_NEW_NAMESPACE,)),)),
+    _DenyRule("open", (_ArgumentTest(1, "any_bit", (_MAY_CREATE,)), _ArgumentTest(2, "any_bit", (_SET_ID,)))),
+    _DenyRule("creat", (_ArgumentTest(1, "any_bit", (_SET_ID,)),)),
+    _DenyRule("chmod", (_ArgumentTest(1, "any_bit", (_SET_ID,)),)),
+    _DenyRule("fchmod", (_ArgumentTest(1, "any_bit", (_SET_ID,)),)),
+    _DenyRule("fchmodat", (_ArgumentTest(2, "any_bit", (_SET_ID,)),)),
+    _DenyRule("fchmodat2", (_ArgumentTest(2, "any_bit", (_SET_ID,)),)),
+    _DenyRule("mknod", (_ArgumentTest(1, "any_bit", (_SET_ID | _DEVICE,)),)),
+    _DenyRule("mknodat", (_ArgumentTest(2, "any_bit", (_SET_ID | _DEVICE,)),)),
+    _DenyRule("personality", (_ArgumentTest(0, "outside", _HARMLESS_PERSONALITIES),)),
+    _DenyRule("prlimit64", (_ArgumentTest(0, "outside", (0,)),)),  # whoever starts the next run needs its own limits
+    _DenyRule("shmget", (_ArgumentTest(1, "at_least", (_MAX_SHARED_BYTES + 1,)),)),
+    _DenyRule("shmget", (_ArgumentTest(1, "any_bit", (_ANY,), upper_half=True),)),
 )
 
 # Families that a network namespace does not hold back (vsock), raw packets, and protocols whose rarely used code is
 # loaded on demand (SCTP, DCCP, TIPC, AF_ALG).
-_ORDINARY_SOCKETS: tuple[_Refusal, ...] = (
-    _Refusal("socket", (_If(0, "outside", (_UNIX, _INET, _INET6, _NETLINK)),)),
-    _Refusal("socket", (_If(0, "among", (_INET, _INET6)), _If(1, "outside", (_STREAM, _DATAGRAM), mask=_TYPE_MASK))),
-    _Refusal("socket", (_If(0, "among", (_INET, _INET6)), _If(2, "outside", _PROTOCOLS))),
-    _Refusal("socket", (_If(0, "among", (_NETLINK,)), _If(2, "outside", (_NETLINK_ROUTE,)))),
-    _Refusal("socketpair", (_If(0, "outside", (_UNIX,)),)),
+_ORDINARY_SOCKET_RULES: tuple[_DenyRule, ...] = (
+    _DenyRule("socket", (_ArgumentTest(0, "outside", (_UNIX, _INET, _INET6, _NETLINK)),)),
+    _DenyRule(
+        "socket",
+        (
+            _ArgumentTest(0, "among", (_INET, _INET6)),
+            _ArgumentTest(1, "outside", (_STREAM, _DATAGRAM), mask=_TYPE_MASK),
+        ),
+    ),
+    _DenyRule("socket", (_ArgumentTest(0, "among", (_INET, _INET6)), _ArgumentTest(2, "outside", _PROTOCOLS))),
+    _DenyRule("socket", (_ArgumentTest(0, "among", (_NETLINK,)), _ArgumentTest(2, "outside", (_NETLINK_ROUTE,)))),
+    _DenyRule("socketpair", (_ArgumentTest(0, "outside", (_UNIX,)),)),
 )
 
 # A datagram socket of a pair still sends to any path it names, so only connected kinds are left.
-_NO_SOCKETS: tuple[_Refusal, ...] = (
-    _Refusal("socket"),
-    _Refusal("connect"),
-    _Refusal("socketpair", (_If(0, "outside", (_UNIX,)),)),
-    _Refusal("socketpair", (_If(1, "outside", (_STREAM, _SEQPACKET), mask=_TYPE_MASK),)),
+_NO_SOCKET_RULES: tuple[_DenyRule, ...] = (
+    _DenyRule("socket"),
+    _DenyRule("connect"),
+    _DenyRule("socketpair", (_ArgumentTest(0, "outside", (_UNIX,)),)),
+    _DenyRule("socketpair", (_ArgumentTest(1, "outside", (_STREAM, _SEQPACKET), mask=_TYPE_MASK),)),
 )
 
 # Without namespaces these are the user's own: another program's memory, queue or semaphore.
-_NAMED_OBJECTS = (
+_NAMED_OBJECT_SYSCALLS = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
     *("msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
 )
 
 # Nor is there anything but the user between them and how others are scheduled: only one's own process may be named.
-_OWN = (0,)
-_SCHEDULING: tuple[_Refusal, ...] = (
-    *(_Refusal(call, (_If(0, "outside", _OWN),)) for call in ("sched_setparam", "sched_setscheduler")),
-    *(_Refusal(call, (_If(0, "outside", _OWN),)) for call in ("sched_setaffinity", "sched_setattr")),
-    _Refusal("setpriority", (_If(0, "outside", (0,)),)),  # of a process, not of a group or a user
-    _Refusal("setpriority", (_If(1, "outside", _OWN),)),
-    _Refusal("ioprio_set", (_If(0, "outside", (1,)),)),
-    _Refusal("ioprio_set", (_If(1, "outside", _OWN),)),
+_OWN_PROCESS = (0,)
+_SCHEDULING_RULES: tuple[_DenyRule, ...] = (
+    *(
+        _DenyRule(call, (_ArgumentTest(0, "outside", _OWN_PROCESS),))
+        for call in ("sched_setparam", "sched_setscheduler")
+    ),
+    *(
+        _DenyRule(call, (_ArgumentTest(0, "outside", _OWN_PROCESS),))
+        for call in ("sched_setaffinity", "sched_setattr")
+    ),
+    _DenyRule("setpriority", (_ArgumentTest(0, "outside", (0,)),)),  # of a process, not of a group or a user
+    _DenyRule("setpriority", (_ArgumentTest(1, "outside", _OWN_PROCESS),)),
+    _DenyRule("ioprio_set", (_ArgumentTest(0, "outside", (1,)),)),
+    _DenyRule("ioprio_set", (_ArgumentTest(1, "outside", _OWN_PROCESS),)),
 )
 
-_FALL_BACK = ("clone3", "openat2")
+_UNIMPLEMENTED_SYSCALLS = ("clone3", "openat2")
 
-_ALWAYS: tuple[tuple[str, ...], ...] = (
+_DENIED_SYSCALLS: tuple[tuple[str, ...], ...] = (
     # Other processes' memory, descriptors and pages. mbind and set_mempolicy stay: they are about one's own memory.
     ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "migrate_pages", "move_pages"),
     # Another root, other namespaces, other mounts: ways to rearrange the walls from inside.
@@ -216,7 +228,7 @@ _ALWAYS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def program(*, sockets: Sockets = Sockets.ORDINARY, machine: str | None = None) -> bytes:
+def build_program(*, sockets: AllowedSockets = AllowedSockets.ORDINARY, machine: str | None = None) -> bytes:
     """The filter for `machine` (as uname names it; by default this one). Raises OSError for one it does not know."""
     architecture = architecture_of(machine)
     if architecture is None:
@@ -224,54 +236,57 @@ def program(*, sockets: Sockets = Sockets.ORDINARY, machine: str | None = None) 
     # Another architecture's calls have other numbers. No program that runs here makes them, so the process ends.
     code: list[Instruction] = [
         (LOAD, 0, 0, ARCHITECTURE_AT),
-        (IF_EQUAL, 1, 0, architecture.audit),
+        (IF_EQUAL, 1, 0, architecture.audit_arch),
         (RETURN, 0, 0, KILL),
         (LOAD, 0, 0, NUMBER_AT),
     ]
     if architecture.name == "x86_64":
         code += [(IF_AT_LEAST, 0, 1, X32_BIT), (RETURN, 0, 0, ERRNO | errno.ENOSYS)]
-    for call, refusals in _by_call(_refusals(sockets)).items():
-        number = architecture.number(NUMBERS[call])
+    for call, refusals in _rules_by_syscall(_deny_rules(sockets)).items():
+        number = architecture.syscall_number(SYSCALL_NUMBERS[call])
         if number is None:
             continue
-        body = [instruction for refusal in refusals for instruction in refusal.code()]
-        if all(refusal.when for refusal in refusals):
+        body = [instruction for refusal in refusals for instruction in refusal.instructions()]
+        if all(refusal.conditions for refusal in refusals):
             body.append((RETURN, 0, 0, ALLOW))
         code += [(IF_EQUAL, 0, len(body), number), *body]
     code.append((RETURN, 0, 0, ALLOW))
-    return assembled(code)
+    return assemble(code)
 
 
 @cache
-def available() -> bool:
+def is_available() -> bool:
     """Whether a filter is known for this machine and its kernel takes one."""
     architecture = architecture_of(None)
     if architecture is None:
         return False
     kill = ctypes.c_uint32(KILL)
     answer: int = LIBC.syscall(
-        architecture.number(SYS_SECCOMP), ctypes.c_uint(_GET_ACTION_AVAIL), ctypes.c_uint(0), ctypes.byref(kill)
+        architecture.syscall_number(SYS_SECCOMP),
+        ctypes.c_uint(_GET_ACTION_AVAIL),
+        ctypes.c_uint(0),
+        ctypes.byref(kill),
     )
     return answer == 0
 
 
-def _refusals(sockets: Sockets) -> Iterable[_Refusal]:
-    yield from _BY_ARGUMENT
-    if sockets is Sockets.NONE:
-        yield from _NO_SOCKETS
-        yield from _SCHEDULING
-        yield from (_Refusal(call) for call in _NAMED_OBJECTS)
+def _deny_rules(sockets: AllowedSockets) -> Iterable[_DenyRule]:
+    yield from _ARGUMENT_RULES
+    if sockets is AllowedSockets.NONE:
+        yield from _NO_SOCKET_RULES
+        yield from _SCHEDULING_RULES
+        yield from (_DenyRule(call) for call in _NAMED_OBJECT_SYSCALLS)
     else:
-        yield from _ORDINARY_SOCKETS
-    for call in _FALL_BACK:
-        yield _Refusal(call, error=errno.ENOSYS)
-    for group in _ALWAYS:
+        yield from _ORDINARY_SOCKET_RULES
+    for call in _UNIMPLEMENTED_SYSCALLS:
+        yield _DenyRule(call, error=errno.ENOSYS)
+    for group in _DENIED_SYSCALLS:
         for call in group:
-            yield _Refusal(call)
+            yield _DenyRule(call)
 
 
-def _by_call(refusals: Iterable[_Refusal]) -> dict[str, list[_Refusal]]:
-    found: dict[str, list[_Refusal]] = {}
+def _rules_by_syscall(refusals: Iterable[_DenyRule]) -> dict[str, list[_DenyRule]]:
+    found: dict[str, list[_DenyRule]] = {}
     for refusal in refusals:
         found.setdefault(refusal.call, []).append(refusal)
     return found

@@ -21,8 +21,8 @@ _CERTIFICATES = (
     "npm_config_cafile",
 )
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-_AROUND_PROXIES = ("NO_PROXY", "no_proxy", "NODE_USE_ENV_PROXY")
-PASSED = frozenset((*_MACHINE, *_CERTIFICATES, *_PROXIES, *_AROUND_PROXIES))
+_PROXY_OPTIONS = ("NO_PROXY", "no_proxy", "NODE_USE_ENV_PROXY")
+PASSED_VARIABLES = frozenset((*_MACHINE, *_CERTIFICATES, *_PROXIES, *_PROXY_OPTIONS))
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -32,7 +32,7 @@ def server_environment(host: Mapping[str, str], own: Mapping[str, str]) -> dict[
         name: value
         for name, value in host.items()
         # A value that begins like this is a function of an old shell's, which it would run.
-        if (name in PASSED or name.startswith(_LOCALE_PREFIX)) and not value.startswith("()")
+        if (name in PASSED_VARIABLES or name.startswith(_LOCALE_PREFIX)) and not value.startswith("()")
     }
     return {"PATH": _DEFAULT_PATH, **base, **own}
 

@@ -22,7 +22,7 @@ from toolyard.mcp_client.network_hints import network_hint
 
 INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
-_UPDATE = "Update the server, or take it out of the configuration."
+_UPDATE_HINT = "Update the server, or take it out of the configuration."
 
 
 class ServerUnavailable(SystemFault):
@@ -32,7 +32,7 @@ class ServerUnavailable(SystemFault):
 
 
 class ServerMisbehaved(ServerUnavailable):
-    def __init__(self, server: str, message: str, *, hint: str = _UPDATE, retryable: bool = True) -> None:
+    def __init__(self, server: str, message: str, *, hint: str = _UPDATE_HINT, retryable: bool = True) -> None:
         super().__init__(server, message, hint=hint, retryable=retryable)
 
 
@@ -43,12 +43,12 @@ class CallFailed(ToolError):  # noqa: N818 - what happened, in words
         self.tool = tool
 
 
-def told_of_it(server: str, message: str) -> str:
+def without_server_name(server: str, message: str) -> str:
     """A message about a server, to go on with in a sentence that has named it."""
     return "it " + message.removeprefix(_subject(server)) if message.startswith(_subject(server)) else message
 
 
-def no_result(server: str, tool: str) -> CallFailed:
+def invalid_result_error(server: str, tool: str) -> CallFailed:
     """It answered, but not as the protocol wants a call answered."""
     said = f"{_subject(server)}answered {tool} with something that is no result"
     return CallFailed(server, tool, said, hint="Update the server, or do without this tool.")

@@ -29,8 +29,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolyard.config.models import ServerEntry
 from toolyard.core.limits import MIB
-from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
-from toolyard.mcp_client.connection import Agreement, Callbacks, report
+from toolyard.core.upstream import ServerListing, UpstreamProgress, UpstreamResult
+from toolyard.mcp_client.connection import ConnectionCallbacks, HandshakeResult, report_progress
 from toolyard.mcp_client.errors import (
     CallFailed,
     CallRefused,
@@ -39,16 +39,16 @@ from toolyard.mcp_client.errors import (
     ServerMisbehaved,
     ServerUnavailable,
     call_failure,
-    no_result,
-    told_of_it,
+    invalid_result_error,
+    without_server_name,
 )
-from toolyard.mcp_client.negotiation import CLIENT, MODERN_VERSION
+from toolyard.mcp_client.negotiation import CLIENT_INFO, MODERN_VERSION
 from toolyard.mcp_client.network_hints import remote_network_hint
 from toolyard.mcp_client.oauth import SignIn
-from toolyard.mcp_client.response_limits import REFUSED, Bounds
-from toolyard.mcp_client.results import all_tools, masked_listing, tool_answer
-from toolyard.mcp_client.secret_masking import Mask
-from toolyard.mcp_client.stderr_tail import Tail
+from toolyard.mcp_client.response_limits import REFUSAL_PREFIX, ResponseLimits
+from toolyard.mcp_client.results import fetch_all_tools, masked_listing, tool_answer
+from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.stderr_tail import OutputTail
 
 _RESULT = TypeAdapter[types.CallToolResult | types.InputRequiredResult](
     types.CallToolResult | types.InputRequiredResult
@@ -64,12 +64,12 @@ _UNWIND_SECONDS = 1.0
 _UNAUTHORIZED = (401, 403)
 _CHALLENGE, _METADATA = "resource_metadata", "/.well-known/"
 """Where a server tells of its sign-in: in its refusal, or at an address that everybody knows."""
-_GONE = 404
-_MEDIA = ("", "application/json", "text/event-stream")
+_NOT_FOUND = 404
+_EXPECTED_MEDIA = ("", "application/json", "text/event-stream")
 """What the protocol answers with; nothing where nobody has answered."""
 _MEDIA_CHARS = 40
-_FAULT = 500
-_BROKEN = ("Connection closed", "SSE stream")
+_SERVER_ERROR = 500
+_BROKEN_PREFIXES = ("Connection closed", "SSE stream")
 """How the SDK says that a connection broke."""
 
 # Libraries that were not told where to log would print tracebacks on stderr.
@@ -78,9 +78,11 @@ for _name in ("mcp", "httpx2"):
 
 
 class HttpConnection:
-    goes_straight = False
+    can_run_eagerly = False
 
-    def __init__(self, entry: ServerEntry, mask: Mask, tail: Tail, callbacks: Callbacks, sign_in: SignIn) -> None:
+    def __init__(
+        self, entry: ServerEntry, mask: SecretMask, tail: OutputTail, callbacks: ConnectionCallbacks, sign_in: SignIn
+    ) -> None:
         self._server = entry.name
         self._entry = entry
         self._mask = mask
@@ -92,22 +94,22 @@ class HttpConnection:
         self._last_status = 0
         self._last_media = ""
         self._unauthorized = 0
-        self._searched = self._offers_sign_in = False
-        self._bounds = Bounds(_OLD_EVENT_BYTES) if entry.transport == "sse" else Bounds()
-        self.agreement = Agreement("")
+        self._searched_sign_in = self._offers_sign_in = False
+        self._limits = ResponseLimits(_OLD_EVENT_BYTES) if entry.transport == "sse" else ResponseLimits()
+        self.handshake = HandshakeResult("")
         self._client: Client | None = None
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[Client] = loop.create_future()
-        self._owner = loop.create_task(self._own())
-        self._owner.add_done_callback(self._ended)
+        self._client_task = loop.create_task(self._run_client())
+        self._client_task.add_done_callback(self._on_client_end)
 
     @classmethod
     async def open(
         cls,
         entry: ServerEntry,
-        mask: Mask,
-        tail: Tail,
-        callbacks: Callbacks,
+        mask: SecretMask,
+        tail: OutputTail,
+        callbacks: ConnectionCallbacks,
         *,
         sign_in: SignIn,
         seconds: float,
@@ -133,8 +135,8 @@ class HttpConnection:
         return None
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], seconds: float, progress: Progress | None
-    ) -> ToolAnswer:
+        self, tool: str, arguments: Mapping[str, Any], seconds: float, progress: UpstreamProgress | None
+    ) -> UpstreamResult:
         try:
             try:
                 result = await self._send_call(tool, arguments, seconds, progress)
@@ -142,91 +144,95 @@ class HttpConnection:
                 if error.code != HEADER_MISMATCH:
                     raise
                 # The server wants some arguments as headers, too; the client knows which once it has the list.
-                await self._connected().list_tools()
+                await self._require_client().list_tools()
                 result = await self._send_call(tool, arguments, seconds, progress)
         except MCPError as error:
-            raise await self._failure(tool, error, seconds) from None
+            raise await self._call_error(tool, error, seconds) from None
         except ValidationError:
-            raise no_result(self._server, tool) from None
+            raise invalid_result_error(self._server, tool) from None
         return tool_answer(self._server, tool, result, self._mask)
 
     async def _send_call(
-        self, tool: str, arguments: Mapping[str, Any], seconds: float, hear: Progress | None
+        self, tool: str, arguments: Mapping[str, Any], seconds: float, listener: UpstreamProgress | None
     ) -> Mapping[str, Any]:
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
-            if hear is not None:
-                report(hear, progress, total, self._mask(message or ""))
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            if listener is not None:
+                report_progress(listener, progress, total, self._mask(message or ""))
 
-        result = await self._connected().session.send_request(
+        result = await self._require_client().session.send_request(
             types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments))),
             _RESULT,
             request_read_timeout_seconds=seconds,
-            progress_callback=tell if hear is not None else None,
+            progress_callback=on_progress if listener is not None else None,
         )
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-    async def listing(self, seconds: float) -> ServerListing:
+    async def server_listing(self, seconds: float) -> ServerListing:
         async def page(cursor: str | None) -> Mapping[str, Any]:
-            result = await self._connected().session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            result = await self._require_client().session.list_tools(
+                params=types.PaginatedRequestParams(cursor=cursor)
+            )
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
         try:
             async with asyncio.timeout(seconds):
-                tools = await all_tools(self._server, page, self._tail.add_odd, lambda: self._bounds.received)
+                tools = await fetch_all_tools(
+                    self._server, page, self._tail.add_stray_line, lambda: self._limits.received_bytes
+                )
         except TimeoutError:
             raise CallTimedOut(self._server, "tools/list", seconds) from None
         except ValidationError:
             raise ServerMisbehaved(self._server, "lists its tools in a form that is not the protocol's") from None
         except MCPError as error:
-            failure = await self._failure("tools/list", error, seconds)
-            why = told_of_it(self._server, str(failure))
+            failure = await self._call_error("tools/list", error, seconds)
+            why = without_server_name(self._server, str(failure))
             raise ServerMisbehaved(self._server, f"did not list its tools: {why}") from None
-        return masked_listing(self.agreement.listing(self._server, tools), self._mask)
+        return masked_listing(self.handshake.make_listing(self._server, tools), self._mask)
 
     async def close(self) -> None:
         self._closing = True
         self._stop.set()
-        done, _ = await asyncio.wait((self._owner,), timeout=_CLOSE_SECONDS)
+        done, _ = await asyncio.wait((self._client_task,), timeout=_CLOSE_SECONDS)
         if not done:
-            self._owner.cancel()
-            await asyncio.wait((self._owner,), timeout=_CLOSE_SECONDS)
+            self._client_task.cancel()
+            await asyncio.wait((self._client_task,), timeout=_CLOSE_SECONDS)
 
-    def _connected(self) -> Client:
+    def _require_client(self) -> Client:
         if self._client is None or self._closing:
             raise self._unavailable("is being closed")
         return self._client
 
-    async def _own(self) -> None:
+    async def _run_client(self) -> None:
         """Enter the client, keep it until it is asked to stop or breaks, leave it."""
         async with contextlib.AsyncExitStack() as stack:
-            transport = await self._transport(stack)
+            transport = await self._open_transport(stack)
             client = await stack.enter_async_context(
                 Client(
                     transport,
                     # Servers of the older transport know the handshake alone.
                     mode="legacy" if self._entry.transport == "sse" else "auto",
                     cache=None,
-                    client_info=types.Implementation(name=CLIENT["name"], version=CLIENT["version"]),
-                    message_handler=self._heard,
+                    client_info=types.Implementation(name=CLIENT_INFO["name"], version=CLIENT_INFO["version"]),
+                    message_handler=self._on_message,
                 )
             )
             info, tools = client.server_info, client.server_capabilities.tools
-            self.agreement = Agreement(
+            self.handshake = HandshakeResult(
                 client.protocol_version,
                 info.version if info is not None else "",
                 client.instructions or "",
                 bool(tools and tools.list_changed),
             )
             self._client = client
-            if self.agreement.protocol == MODERN_VERSION and self.agreement.tells_changes:
+            if self.handshake.protocol == MODERN_VERSION and self.handshake.announces_changes:
                 listener = asyncio.get_running_loop().create_task(self._listen(client))
                 stack.callback(listener.cancel)
             self._ready.set_result(client)
             await self._stop.wait()
 
-    async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
+    async def _open_transport(self, stack: contextlib.AsyncExitStack) -> Any:
         url, auth = self._entry.url or "", await self._sign_in.auth()
-        self._searched = auth is not None  # the SDK looks for a sign-in at every place where one is told of
+        self._searched_sign_in = auth is not None  # the SDK looks for a sign-in at every place where one is told of
 
         def http_client(
             headers: dict[str, str] | None = None,
@@ -238,8 +244,8 @@ class HttpConnection:
                 timeout=timeout or httpx2.Timeout(_CONNECT_SECONDS, read=_STREAM_SECONDS),
                 auth=auth,
                 event_hooks={
-                    "request": [self._sign_in.check, self._bounds.ask_plainly],
-                    "response": [self._answered],
+                    "request": [self._sign_in.check_request, self._limits.request_identity_encoding],
+                    "response": [self._on_response],
                 },
             )
 
@@ -252,16 +258,16 @@ class HttpConnection:
                 auth=auth,
             )
         client = await stack.enter_async_context(http_client())
-        return streamable_http_client(url, http_client=client, max_sse_event_size=None)  # `Bounds` have one
+        return streamable_http_client(url, http_client=client, max_sse_event_size=None)  # `ResponseLimits` have one
 
-    async def _answered(self, response: httpx2.Response) -> None:
+    async def _on_response(self, response: httpx2.Response) -> None:
         """The SDK does not say which status made a call fail."""
         self._note_sign_in(response)
         # Many servers of the newer transport have no stream to GET, and say so. That fails nothing.
         if response.request.method != "GET" or self._entry.transport == "sse":
             self._last_status = response.status_code
             self._last_media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        await self._bounds.apply(response)
+        await self._limits.apply(response)
 
     def _note_sign_in(self, response: httpx2.Response) -> None:
         if response.status_code in _UNAUTHORIZED:
@@ -270,56 +276,60 @@ class HttpConnection:
         elif response.is_success and _METADATA in response.request.url.path:
             self._offers_sign_in |= "json" in response.headers.get("content-type", "").lower()
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            self._callbacks.list_changed()
+            self._callbacks.on_list_changed()
 
     async def _listen(self, client: Client) -> None:
         """Of the later era: changes are told to those that ask. Being told less is no reason to fail."""
         with contextlib.suppress(Exception):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in cast("AsyncIterator[object]", changes):
-                    self._callbacks.list_changed()
+                    self._callbacks.on_list_changed()
 
-    def _ended(self, owner: asyncio.Task[None]) -> None:
-        error = owner.exception() if not owner.cancelled() else None
-        told = self._explained(error)
+    def _on_client_end(self, task: asyncio.Task[None]) -> None:
+        error = task.exception() if not task.cancelled() else None
+        told = self._connection_error(error)
         if not self._ready.done():
             self._ready.set_exception(told)
             self._ready.exception()  # looked at: who opened it may have gone
         elif not self._closing:
             self._closing = True
-            self._callbacks.lost(told)
+            self._callbacks.on_lost(told)
 
-    async def _failure(self, tool: str, error: Any, seconds: float) -> ServerUnavailable | CallFailed | CallRefused:
+    async def _call_error(
+        self, tool: str, error: Any, seconds: float
+    ) -> ServerUnavailable | CallFailed | CallRefused:
         if error.code == REQUEST_TIMEOUT:
             return CallTimedOut(self._server, tool, seconds)
-        if error.message.startswith(REFUSED):
+        if error.message.startswith(REFUSAL_PREFIX):
             hint = "Ask for less in one call."
             return ServerMisbehaved(self._server, error.message, hint=hint, retryable=False)
         if error.code == CONNECTION_CLOSED:  # or an error of the server's own, which has the same number
-            await asyncio.wait((self._owner,), timeout=_UNWIND_SECONDS)
-            if self._owner.done():
-                return self._explained(self._owner.exception() if not self._owner.cancelled() else None)
-            if error.message.startswith(_BROKEN):
-                return self._give_up("closed the connection")
+            await asyncio.wait((self._client_task,), timeout=_UNWIND_SECONDS)
+            if self._client_task.done():
+                return self._connection_error(
+                    self._client_task.exception() if not self._client_task.cancelled() else None
+                )
+            if error.message.startswith(_BROKEN_PREFIXES):
+                return self._abandon_session("closed the connection")
         if self._last_status in _UNAUTHORIZED:
-            return self._explained(None)
-        if self._last_status == _GONE or self._last_status >= _FAULT:
-            return self._give_up(f"answered HTTP {self._last_status}")
+            return self._connection_error(None)
+        if self._last_status == _NOT_FOUND or self._last_status >= _SERVER_ERROR:
+            return self._abandon_session(f"answered HTTP {self._last_status}")
         return call_failure(self._server, tool, RpcError(error.code, self._mask(error.message)))
 
-    def _give_up(self, what: str) -> ServerUnavailable:
+    def _abandon_session(self, what: str) -> ServerUnavailable:
         """A session that is gone does not come back; the next call begins a new one."""
         if not self._closing:
             self._closing = True
             self._stop.set()
-            self._callbacks.lost(self._unavailable(what))
+            self._callbacks.on_lost(self._unavailable(what))
         return self._unavailable(what)
 
-    def _explained(self, error: BaseException | None) -> ServerUnavailable:
+    def _connection_error(self, error: BaseException | None) -> ServerUnavailable:
         """Why the client ended, in our words. Never an error's own text: it may quote an address or a header."""
-        causes = _leaves(error)
+        causes = _leaf_errors(error)
         ours = next((cause for cause in causes if isinstance(cause, ServerUnavailable)), None)
         if ours is not None:
             return ours
@@ -327,25 +337,25 @@ class HttpConnection:
             return ServerUnavailable(
                 self._server,
                 f"wants to know who is asking (HTTP {self._unauthorized or self._last_status})",
-                hint=self._how_to_be_known(),
+                hint=self._authentication_hint(),
                 retryable=False,
             )
         if self._last_status >= 400:
             return self._unavailable(f"answered HTTP {self._last_status}")
-        if self._last_media not in _MEDIA:
+        if self._last_media not in _EXPECTED_MEDIA:
             return self._unavailable(f"answers with {self._last_media[:_MEDIA_CHARS]}, which is not MCP")
         kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
         hint = remote_network_hint("\n".join(f"{type(cause).__name__}: {cause}" for cause in causes))
         return self._unavailable(f"cannot be reached ({kinds})" if kinds else "closed the connection", hint)
 
-    def _how_to_be_known(self) -> str:
+    def _authentication_hint(self) -> str:
         agreed = self._entry.oauth
         if any(name.lower() == "authorization" for name in self._entry.headers):
             return "Look whether `Authorization` in the `headers` of its entry is right."
         if self._offers_sign_in:
             return "Give it its key in `headers`, or sign in: `toolyard sync` in a terminal asks you to."
         needs = "give it its key in the `headers` of its entry"
-        if self._searched or (agreed is not None and not agreed.enabled):
+        if self._searched_sign_in or (agreed is not None and not agreed.enabled):
             return f"It offers no sign-in: {needs}."
         return f"Its answer offers no sign-in: {needs}. (`toolyard sync` in a terminal looks for one elsewhere, too.)"
 
@@ -355,11 +365,11 @@ class HttpConnection:
         return ServerUnavailable(self._server, f"at {host} {what}", hint=hint or usual)
 
 
-def _leaves(error: BaseException | None) -> list[BaseException]:
+def _leaf_errors(error: BaseException | None) -> list[BaseException]:
     """The errors in a group of errors, and what each was raised from."""
     if error is None:
         return []
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        return [leaf for inner in group.exceptions for leaf in _leaves(inner)]
+        return [leaf for inner in group.exceptions for leaf in _leaf_errors(inner)]
     return [error]

@@ -1,8 +1,8 @@
 """Lines over a pair of pipes, by hand: the loop tells when a pipe is ready, one system call moves the bytes.
 
 Neither class owns its descriptor; whoever made the pipe closes it, after `stop()`. A reader never holds more than one
-line of `LINE_BYTES`: of a longer one it tells the beginning and the end, and goes on with the next. A writer never
-refuses, and says with `is_full` when its callers had better wait for `room()`.
+line of `MAX_LINE_BYTES`: of a longer one it tells the beginning and the end, and goes on with the next. A writer never
+refuses, and says with `is_full` when its callers had better wait for `wait_for_room()`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from toolyard.core.limits import KIB, MIB
 
-LINE_BYTES = 64 * MIB
+MAX_LINE_BYTES = 64 * MIB
 """The longest message a server may send."""
-ENDLESS_BYTES = 16 * LINE_BYTES
+ENDLESS_BYTES = 16 * MAX_LINE_BYTES
 """A message that is not over after this many bytes is not read to its end."""
 _END_BYTES = 1 * KIB
 """Of the beginning and of the end of a message that is too long: where its number stands."""
@@ -25,7 +25,7 @@ _FULL_BYTES = 1 * MIB
 """Bytes that wait for a server to read them before callers are made to wait."""
 
 
-class LineReader:
+class PipeReader:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -41,13 +41,13 @@ class LineReader:
         self._on_end = on_end
         self._on_overflow = on_overflow
         self._pieces: list[bytes] = []
-        self._held = 0
+        self._held_bytes = 0
         self._skipped = b""
         """The beginning of a line that is too long, while the rest of it comes."""
         self._reading = True
-        self.received = 0
+        self.received_bytes = 0
         """Bytes so far."""
-        loop.add_reader(descriptor, self._ready)
+        loop.add_reader(descriptor, self._on_readable)
 
     def stop(self) -> None:
         if self._reading:
@@ -56,10 +56,10 @@ class LineReader:
 
     def drain(self) -> None:
         """Take what lies in the pipe now: the last words of a server that has ended."""
-        while self._reading and self._ready():
+        while self._reading and self._on_readable():
             pass
 
-    def _ready(self) -> bool:
+    def _on_readable(self) -> bool:
         try:
             data = os.read(self._descriptor, _READ_BYTES)
         except BlockingIOError:
@@ -70,7 +70,7 @@ class LineReader:
             self.stop()
             self._on_end()
             return False
-        self.received += len(data)
+        self.received_bytes += len(data)
         if b"\n" in data:
             self._split(data)
         else:
@@ -92,7 +92,7 @@ class LineReader:
         line = b"".join((*self._pieces, last)) if self._pieces else last
         skipped, self._skipped = self._skipped, b""
         self._pieces.clear()
-        self._held = 0
+        self._held_bytes = 0
         if skipped:
             self._on_overflow(skipped + line[-_END_BYTES:])
         else:
@@ -100,12 +100,12 @@ class LineReader:
 
     def _hold(self, piece: bytes) -> None:
         self._pieces.append(piece)
-        self._held += len(piece)
-        if self._held > ENDLESS_BYTES:
+        self._held_bytes += len(piece)
+        if self._held_bytes > ENDLESS_BYTES:
             self._pieces.clear()
             self.stop()
             self._on_overflow(None)
-        elif self._held > LINE_BYTES:
+        elif self._held_bytes > MAX_LINE_BYTES:
             self._skip()
 
     def _skip(self) -> None:
@@ -115,18 +115,18 @@ class LineReader:
         self._pieces = [b"".join(self._pieces[-2:])[-_END_BYTES:]]
 
 
-class LineWriter:
+class PipeWriter:
     def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
         self._loop = loop
         self._descriptor = descriptor
         self._waiting: deque[bytes | memoryview] = deque()
-        self._held = 0
-        self._room: asyncio.Future[None] | None = None
+        self._held_bytes = 0
+        self._room_future: asyncio.Future[None] | None = None
         self._writing = True
 
     @property
     def is_full(self) -> bool:
-        return self._held > _FULL_BYTES
+        return self._held_bytes > _FULL_BYTES
 
     def write(self, data: bytes) -> None:
         """Send now what the pipe takes, the rest when it takes more. Nothing is said where nobody reads any more."""
@@ -139,16 +139,16 @@ class LineWriter:
             data = data[sent:]
             if not self._writing:
                 return
-            self._loop.add_writer(self._descriptor, self._ready)
+            self._loop.add_writer(self._descriptor, self._on_writable)
         self._waiting.append(data)
-        self._held += len(data)
+        self._held_bytes += len(data)
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until a little waits, or nobody reads any more."""
         while self._writing and self.is_full:
-            if self._room is None:
-                self._room = self._loop.create_future()
-            await asyncio.shield(self._room)
+            if self._room_future is None:
+                self._room_future = self._loop.create_future()
+            await asyncio.shield(self._room_future)
 
     def stop(self) -> None:
         if not self._writing:
@@ -157,8 +157,8 @@ class LineWriter:
         if self._waiting:
             self._loop.remove_writer(self._descriptor)
         self._waiting.clear()
-        self._held = 0
-        self._let_in()
+        self._held_bytes = 0
+        self._wake_waiters()
 
     def _send(self, data: bytes | memoryview) -> int:
         try:
@@ -169,12 +169,12 @@ class LineWriter:
             self.stop()
             return 0
 
-    def _ready(self) -> None:
+    def _on_writable(self) -> None:
         data = self._waiting[0]
         sent = self._send(data)
         if not self._writing:
             return
-        self._held -= sent
+        self._held_bytes -= sent
         if sent < len(data):
             # A view, not a copy: a long message goes out in many small bites.
             self._waiting[0] = memoryview(data)[sent:]
@@ -183,9 +183,9 @@ class LineWriter:
             if not self._waiting:
                 self._loop.remove_writer(self._descriptor)
         if not self.is_full:
-            self._let_in()
+            self._wake_waiters()
 
-    def _let_in(self) -> None:
-        if self._room is not None:
-            self._room.set_result(None)
-            self._room = None
+    def _wake_waiters(self) -> None:
+        if self._room_future is not None:
+            self._room_future.set_result(None)
+            self._room_future = None

@@ -1,6 +1,6 @@
 """One configured server over time: started when called, shared, closed when idle, started again after it ended.
 
-An `Upstream` owns at most one connection. Everything happens on the pool's loop. A start that failed, or a server
+An `ManagedServer` owns at most one connection. Everything happens on the pool's loop. A start that failed, or a server
 that keeps ending, is not tried again before its pause is over: callers are told at once, with the reason. A local
 server that does not answer several calls in a row is ended, and the next call starts another.
 """
@@ -13,26 +13,26 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
-from toolyard.mcp_client.connection import Callbacks, Connection
-from toolyard.mcp_client.errors import CallFailed, CallRefused, CallTimedOut, ServerUnavailable, told_of_it
+from toolyard.core.upstream import ServerListing, UpstreamProgress, UpstreamResult
+from toolyard.mcp_client.connection import ConnectionCallbacks, UpstreamConnection
+from toolyard.mcp_client.errors import CallFailed, CallRefused, CallTimedOut, ServerUnavailable, without_server_name
 from toolyard.mcp_client.server_slots import ServerSlots
-from toolyard.mcp_client.stderr_tail import Tail
+from toolyard.mcp_client.stderr_tail import OutputTail
 
 _FIRST_PAUSE_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 60.0
+_MAX_PAUSE_SECONDS = 60.0
 _HEALTHY_SECONDS = 30.0
 """A server that ran this long before it ended has not been failing."""
 
-_MOST_TIMEOUTS = 3
+_MAX_TIMEOUTS = 3
 """Calls in a row without an answer, after which a local server is replaced once no call is under way."""
-_MOST_TIMEOUTS_AT_ALL = 10
+_MAX_TIMEOUTS_ALWAYS = 10
 """The same, whatever is under way."""
-_FAIR_SECONDS = 1.0
+_MIN_COUNTED_SECONDS = 1.0
 """A call that gave the server less time than this, and less than its entry says, tells nothing about it."""
 
-State = Literal["idle", "starting", "running", "failed", "closed"]
-Opener = Callable[[Callbacks], Awaitable[Connection]]
+ConnectionState = Literal["idle", "starting", "running", "failed", "closed"]
+ConnectionOpener = Callable[[ConnectionCallbacks], Awaitable[UpstreamConnection]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ServerStatus:
 
     name: str
     transport: str
-    state: State
+    state: ConnectionState
     pid: int | None
     started: float | None
     """When the running process was started, in seconds of the wall clock."""
@@ -58,7 +58,7 @@ class ServerStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ServerTimeouts:
     """The times of a server."""
 
     call_seconds: float
@@ -66,14 +66,14 @@ class Pace:
     idle_seconds: float
 
 
-class Upstream:
+class ManagedServer:
     def __init__(
         self,
         name: str,
         transport: str,
-        tail: Tail,
-        open_connection: Opener,
-        pace: Pace,
+        tail: OutputTail,
+        open_connection: ConnectionOpener,
+        timeouts: ServerTimeouts,
         *,
         slots: ServerSlots | None = None,
     ) -> None:
@@ -81,108 +81,108 @@ class Upstream:
         self.name = name
         self._transport = transport
         self._tail = tail
-        self._open = open_connection
-        self._pace = pace
+        self._open_connection = open_connection
+        self._time_limits = timeouts
         self._slots = slots
         self.listeners: dict[int, Callable[[str], None]] = {}
         """Told when its tools have changed, by who they are."""
-        self._connection: Connection | None = None
-        self._starting: asyncio.Task[Connection] | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._connection: UpstreamConnection | None = None
+        self._start_task: asyncio.Task[UpstreamConnection] | None = None
+        self._closing_task: asyncio.Task[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._listing: ServerListing | None = None
-        self._changes = 0
+        self._listing_version = 0
         """Grows whenever the listing may have become another one."""
         self._closed = False
         self._in_flight = 0
-        self._timeouts = 0
+        self._unanswered_calls = 0
         """Calls without an answer since the last answer."""
-        self._used = 0.0
+        self._last_used = 0.0
         self._calls = 0
         self._starts = 0
-        self._started: float | None = None
-        self._started_at = 0.0
+        self._started_wall_time: float | None = None
+        self._started_monotonic = 0.0
         self._failures = 0
-        self._not_before = 0.0
+        self._retry_at = 0.0
         self._last_error = ""
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], seconds: float | None, progress: Progress | None
-    ) -> ToolAnswer:
+        self, tool: str, arguments: Mapping[str, Any], seconds: float | None, progress: UpstreamProgress | None
+    ) -> UpstreamResult:
         self._in_flight += 1  # also while it starts: who waits for it must not find it closed as idle
         connection = self._connection
         try:
             if connection is None:
-                connection = await self._ready(tool, seconds)
+                connection = await self._ensure_connected(tool, seconds)
             self._calls += 1
-            answer = await connection.call(tool, arguments, seconds or self._pace.call_seconds, progress)
+            answer = await connection.call(tool, arguments, seconds or self._time_limits.call_seconds, progress)
         except CallTimedOut:
             if connection is not None:
-                self._count_timeout(seconds or self._pace.call_seconds)
+                self._count_timeout(seconds or self._time_limits.call_seconds)
             raise
         except (CallFailed, CallRefused):
-            self._timeouts = 0
+            self._unanswered_calls = 0
             raise
         else:
-            self._timeouts = 0
+            self._unanswered_calls = 0
             return answer
         finally:
-            self._call_ended()
+            self._finish_call()
             self._replace_if_stuck()
 
     @property
-    def goes_straight(self) -> bool:
+    def can_run_eagerly(self) -> bool:
         """Whether a call of now waits for the server's reply alone: it runs, and its tools are known."""
-        return self._connection is not None and self._connection.goes_straight and self._listing is not None
+        return self._connection is not None and self._connection.can_run_eagerly and self._listing is not None
 
-    async def listing(self, *, fresh: bool = False) -> ServerListing:
+    async def server_listing(self, *, fresh: bool = False) -> ServerListing:
         """Its tools; those known already unless they changed, or `fresh` ones are asked for."""
         self._in_flight += 1
         try:
-            connection = self._connection or await self._ready("tools/list", None)
+            connection = self._connection or await self._ensure_connected("tools/list", None)
             if self._listing is not None and not fresh:
                 return self._listing
-            changes = self._changes
-            listing = await connection.listing(self._pace.start_seconds)
+            changes = self._listing_version
+            listing = await connection.server_listing(self._time_limits.start_seconds)
         except CallTimedOut:
-            self._count_timeout(self._pace.start_seconds)
+            self._count_timeout(self._time_limits.start_seconds)
             raise
         finally:
-            self._call_ended()
+            self._finish_call()
             self._replace_if_stuck()
-        if changes == self._changes:  # none was told while it was being read
+        if changes == self._listing_version:  # none was told while it was being read
             self._listing = listing
         return listing
 
     @property
     def idle_since(self) -> float | None:
         """The moment of its last call; None where it does not run, or a call is under way."""
-        return self._used if self._connection is not None and not self._in_flight else None
+        return self._last_used if self._connection is not None and not self._in_flight else None
 
     async def end(self) -> None:
         """End it, and return when it is gone. The next call starts it again."""
-        self._end()
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
+        self._start_closing()
+        if self._closing_task is not None:
+            await asyncio.shield(self._closing_task)
 
     async def close(self) -> None:
         """For good: later calls are refused."""
         self._closed = True
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait((self._starting,))
+        if self._start_task is not None:
+            self._start_task.cancel()
+            await asyncio.wait((self._start_task,))
         await self.end()
 
     def status(self) -> ServerStatus:
         connection, now = self._connection, time.monotonic()
-        said = connection.agreement if connection is not None else None
-        retry_in = max(0.0, self._not_before - now) if connection is None else 0.0
+        said = connection.handshake if connection is not None else None
+        retry_in = max(0.0, self._retry_at - now) if connection is None else 0.0
         return ServerStatus(
             name=self.name,
             transport=self._transport,
             state=self._state(),
             pid=connection.pid if connection is not None else None,
-            started=self._started if connection is not None else None,
+            started=self._started_wall_time if connection is not None else None,
             calls=self._calls,
             in_flight=self._in_flight,
             starts=self._starts,
@@ -194,31 +194,31 @@ class Upstream:
             version=said.version if said is not None else "",
         )
 
-    def _state(self) -> State:
+    def _state(self) -> ConnectionState:
         if self._closed:
             return "closed"
         if self._connection is not None:
             return "running"
-        if self._starting is not None:
+        if self._start_task is not None:
             return "starting"
         return "failed" if self._failures else "idle"
 
-    async def _ready(self, what: str, seconds: float | None) -> Connection:
+    async def _ensure_connected(self, what: str, seconds: float | None) -> UpstreamConnection:
         """The connection, started by whoever comes first; everybody else waits for the same start."""
         if self._closed:
             raise self.closed_error()
-        starting = self._starting
+        starting = self._start_task
         if starting is None:
-            pause = self._not_before - time.monotonic()
+            pause = self._retry_at - time.monotonic()
             if pause > 0:
-                why = told_of_it(self.name, self._last_error)
+                why = without_server_name(self.name, self._last_error)
                 raise ServerUnavailable(
                     self.name,
                     f"failed before and is not tried again for {pause:.1f} s: {why}",
                     hint="Call it again then.",
                 )
-            starting = self._starting = asyncio.get_running_loop().create_task(self._start())
-            starting.add_done_callback(_look_at)
+            starting = self._start_task = asyncio.get_running_loop().create_task(self._start())
+            starting.add_done_callback(_consume_exception)
         # The start goes on when one caller gives up: others may wait for it.
         try:
             return await asyncio.wait_for(asyncio.shield(starting), seconds)
@@ -232,110 +232,112 @@ class Upstream:
     def closed_error(self) -> ServerUnavailable:
         return ServerUnavailable(self.name, "is closed", hint="Open the workspace again.", retryable=False)
 
-    def _call_ended(self) -> None:
+    def _finish_call(self) -> None:
         self._in_flight -= 1
-        self._used = time.monotonic()
+        self._last_used = time.monotonic()
         if self._slots is not None and not self._in_flight:
-            self._slots.look_again()
+            self._slots.notify_waiters()
 
     def _count_timeout(self, seconds: float) -> None:
-        if seconds >= min(_FAIR_SECONDS, self._pace.call_seconds):
-            self._timeouts += 1
+        if seconds >= min(_MIN_COUNTED_SECONDS, self._time_limits.call_seconds):
+            self._unanswered_calls += 1
 
     def _replace_if_stuck(self) -> None:
         """A remote server is not ours to end."""
-        if self._transport != "stdio" or self._timeouts < _MOST_TIMEOUTS:
+        if self._transport != "stdio" or self._unanswered_calls < _MAX_TIMEOUTS:
             return
-        if not self._in_flight or self._timeouts >= _MOST_TIMEOUTS_AT_ALL:
-            self._last_error = f"Server '{self.name}' was replaced: it did not answer {self._timeouts} calls in a row"
-            self._timeouts = 0
-            self._end()
+        if not self._in_flight or self._unanswered_calls >= _MAX_TIMEOUTS_ALWAYS:
+            self._last_error = (
+                f"Server '{self.name}' was replaced: it did not answer {self._unanswered_calls} calls in a row"
+            )
+            self._unanswered_calls = 0
+            self._start_closing()
 
-    async def _start(self) -> Connection:
+    async def _start(self) -> UpstreamConnection:
         try:
-            if self._ending is not None:  # two of the same server at once could be in each other's way
-                await asyncio.shield(self._ending)
+            if self._closing_task is not None:  # two of the same server at once could be in each other's way
+                await asyncio.shield(self._closing_task)
             if self._slots is not None:
-                await self._slots.take(self, self._pace.start_seconds)
+                await self._slots.acquire(self, self._time_limits.start_seconds)
             try:
                 self._starts += 1
-                self._started = time.time()
-                connection = await self._open(Callbacks(self._lost, self._list_changed))
+                self._started_wall_time = time.time()
+                connection = await self._open_connection(ConnectionCallbacks(self._on_lost, self._on_list_changed))
             except BaseException as error:
-                self._give_slot_back()
+                self._release_slot()
                 if isinstance(error, ServerUnavailable):
-                    self._failed(error)
+                    self._record_failure(error)
                 raise
         finally:
-            self._starting = None
+            self._start_task = None
         self._connection = connection
-        self._started_at = self._used = time.monotonic()
-        self._watch_idle(self._pace.idle_seconds)
+        self._started_monotonic = self._last_used = time.monotonic()
+        self._schedule_idle_check(self._time_limits.idle_seconds)
         return connection
 
-    def _lost(self, error: ServerUnavailable) -> None:
+    def _on_lost(self, error: ServerUnavailable) -> None:
         if self._connection is None:  # during its start, which tells the same
             return
-        if time.monotonic() - self._started_at >= _HEALTHY_SECONDS:
+        if time.monotonic() - self._started_monotonic >= _HEALTHY_SECONDS:
             self._failures = 0
-        self._forget()
-        self._give_slot_back()
-        self._failed(error, first_is_free=True)
+        self._reset_connection()
+        self._release_slot()
+        self._record_failure(error, first_is_free=True)
 
-    def _failed(self, error: ServerUnavailable, *, first_is_free: bool = False) -> None:
+    def _record_failure(self, error: ServerUnavailable, *, first_is_free: bool = False) -> None:
         self._failures += 1
         self._last_error = str(error)
         # A server that worked is started again at once; only when that does not help there are pauses.
         doublings = self._failures - (2 if first_is_free else 1)
-        pause = min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS) if doublings >= 0 else 0.0
-        self._not_before = time.monotonic() + pause
+        pause = min(_FIRST_PAUSE_SECONDS * 2**doublings, _MAX_PAUSE_SECONDS) if doublings >= 0 else 0.0
+        self._retry_at = time.monotonic() + pause
 
-    def _list_changed(self) -> None:
+    def _on_list_changed(self) -> None:
         self._listing = None
-        self._changes += 1
+        self._listing_version += 1
         for tell in tuple(self.listeners.values()):
             tell(self.name)
 
-    def _watch_idle(self, seconds: float) -> None:
-        self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._look_idle)
+    def _schedule_idle_check(self, seconds: float) -> None:
+        self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._check_idle)
 
-    def _look_idle(self) -> None:
-        left = self._used + self._pace.idle_seconds - time.monotonic()
+    def _check_idle(self) -> None:
+        left = self._last_used + self._time_limits.idle_seconds - time.monotonic()
         if self._in_flight:
-            left = self._pace.idle_seconds
+            left = self._time_limits.idle_seconds
         if left > 0:
-            self._watch_idle(left)
+            self._schedule_idle_check(left)
             return
         self._failures = 0
-        self._end()
+        self._start_closing()
 
-    def _end(self) -> None:
+    def _start_closing(self) -> None:
         connection = self._connection
-        self._forget()
+        self._reset_connection()
         if connection is not None:
-            self._ending = asyncio.get_running_loop().create_task(self._end_of(connection))
+            self._closing_task = asyncio.get_running_loop().create_task(self._close_connection(connection))
 
-    async def _end_of(self, connection: Connection) -> None:
+    async def _close_connection(self, connection: UpstreamConnection) -> None:
         try:
             await connection.close()
         finally:
-            self._ending = None
-            self._give_slot_back()
+            self._closing_task = None
+            self._release_slot()
 
-    def _give_slot_back(self) -> None:
+    def _release_slot(self) -> None:
         if self._slots is not None:
-            self._slots.give_back(self)
+            self._slots.release(self)
 
-    def _forget(self) -> None:
+    def _reset_connection(self) -> None:
         self._connection = None
         self._listing = None
-        self._changes += 1
+        self._listing_version += 1
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
 
 
-def _look_at(task: asyncio.Task[Connection]) -> None:
+def _consume_exception(task: asyncio.Task[UpstreamConnection]) -> None:
     """A start whose callers have all gone has nobody else to look at its error."""
     if not task.cancelled():
         task.exception()

@@ -11,41 +11,41 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import toolyard
-from toolyard.mcp_client.connection import Agreement
+from toolyard.mcp_client.connection import HandshakeResult
 from toolyard.mcp_client.errors import RpcError, ServerMisbehaved
 
 HANDSHAKE_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
 _META = "io.modelcontextprotocol/"
 
-CLIENT = {"name": "toolyard", "version": toolyard.__version__}
-ENVELOPE = {
+CLIENT_INFO = {"name": "toolyard", "version": toolyard.__version__}
+REQUEST_META = {
     f"{_META}protocolVersion": MODERN_VERSION,
     # Nothing is offered: no roots, because they would override a server's own folders; nobody to be asked.
     f"{_META}clientCapabilities": dict[str, Any](),
-    f"{_META}clientInfo": CLIENT,
+    f"{_META}clientInfo": CLIENT_INFO,
 }
 """What every request of the later era carries in its `_meta`."""
 
-Request = Callable[[str, Mapping[str, Any]], Awaitable[object]]
+SendRequest = Callable[[str, Mapping[str, Any]], Awaitable[object]]
 
 
-async def agree(server: str, request: Request) -> Agreement:
+async def negotiate(server: str, request: SendRequest) -> HandshakeResult:
     """Greet the server. After a handshake the caller still owes it `notifications/initialized`."""
-    offer = {"protocolVersion": HANDSHAKE_VERSION, "capabilities": dict[str, Any](), "clientInfo": CLIENT}
+    offer = {"protocolVersion": HANDSHAKE_VERSION, "capabilities": dict[str, Any](), "clientInfo": CLIENT_INFO}
     try:
-        greeting = _body(server, await request("initialize", offer))
+        greeting = _require_object(server, await request("initialize", offer))
     except RpcError as refusal:
         return await _discover(server, request, refusal)
     protocol = greeting.get("protocolVersion")
     if not isinstance(protocol, str):
         raise ServerMisbehaved(server, "answered `initialize` without a protocol version")
-    return _agreement(protocol, greeting, greeting.get("serverInfo"))
+    return _handshake_result(protocol, greeting, greeting.get("serverInfo"))
 
 
-async def _discover(server: str, request: Request, refusal: RpcError) -> Agreement:
+async def _discover(server: str, request: SendRequest, refusal: RpcError) -> HandshakeResult:
     try:
-        found = _body(server, await request("server/discover", {"_meta": ENVELOPE}))
+        found = _require_object(server, await request("server/discover", {"_meta": REQUEST_META}))
     except RpcError:
         raise ServerMisbehaved(
             server, f"refused to be greeted: {refusal.message}", hint="Update the server, or Toolyard."
@@ -59,20 +59,20 @@ async def _discover(server: str, request: Request, refusal: RpcError) -> Agreeme
         )
     meta = found.get("_meta")
     info = cast("dict[str, Any]", meta).get(f"{_META}serverInfo") if isinstance(meta, dict) else None
-    return _agreement(MODERN_VERSION, found, info)
+    return _handshake_result(MODERN_VERSION, found, info)
 
 
-def _body(server: str, result: object) -> dict[str, Any]:
+def _require_object(server: str, result: object) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise ServerMisbehaved(server, "answered the greeting with something that is no result")
     return cast("dict[str, Any]", result)
 
 
-def _agreement(protocol: str, said: Mapping[str, Any], info: object) -> Agreement:
+def _handshake_result(protocol: str, result: Mapping[str, Any], info: object) -> HandshakeResult:
     version = cast("dict[str, Any]", info).get("version") if isinstance(info, dict) else None
-    instructions, capabilities = said.get("instructions"), said.get("capabilities")
+    instructions, capabilities = result.get("instructions"), result.get("capabilities")
     tools = cast("dict[str, Any]", capabilities).get("tools") if isinstance(capabilities, dict) else None
-    return Agreement(
+    return HandshakeResult(
         protocol,
         version if isinstance(version, str) else "",
         instructions if isinstance(instructions, str) else "",

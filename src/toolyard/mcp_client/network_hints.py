@@ -17,7 +17,7 @@ _PROXY = re.compile(
     r"|proxy (?:connection|handshake)|ERR_PROXY",
     re.IGNORECASE,
 )
-_LOOKED_AT_CHARS = 20_000
+_SEARCHED_CHARS = 20_000
 
 _OR_IN_ENTRY = "before Toolyard starts, or in the `env` of the server's entry"
 CERTIFICATE_HINT = (
@@ -38,7 +38,7 @@ _REMOTE_HINTS = {
 
 def network_hint(text: str) -> str:
     """What to do about the network, where a server's words say that certificates or a proxy failed; else nothing."""
-    said = text[-_LOOKED_AT_CHARS:]
+    said = text[-_SEARCHED_CHARS:]
     if _CERTIFICATES.search(said):
         return CERTIFICATE_HINT
     return PROXY_HINT if _PROXY.search(said) else ""

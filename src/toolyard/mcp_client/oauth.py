@@ -21,8 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolyard.config.models import ServerEntry
 from toolyard.mcp_client.errors import ServerUnavailable
-from toolyard.mcp_client.public_addresses import is_loopback, is_public, leads_inside, normalised
-from toolyard.mcp_client.secret_masking import Mask
+from toolyard.mcp_client.public_addresses import has_private_address, is_loopback, is_public, normalized_host
+from toolyard.mcp_client.secret_masking import SecretMask
 from toolyard.mcp_client.token_store import TokenFile
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ OnAuthorize = Callable[[str, str], None]
 """Shows the user of a server (by name) the address to sign in at. Called on the pool's loop; returns at once."""
 
 _LOOPBACK = "127.0.0.1"
-_PATH = "/callback"
-_PERSON_SECONDS = 300.0
+_CALLBACK_PATH = "/callback"
+_SIGN_IN_SECONDS = 300.0
 """How long a person may take to sign in."""
 _REQUEST_SECONDS = 10.0
 _REQUEST_BYTES = 16 * 1024
-_READ_DIFFERENTLY = re.compile(r"[\\\s\x00-\x1f]")
+_AMBIGUOUS_CHARS = re.compile(r"[\\\s\x00-\x1f]")
 """Browsers take a backslash for a slash and drop white space, so that the host they ask is another one than ours."""
-_PAGE = (
+_CALLBACK_RESPONSE = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"Toolyard has what it needs. You can close this page.\n"
 )
@@ -49,12 +49,14 @@ _PAGE = (
 class SignIn:
     """The sign-in at one server; `deadline` is the start it may hold up."""
 
-    def __init__(self, entry: ServerEntry, folder: str | None, on_authorize: OnAuthorize | None, mask: Mask) -> None:
+    def __init__(
+        self, entry: ServerEntry, folder: str | None, on_authorize: OnAuthorize | None, mask: SecretMask
+    ) -> None:
         self._entry = entry
         self._on_authorize = on_authorize
         self._tokens = TokenFile(folder, entry.name, entry.url or "", mask)
-        self._came_back: asyncio.Future[dict[str, str]] | None = None
-        self._door: asyncio.Server | None = None
+        self._callback: asyncio.Future[dict[str, str]] | None = None
+        self._callback_server: asyncio.Server | None = None
         self._state = ""
         self._redirect = ""
         self.deadline: asyncio.Timeout | None = None
@@ -91,27 +93,27 @@ class SignIn:
                 token_endpoint_auth_method="none" if agreed is None or not agreed.client_secret else None,
             ),
             self._tokens,
-            redirect_handler=self.show,
-            callback_handler=self._wait,
+            redirect_handler=self.start_sign_in,
+            callback_handler=self._wait_for_callback,
         )
         self._tokens.context = provider.context
         return provider
 
-    async def check(self, request: httpx2.Request) -> None:
+    async def check_request(self, request: httpx2.Request) -> None:
         """A hook of the client: stops a request to where a server may not send us, also by a name."""
-        await self._check(str(request.url))
+        await self._check_url(str(request.url))
 
-    async def _check(self, url: str) -> None:
+    async def _check_url(self, url: str) -> None:
         own = self._entry.url or ""
-        if not may_be_sent_to(own, url):
-            raise self._led_inside(_host_of(url))
-        home, host = (normalised(urlsplit(each).hostname or "") for each in (own, url))
-        if host != home and not is_loopback(host) and leads_inside(await _resolved(host)):
-            raise self._led_inside(host)
+        if not is_allowed_target(own, url):
+            raise self._forbidden_host_error(_host_of(url))
+        home, host = (normalized_host(urlsplit(each).hostname or "") for each in (own, url))
+        if host != home and not is_loopback(host) and has_private_address(await _resolve_host(host)):
+            raise self._forbidden_host_error(host)
 
-    def _led_inside(self, host: str) -> ServerUnavailable:
+    def _forbidden_host_error(self, host: str) -> ServerUnavailable:
         why = f"it sends us to {host}, which is neither its own host nor a public one over https"
-        return self._failed(why, "Ask whoever runs the server where to sign in.")
+        return self._sign_in_error(why, "Ask whoever runs the server where to sign in.")
 
     def _redirect_uri(self, known: str) -> str:
         """Where the browser comes back to: the same place again, because servers remember it."""
@@ -119,14 +121,14 @@ class SignIn:
         if agreed is not None and agreed.redirect_uri:
             return agreed.redirect_uri
         if agreed is not None and agreed.redirect_port:
-            return f"http://{_LOOPBACK}:{agreed.redirect_port}{_PATH}"
+            return f"http://{_LOOPBACK}:{agreed.redirect_port}{_CALLBACK_PATH}"
         if known:
             return known
         with socket.socket() as probe:
             probe.bind((_LOOPBACK, 0))
-            return f"http://{_LOOPBACK}:{probe.getsockname()[1]}{_PATH}"
+            return f"http://{_LOOPBACK}:{probe.getsockname()[1]}{_CALLBACK_PATH}"
 
-    async def show(self, url: str) -> None:
+    async def start_sign_in(self, url: str) -> None:
         """Have the user sign in at an address that the server named."""
         if self._on_authorize is None:
             raise ServerUnavailable(
@@ -135,37 +137,39 @@ class SignIn:
                 hint="`toolyard sync` in a terminal asks you to.",
                 retryable=False,
             )
-        await self._check(url)
+        await self._check_url(url)
         loop = asyncio.get_running_loop()
         if self.deadline is not None:
-            self.deadline.reschedule(loop.time() + _PERSON_SECONDS)
-        self._came_back = loop.create_future()
+            self.deadline.reschedule(loop.time() + _SIGN_IN_SECONDS)
+        self._callback = loop.create_future()
         self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
         port = urlsplit(self._redirect).port or 80
         try:
-            self._door = await asyncio.start_server(self._browser, _LOOPBACK, port, limit=_REQUEST_BYTES)
+            self._callback_server = await asyncio.start_server(
+                self._handle_callback, _LOOPBACK, port, limit=_REQUEST_BYTES
+            )
         except OSError:
-            raise self._failed(
+            raise self._sign_in_error(
                 f"the browser cannot come back, because port {port} is taken", "Free the port, and try again."
             ) from None
         self._on_authorize(self._entry.name, url)
 
-    async def _wait(self) -> AuthorizationCodeResult:
+    async def _wait_for_callback(self) -> AuthorizationCodeResult:
         from mcp.shared.auth import AuthorizationCodeResult
 
-        assert self._came_back is not None and self._door is not None  # noqa: S101, PT018 - `show` came before
+        assert self._callback is not None and self._callback_server is not None  # noqa: S101, PT018 - `start_sign_in` came before
         try:
-            async with asyncio.timeout(_PERSON_SECONDS):
-                answer = await self._came_back
+            async with asyncio.timeout(_SIGN_IN_SECONDS):
+                answer = await self._callback
         except TimeoutError:
-            raise self._failed("nobody signed in in time", "Try again.") from None
+            raise self._sign_in_error("nobody signed in in time", "Try again.") from None
         finally:
-            self._door.close()
+            self._callback_server.close()
         if "code" not in answer:
-            raise self._failed("the sign-in was refused", "Sign in as somebody who may use the server.")
+            raise self._sign_in_error("the sign-in was refused", "Sign in as somebody who may use the server.")
         return AuthorizationCodeResult(code=answer["code"], state=answer.get("state"), iss=answer.get("iss"))
 
-    async def _browser(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_callback(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request to the port. Anybody on this machine can send one; the browser's own carries our `state`."""
         with contextlib.suppress(OSError, ValueError, TimeoutError):
             async with asyncio.timeout(_REQUEST_SECONDS):
@@ -173,22 +177,22 @@ class SignIn:
                 target = urlsplit(words[1].decode("ascii") if len(words) > 1 else "")
                 answer = {name: values[0] for name, values in parse_qs(target.query).items()}
                 if target.path == urlsplit(self._redirect).path and answer.get("state") == self._state:
-                    writer.write(_PAGE)
+                    writer.write(_CALLBACK_RESPONSE)
                     await writer.drain()
-                    if self._came_back is not None and not self._came_back.done():
-                        self._came_back.set_result(answer)
+                    if self._callback is not None and not self._callback.done():
+                        self._callback.set_result(answer)
         writer.close()
 
-    def _failed(self, why: str, hint: str) -> ServerUnavailable:
+    def _sign_in_error(self, why: str, hint: str) -> ServerUnavailable:
         return ServerUnavailable(self._entry.name, f"could not be signed in at: {why}", hint=hint)
 
 
-def may_be_sent_to(server: str, url: str) -> bool:
+def is_allowed_target(server: str, url: str) -> bool:
     """Whether a server at one address may name the other one for signing in."""
     try:
         own, other = urlsplit(server), urlsplit(url)
-        home, host = normalised(own.hostname or ""), normalised(other.hostname or "")
-        is_exact = other.port != 0 and not _READ_DIFFERENTLY.search(url)
+        home, host = normalized_host(own.hostname or ""), normalized_host(other.hostname or "")
+        is_exact = other.port != 0 and not _AMBIGUOUS_CHARS.search(url)
     except ValueError:  # brackets around what is no address, or no port
         return False
     if not is_exact or other.scheme not in {"http", "https"} or not host:
@@ -208,7 +212,7 @@ def _host_of(url: str) -> str:
         return "an address that cannot be read"
 
 
-async def _resolved(host: str) -> list[str]:
+async def _resolve_host(host: str) -> list[str]:
     """The addresses of a name; none where it cannot be looked up here, as behind a proxy."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -11,21 +11,21 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from toolyard.config.models import ServerEntry
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.core.loop_thread import LoopThread
-from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
+from toolyard.core.upstream import ServerListing, UpstreamProgress, UpstreamResult
 from toolyard.mcp_client.errors import UnknownServer
-from toolyard.mcp_client.managed_server import Pace, ServerStatus, Upstream
+from toolyard.mcp_client.managed_server import ManagedServer, ServerStatus, ServerTimeouts
 from toolyard.mcp_client.oauth import OnAuthorize
-from toolyard.mcp_client.shared_servers import CLOSE_SECONDS, SharedServers, Use
+from toolyard.mcp_client.shared_servers import CLOSE_SECONDS, ServerUse, SharedServers
 
 IDLE_SECONDS = 300.0
 START_SECONDS = 60.0
 
 
-class ServerPool(Closing):
-    """`call` and `listing` are awaited on `loop`; other threads go through `loop.run(...)`."""
+class ServerPool(Closeable):
+    """`call` and `server_listing` are awaited on `loop`; other threads go through `loop.run(...)`."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class ServerPool(Closing):
         self._owns_servers = shared is None
         self._shared = shared or SharedServers(loop=loop, host_env=host_env)
         self.loop = self._shared.loop
-        self._times = (call_seconds, start_seconds, idle_seconds)
+        self._default_timeouts = (call_seconds, start_seconds, idle_seconds)
         self._on_list_changed = on_list_changed
         self._tokens_folder = tokens_folder
         self._on_authorize = on_authorize
-        self._refuses = self._closed = False
-        self._upstreams: dict[str, Upstream] = {}
+        self._is_closing = self._closed = False
+        self._servers: dict[str, ManagedServer] = {}
         self.entries: Mapping[str, ServerEntry] = {}
         """Of the servers that are attached now, by name."""
         for entry in entries:
@@ -61,21 +61,21 @@ class ServerPool(Closing):
 
     def add(self, entry: ServerEntry) -> None:
         """Attach one more server."""
-        call_seconds, start_seconds, idle_seconds = self._times
-        pace = Pace(entry.timeout or call_seconds, entry.startup_timeout or start_seconds, idle_seconds)
-        use = Use(pace, self._on_list_changed, self._tokens_folder, self._on_authorize)
-        self._upstreams[entry.name] = self._shared.take(self, entry, use)
+        call_seconds, start_seconds, idle_seconds = self._default_timeouts
+        pace = ServerTimeouts(entry.timeout or call_seconds, entry.startup_timeout or start_seconds, idle_seconds)
+        use = ServerUse(pace, self._on_list_changed, self._tokens_folder, self._on_authorize)
+        self._servers[entry.name] = self._shared.acquire(self, entry, use)
         self.entries = {**self.entries, entry.name: entry}
 
     def detach(self, name: str) -> Coroutine[Any, Any, None]:
         """Give a server up at once; what is returned ends it, and its calls, unless another agent uses it."""
-        upstream = self._upstreams.pop(name)
+        upstream = self._servers.pop(name)
         self.entries = {known: entry for known, entry in self.entries.items() if known != name}
-        return self._shared.give_back(self, upstream)
+        return self._shared.release(self, upstream)
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._upstreams)
+        return tuple(self._servers)
 
     async def call(
         self,
@@ -83,28 +83,28 @@ class ServerPool(Closing):
         tool: str,
         arguments: Mapping[str, Any],
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
-        progress: Progress | None = None,
-    ) -> ToolAnswer:
+        progress: UpstreamProgress | None = None,
+    ) -> UpstreamResult:
         """Call a tool, starting its server where it does not run. Cancelling the caller tells the server."""
-        return await self._attached(server).call(tool, arguments, timeout, progress)
+        return await self._attached_server(server).call(tool, arguments, timeout, progress)
 
-    def goes_straight(self, server: str) -> bool:
+    def can_run_eagerly(self, server: str) -> bool:
         """Whether a call of now waits for a `Reply` alone, so that it needs no task of its own."""
-        upstream = self._upstreams.get(server)
-        return upstream is not None and upstream.goes_straight
+        upstream = self._servers.get(server)
+        return upstream is not None and upstream.can_run_eagerly
 
-    async def listing(self, server: str, *, fresh: bool = False) -> ServerListing:
+    async def server_listing(self, server: str, *, fresh: bool = False) -> ServerListing:
         """What a server offers, read again when it said that this changed."""
-        return await self._attached(server).listing(fresh=fresh)
+        return await self._attached_server(server).server_listing(fresh=fresh)
 
     def status(self) -> dict[str, ServerStatus]:
         """From any thread; starts nothing."""
-        return {name: upstream.status() for name, upstream in self._upstreams.items()}
+        return {name: upstream.status() for name, upstream in self._servers.items()}
 
     async def aclose(self) -> None:
         """End every server that nobody else uses; for callers on the loop."""
-        self._refuses = True
-        await self._shared.give_back(self)
+        self._is_closing = True
+        await self._shared.release(self)
 
     def close(self) -> None:
         if self._closed:
@@ -116,10 +116,10 @@ class ServerPool(Closing):
             if self._owns_servers:
                 self._shared.close()
 
-    def _attached(self, server: str) -> Upstream:
-        upstream = self._upstreams.get(server)
+    def _attached_server(self, server: str) -> ManagedServer:
+        upstream = self._servers.get(server)
         if upstream is None:
-            raise UnknownServer(server, self._upstreams)
-        if self._refuses:
+            raise UnknownServer(server, self._servers)
+        if self._is_closing:
             raise upstream.closed_error()
         return upstream

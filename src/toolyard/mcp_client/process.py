@@ -1,6 +1,6 @@
 """The process of a stdio server: started in a session of its own, watched, and ended with all that it started.
 
-A `Child` owns the process, its pipes and what watches them. Everything happens on the loop it was made on.
+A `ServerProcess` owns the process, its pipes and what watches them. Everything happens on the loop it was made on.
 
 - `close()` closes its stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL.
 - When the process ends by itself, what is left of its group is killed before its number can be used again.
@@ -22,15 +22,15 @@ from typing import IO, cast
 
 from toolyard.core.limits import KIB
 from toolyard.mcp_client.errors import ServerUnavailable
-from toolyard.mcp_client.stderr_tail import Tail
+from toolyard.mcp_client.stderr_tail import OutputTail
 from toolyard.mcp_client.watchdog import Watchdog
 
 _GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
 _OPEN_THE_GATE = b"\n"
-_STDERR_BITE = 64 * KIB
-_STDERR_BITES = 4
+_STDERR_CHUNK_BYTES = 64 * KIB
+_STDERR_CHUNKS = 4
 """A pipe holds no more than these."""
-_LEAVE_SECONDS = 1.0
+_EXIT_SECONDS = 1.0
 """From the end of its input until a server is sent SIGTERM."""
 _TERMINATE_SECONDS = 2.0
 """From SIGTERM until SIGKILL."""
@@ -39,7 +39,7 @@ _REAP_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ServerProgram:
     """What to start. `repr` shows neither its arguments nor its environment: both may carry secrets."""
 
     server: str
@@ -47,7 +47,7 @@ class Program:
     env: Mapping[str, str] = field(repr=False)
     cwd: str | None = None
 
-    def resolved(self) -> list[str]:
+    def resolve_command(self) -> list[str]:
         """The command with its program's full path."""
         program, *arguments = self.command
         if "/" in program:
@@ -64,16 +64,18 @@ class Program:
         return [found, *arguments]
 
 
-class Child:
+class ServerProcess:
     """A running server. `stdin` and `stdout` are the host's ends, and do not block."""
 
-    def __init__(self, program: Program, tail: Tail, watchdog: Watchdog, on_exit: Callable[[int], None]) -> None:
+    def __init__(
+        self, program: ServerProgram, tail: OutputTail, watchdog: Watchdog, on_exit: Callable[[int], None]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._tail = tail
         self._watchdog = watchdog
         self._on_exit = on_exit
-        self._exited = self._loop.create_future()
-        command = program.resolved()
+        self._exit_future = self._loop.create_future()
+        command = program.resolve_command()
         try:
             self._process = subprocess.Popen(
                 [*_GATE, *command],
@@ -86,20 +88,20 @@ class Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise _not_started(program, error) from error
+            raise _start_error(program, error) from error
         self.pid = self._process.pid
         self.stdin, self.stdout, self._stderr = (
             cast("IO[bytes]", pipe).fileno()
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr)
         )
         try:
-            watchdog.guard(self.pid)
+            watchdog.add_group(self.pid)
             self._watch()
         except OSError as error:
             self._process.kill()
             self._process.communicate()
-            watchdog.release(self.pid)
-            raise _not_started(program, error) from error
+            watchdog.remove_group(self.pid)
+            raise _start_error(program, error) from error
         with contextlib.suppress(BrokenPipeError):  # it has gone already; the watch will say so
             os.write(self.stdin, _OPEN_THE_GATE)
 
@@ -112,35 +114,35 @@ class Child:
         """End it and all that it started. Every wait is bounded, and a caller's cancellation skips them."""
         try:
             self._close_stdin()
-            if not await self._gone_within(_LEAVE_SECONDS):
-                self.signal(signal.SIGTERM)
-                await self._gone_within(_TERMINATE_SECONDS)
+            if not await self._wait_for_exit(_EXIT_SECONDS):
+                self.send_signal(signal.SIGTERM)
+                await self._wait_for_exit(_TERMINATE_SECONDS)
         finally:
-            self.signal(signal.SIGKILL)
-        await self._gone_within(_REAP_SECONDS)
+            self.send_signal(signal.SIGKILL)
+        await self._wait_for_exit(_REAP_SECONDS)
 
-    def signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """To the whole group, while it is surely this one."""
-        if not self._exited.done():
+        if not self._exit_future.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
-    async def _gone_within(self, seconds: float) -> bool:
+    async def _wait_for_exit(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await asyncio.shield(self._exited)
-        return self._exited.done()
+                await asyncio.shield(self._exit_future)
+        return self._exit_future.done()
 
     def _watch(self) -> None:
         for descriptor in (self.stdin, self.stdout, self._stderr):
             os.set_blocking(descriptor, False)
-        self._handle = os.pidfd_open(self.pid)
-        self._loop.add_reader(self._handle, self._ended)
+        self._pidfd = os.pidfd_open(self.pid)
+        self._loop.add_reader(self._pidfd, self._reap)
         self._loop.add_reader(self._stderr, self._read_stderr)
 
     def _read_stderr(self) -> bool:
         try:
-            data = os.read(self._stderr, _STDERR_BITE)
+            data = os.read(self._stderr, _STDERR_CHUNK_BYTES)
         except BlockingIOError:
             return False
         except OSError:
@@ -153,19 +155,19 @@ class Child:
 
     def drain_stderr(self) -> None:
         """Take what lies in the pipe now, and no more: it may be printed faster than it is read."""
-        for _ in range(_STDERR_BITES):
+        for _ in range(_STDERR_CHUNKS):
             if not self._read_stderr():
                 return
 
-    def _ended(self) -> None:
+    def _reap(self) -> None:
         """The process is a zombie: its group's number is still taken, so the rest of it can be killed by number."""
-        self.signal(signal.SIGKILL)
-        self._watchdog.release(self.pid)
-        self._loop.remove_reader(self._handle)
-        os.close(self._handle)
+        self.send_signal(signal.SIGKILL)
+        self._watchdog.remove_group(self.pid)
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
         code = self._process.wait()
         self.drain_stderr()
-        self._exited.set_result(None)
+        self._exit_future.set_result(None)
         self._on_exit(code)
         self._loop.remove_reader(self._stderr)
         self._close_stdin()
@@ -178,7 +180,7 @@ class Child:
             self._process.stdin.close()
 
 
-def _not_started(program: Program, error: OSError | ValueError) -> ServerUnavailable:
+def _start_error(program: ServerProgram, error: OSError | ValueError) -> ServerUnavailable:
     """Never the error's own text: it may quote arguments."""
     if isinstance(error, OSError) and program.cwd and not os.path.isdir(program.cwd):
         why, hint = f"its folder {program.cwd} is not there", "Make the folder, or change `cwd` in its entry."

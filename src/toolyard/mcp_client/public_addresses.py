@@ -1,6 +1,6 @@
 """Whether a host is public, in whatever spelling: not of this machine, a private network or a cloud's metadata.
 
-A name says nothing about where it leads, so names are looked up as well before anything is sent (`leads_inside`).
+A name says nothing about where it leads, so names are looked up as well before anything is sent (`has_private_address`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 _IDEOGRAPHIC_STOP: Final = "\u3002"
 """Counts as a dot in names (UTS 46); the other dots become this one or `.` by compatibility."""
-_NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
-_PARTS: Final = 4
+_NUMBER_PATTERN: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_IPV4_PARTS: Final = 4
 _BYTE: Final = 256
-_NAME: Final = re.compile(r"[\w-]+(?:\.[\w-]+)+")
+_NAME_PATTERN: Final = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 _PRIVATE_ENDINGS: Final = frozenset(
     {
         *("localhost", "localdomain", "localdomain4", "localdomain6", "local", "internal", "intranet", "private"),
@@ -36,70 +36,70 @@ _NOT_PUBLIC: Final = (
 )
 """What older versions of Python take for global."""
 _ISATAP: Final = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def normalised(host: str) -> str:
+def normalized_host(host: str) -> str:
     """A host as resolvers see it: plain characters, lower case, without dots at its end."""
     return unicodedata.normalize("NFKC", host).replace(_IDEOGRAPHIC_STOP, ".").lower().rstrip(".")
 
 
 def is_loopback(host: str) -> bool:
     """Whether it names this machine. Of an address that holds another one, both have to."""
-    host = normalised(host)
-    address = _address(host)
+    host = normalized_host(host)
+    address = _parse_address(host)
     if address is None:
         return host.rpartition(".")[2] == "localhost"
-    inner = [*_embedded(address)]
+    inner = [*_embedded_ipv4(address)]
     return all(each.is_loopback for each in inner) if inner else address.is_loopback
 
 
 def is_public(host: str) -> bool:
     """Whether it can be a host of the internet. Of a name: whether it can be one there."""
-    host = normalised(host)
-    address = _address(host)
+    host = normalized_host(host)
+    address = _parse_address(host)
     if address is not None:
         return _is_public_address(address)
     ending = host.rpartition(".")[2]
     # What ends in a number is an address or nothing; a name without dots belongs to the local network.
-    if not _NAME.fullmatch(host) or _NUMBER.fullmatch(ending):
+    if not _NAME_PATTERN.fullmatch(host) or _NUMBER_PATTERN.fullmatch(ending):
         return False
     return ending not in _PRIVATE_ENDINGS and host not in _METADATA_NAMES
 
 
-def leads_inside(addresses: Iterable[str]) -> bool:
+def has_private_address(addresses: Iterable[str]) -> bool:
     """Whether any of the addresses that a name was resolved to is not public."""
     return any(not is_public(address.partition("%")[0]) for address in addresses)
 
 
-def _address(host: str) -> Address | None:
+def _parse_address(host: str) -> IpAddress | None:
     if ":" in host:
         try:
             return ipaddress.IPv6Address(host.partition("%")[0])
         except ValueError:
             return None
     parts = host.split(".")
-    if len(parts) > _PARTS or not all(_NUMBER.fullmatch(part) for part in parts):
+    if len(parts) > _IPV4_PARTS or not all(_NUMBER_PATTERN.fullmatch(part) for part in parts):
         return None
     try:
-        *firsts, last = [_number(part) for part in parts]
+        *firsts, last = [_parse_number(part) for part in parts]
     except ValueError:
         return None
-    room = _BYTE ** (_PARTS - len(firsts))
+    room = _BYTE ** (_IPV4_PARTS - len(firsts))
     if any(first >= _BYTE for first in firsts) or last >= room:
         return None
     return ipaddress.IPv4Address(sum(first * _BYTE ** (3 - place) for place, first in enumerate(firsts)) + last)
 
 
-def _number(part: str) -> int:
+def _parse_number(part: str) -> int:
     """As `inet_aton` reads it: hexadecimal after `0x`, octal after `0`."""
     if part.startswith("0x"):
         return int(part[2:] or "0", 16)
     return int(part, 8 if len(part) > 1 and part.startswith("0") else 10)
 
 
-def _is_public_address(address: Address) -> bool:
-    inner = [*_embedded(address)]
+def _is_public_address(address: IpAddress) -> bool:
+    inner = [*_embedded_ipv4(address)]
     if inner:
         return all(map(_is_public_address, inner))
     if isinstance(address, ipaddress.IPv6Address) and address not in _PUBLIC_IPV6:
@@ -107,7 +107,7 @@ def _is_public_address(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC)
 
 
-def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
+def _embedded_ipv4(address: IpAddress) -> Iterator[ipaddress.IPv4Address]:
     """The IPv4 addresses that an IPv6 address is translated to, or tunnelled through."""
     if isinstance(address, ipaddress.IPv4Address):
         return

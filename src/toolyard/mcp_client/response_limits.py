@@ -1,12 +1,12 @@
 """What remote servers answer, within bounds, before the SDK's client reads any of it.
 
-That client reads a whole body and parses it on the loop, however long it is. So every body passes a `Body` first: one
+That client reads a whole body and parses it on the loop, however long it is. So every body passes a `LimitedBody` first: one
 that is too long, or that would become too many objects, is left unread, and a small error takes its place. So is the
 rest of a stream that brings more messages a second than anybody can use. Then one call fails, and nobody else waits.
 Answers are asked for uncompressed, because a little that is compressed can become anything; and a server does not say
 how soon it is asked again.
 
-`Bounds` belong to one connection and count what its answers hold at the same time. They own nothing.
+`ResponseLimits` belong to one connection and count what its answers hold at the same time. They own nothing.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx2
 
-from toolyard.core.json_size import MOST_PARTS, number_in, parts_of
+from toolyard.core.json_size import MAX_JSON_PARTS, count_json_parts, peek_message_id
 from toolyard.core.limits import MIB
 from toolyard.core.token_bucket import TokenBucket
-from toolyard.mcp_client.line_io import LINE_BYTES
+from toolyard.mcp_client.line_io import MAX_LINE_BYTES
 
-REFUSED = "sent an answer that "
+REFUSAL_PREFIX = "sent an answer that "
 """How the error begins that takes an answer's place."""
-_MOST_HELD = 2 * LINE_BYTES
+_MAX_HELD_BYTES = 2 * MAX_LINE_BYTES
 """Of all answers that one server is sending."""
-_CODE = -32000
-_EVENTS = "text/event-stream"
-_AGAIN = b"retry"
+_ERROR_CODE = -32000
+_EVENT_STREAM = "text/event-stream"
+_RETRY_FIELD = b"retry"
 _FIRST_BYTES = 200
 BURST_EVENTS = 5_000
 """Messages of one server's streams that may come at once."""
-EVENTS_A_SECOND = 500
+EVENTS_PER_SECOND = 500
 """After that; each costs the SDK a fraction of a millisecond of everybody's loop."""
 
 
-class Bounds:
-    """`most` is the longest answer. Both methods are hooks of an `httpx2.AsyncClient`."""
+class ResponseLimits:
+    """`max_bytes` is the longest answer. Both methods are hooks of an `httpx2.AsyncClient`."""
 
-    def __init__(self, most: int = LINE_BYTES) -> None:
-        self.most = most
-        self.held = 0
-        self.received = 0
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.held_bytes = 0
+        self.received_bytes = 0
         """Bytes so far."""
-        self.rate = TokenBucket(BURST_EVENTS, EVENTS_A_SECOND)
+        self.rate = TokenBucket(BURST_EVENTS, EVENTS_PER_SECOND)
 
-    async def ask_plainly(self, request: httpx2.Request) -> None:
+    async def request_identity_encoding(self, request: httpx2.Request) -> None:
         request.headers["accept-encoding"] = "identity"
 
     async def apply(self, response: httpx2.Response) -> None:
         """Put the answer's body within bounds. It has not been read yet."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = response.headers.pop("content-encoding", "identity").strip().lower()
-        asked = number_in(response.request.content) if response.request.method == "POST" else None
-        body = Events if kind == _EVENTS else Body
-        if kind == _EVENTS:
+        asked = peek_message_id(response.request.content) if response.request.method == "POST" else None
+        body = LimitedEventStream if kind == _EVENT_STREAM else LimitedBody
+        if kind == _EVENT_STREAM:
             response.encoding = "utf-8"  # as the format wants it, whatever the server says
         response.stream = body(response.stream, self, asked, is_plain=coding in {"", "identity"})
 
 
-class Body(httpx2.AsyncByteStream):
+class LimitedBody(httpx2.AsyncByteStream):
     """A body that is one message, or none at all."""
 
-    def __init__(self, stream: object, bounds: Bounds, asked: int | None, *, is_plain: bool) -> None:
+    def __init__(self, stream: object, limits: ResponseLimits, request_id: int | None, *, is_plain: bool) -> None:
         assert isinstance(stream, httpx2.AsyncByteStream)  # noqa: S101 - of a client that is asynchronous
         self._stream = stream
-        self._bounds = bounds
-        self._asked = asked
+        self._limits = limits
+        self._request_id = request_id
         self._is_plain = is_plain
         self._held = bytearray()
 
@@ -76,18 +76,18 @@ class Body(httpx2.AsyncByteStream):
             return
         try:
             async for chunk in self._stream:
-                self._bounds.received += len(chunk)
-                for piece in self._taken(chunk):
+                self._limits.received_bytes += len(chunk)
+                for piece in self._accept_chunk(chunk):
                     yield piece
                 if self._is_over:
                     break
             for piece in self._rest():
                 yield piece
         finally:
-            self._let_go(len(self._held))
+            self._release(len(self._held))
 
     async def aclose(self) -> None:
-        self._let_go(len(self._held))
+        self._release(len(self._held))
         await self._stream.aclose()
 
     @property
@@ -96,43 +96,43 @@ class Body(httpx2.AsyncByteStream):
 
     @property
     def _is_long(self) -> bool:
-        return len(self._held) > self._bounds.most or self._bounds.held > _MOST_HELD
+        return len(self._held) > self._limits.max_bytes or self._limits.held_bytes > _MAX_HELD_BYTES
 
     def _hold(self, data: bytes) -> None:
         self._held += data
-        self._bounds.held += len(data)
+        self._limits.held_bytes += len(data)
 
-    def _let_go(self, size: int) -> None:
+    def _release(self, size: int) -> None:
         size = max(size, 0)
         del self._held[:size]
-        self._bounds.held -= size
+        self._limits.held_bytes -= size
 
-    def _taken(self, chunk: bytes) -> Iterator[bytes]:
+    def _accept_chunk(self, chunk: bytes) -> Iterator[bytes]:
         self._hold(chunk)
         return iter(())
 
     def _rest(self) -> Iterator[bytes]:
         if self._held:
-            yield self._judged(bytes(self._held), is_long=self._is_long)
+            yield self._checked_message(bytes(self._held), is_long=self._is_long)
 
-    def _judged(self, message: bytes, *, is_long: bool) -> bytes:
+    def _checked_message(self, message: bytes, *, is_long: bool) -> bytes:
         """The message, or what takes its place."""
         if is_long:
-            return self._refusal(message, f"is longer than {self._bounds.most // MIB} MiB")
-        if len(message) > MOST_PARTS and parts_of(message) > MOST_PARTS:
-            return self._refusal(message, f"has more than {MOST_PARTS:,} values")
+            return self._refusal(message, f"is longer than {self._limits.max_bytes // MIB} MiB")
+        if len(message) > MAX_JSON_PARTS and count_json_parts(message) > MAX_JSON_PARTS:
+            return self._refusal(message, f"has more than {MAX_JSON_PARTS:,} values")
         return message
 
     def _refusal(self, message: bytes, why: str) -> bytes:
         """An error of the protocol, for the call that was to be answered. Where that is not known, nobody hears."""
-        number = self._asked if self._asked is not None else number_in(message)
+        number = self._request_id if self._request_id is not None else peek_message_id(message)
         if number is None:
             return b""
-        error = {"code": _CODE, "message": f"{REFUSED}{why}"}
+        error = {"code": _ERROR_CODE, "message": f"{REFUSAL_PREFIX}{why}"}
         return json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode()
 
 
-class Events(Body):
+class LimitedEventStream(LimitedBody):
     """A stream of messages. Each goes on when it is whole; how long the stream is does not matter."""
 
     _is_skipping = False
@@ -143,7 +143,7 @@ class Events(Body):
     def _is_over(self) -> bool:
         return self._is_flood
 
-    def _taken(self, chunk: bytes) -> Iterator[bytes]:
+    def _accept_chunk(self, chunk: bytes) -> Iterator[bytes]:
         """The events that this chunk completes. Every kind of line end becomes the plain one."""
         if self._is_after_return and chunk.startswith(b"\n"):
             chunk = chunk[1:]
@@ -152,30 +152,30 @@ class Events(Body):
         self._hold(chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         while (end := self._held.find(b"\n\n", at)) >= 0:
             event = bytes(self._held[: end + 2])
-            if not self._bounds.rate.take():
+            if not self._limits.rate.take():
                 self._is_flood = True
-                yield self._refusal(b"", f"brings more than {EVENTS_A_SECOND} messages a second")
+                yield self._refusal(b"", f"brings more than {EVENTS_PER_SECOND} messages a second")
                 return
             if not self._is_skipping:
-                yield self._passed(event, is_long=len(event) > self._bounds.most)
+                yield self._checked_event(event, is_long=len(event) > self._limits.max_bytes)
             self._is_skipping = False
-            self._let_go(len(event))
+            self._release(len(event))
             at = 0
         if self._is_long:
             if not self._is_skipping:
-                yield self._passed(bytes(self._held[:_FIRST_BYTES]), is_long=True)
+                yield self._checked_event(bytes(self._held[:_FIRST_BYTES]), is_long=True)
             self._is_skipping = True
         if self._is_skipping:  # the rest of a long one is not kept, but for the byte that its end may begin with
-            self._let_go(len(self._held) - 1)
+            self._release(len(self._held) - 1)
 
     def _rest(self) -> Iterator[bytes]:
         if self._held and not self._is_skipping and not self._is_flood:
-            yield self._passed(bytes(self._held), is_long=False)
+            yield self._checked_event(bytes(self._held), is_long=False)
 
-    def _passed(self, event: bytes, *, is_long: bool) -> bytes:
-        if _AGAIN in event:
-            event = b"".join(line for line in event.splitlines(keepends=True) if not line.startswith(_AGAIN))
-        return self._judged(event, is_long=is_long)
+    def _checked_event(self, event: bytes, *, is_long: bool) -> bytes:
+        if _RETRY_FIELD in event:
+            event = b"".join(line for line in event.splitlines(keepends=True) if not line.startswith(_RETRY_FIELD))
+        return self._checked_message(event, is_long=is_long)
 
     def _refusal(self, message: bytes, why: str) -> bytes:
         begins = message.find(b"{")

@@ -1,7 +1,7 @@
 """Keeps the secrets of a server's entry out of everything that is said about it, and out of what it answers.
 
 A server may print the key it was given, and its last line of stderr is part of our errors. So every text that comes
-from a server and goes into an error, a status or a log passes its `Mask`, which hides every value of the entry. What
+from a server and goes into an error, a status or a log passes its `SecretMask`, which hides every value of the entry. What
 a tool answers is data that callers work with. There, only values that are secrets by their name or their look are
 hidden: a folder in `env` stays readable in the paths that the server returns.
 """
@@ -18,9 +18,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from toolyard.config.models import ServerEntry
 from toolyard.config.secret_extraction import looks_secret
 
-_SHORTEST = 4
+_MIN_CHARS = 4
 """Values shorter than this ("1", "on", "en") are no secrets, and masking them would eat ordinary words."""
-_SHORTEST_UNNAMED = 8
+_MIN_UNNAMED_CHARS = 8
 """In answers, of a value whose name does not say that it is a secret."""
 _ORDINARY = re.compile(
     r"[A-Za-z]+(?:[ _.,:/+-][A-Za-z]+)*"  # words
@@ -31,11 +31,11 @@ _ORDINARY = re.compile(
     re.DOTALL,
 )
 _MASKED = "***"
-_TOKENS = 8
+_REMEMBERED_TOKENS = 8
 """The last ones that were handed out at a sign-in; older ones open nothing any more."""
 
 
-class Mask:
+class SecretMask:
     """Learns a server's secrets when it is started: before that their values are in nobody's hands."""
 
     __slots__ = ("_answers", "_entry", "_secrets", "_tokens", "_values")
@@ -43,11 +43,11 @@ class Mask:
     def __init__(self) -> None:
         self._entry: set[str] = set()
         self._secrets: set[str] = set()
-        self._tokens: deque[str] = deque(maxlen=_TOKENS)
+        self._tokens: deque[str] = deque(maxlen=_REMEMBERED_TOKENS)
         self._values: list[str] = []
         self._answers: list[str] = []
 
-    def learn(self, written: ServerEntry, started: ServerEntry, more: Iterable[str] = ()) -> None:
+    def learn_entry(self, written: ServerEntry, started: ServerEntry, more: Iterable[str] = ()) -> None:
         """`written` is the entry of the file, `started` the same with the values of variables in it.
 
         `more` are secrets that stand in no entry.
@@ -60,37 +60,37 @@ class Mask:
         more = tuple(more)
         self._entry |= {value for _, value in named} | words | {*more}
         self._secrets |= {value for name, value in named if _is_secret(name, value)} | {*more}
-        self._sort()
+        self._rebuild()
 
     def learn_tokens(self, *tokens: str) -> None:
         """What somebody who signed in was given for this server."""
         self._tokens.extend(tokens)
-        self._sort()
+        self._rebuild()
 
-    def _sort(self) -> None:
+    def _rebuild(self) -> None:
         self._values = _longest_first((*self._entry, *self._tokens))
         secrets = _longest_first((*self._secrets, *self._tokens))
-        self._answers = _longest_first(form for value in secrets for form in _forms(value))
+        self._answers = _longest_first(form for value in secrets for form in _encoded_forms(value))
 
     def __call__(self, text: str) -> str:
-        return _masked(text, self._values)
+        return _mask_values(text, self._values)
 
-    def answer(self, value: Any) -> Any:
+    def mask_answer(self, value: Any) -> Any:
         """A part of a server's answer without the secrets of its entry, in strings at any depth."""
-        return self._without_secrets(value) if self._answers else value
+        return self._mask_nested(value) if self._answers else value
 
-    def _without_secrets(self, value: Any) -> Any:
+    def _mask_nested(self, value: Any) -> Any:
         if isinstance(value, str):
-            return _masked(value, self._answers)
+            return _mask_values(value, self._answers)
         if isinstance(value, dict):
             items = cast("dict[str, Any]", value).items()
-            return {_masked(key, self._answers): self._without_secrets(item) for key, item in items}
+            return {_mask_values(key, self._answers): self._mask_nested(item) for key, item in items}
         if isinstance(value, list):
-            return [self._without_secrets(item) for item in cast("list[Any]", value)]
+            return [self._mask_nested(item) for item in cast("list[Any]", value)]
         return value
 
 
-def _masked(text: str, values: Iterable[str]) -> str:
+def _mask_values(text: str, values: Iterable[str]) -> str:
     for value in values:
         if value in text:
             text = text.replace(value, _MASKED)
@@ -99,10 +99,10 @@ def _masked(text: str, values: Iterable[str]) -> str:
 
 def _longest_first(values: Iterable[str]) -> list[str]:
     """A value that contains another one must not leave its ends behind."""
-    return sorted({value for value in values if len(value) >= _SHORTEST}, key=len, reverse=True)
+    return sorted({value for value in values if len(value) >= _MIN_CHARS}, key=len, reverse=True)
 
 
-def _forms(value: str) -> Iterator[str]:
+def _encoded_forms(value: str) -> Iterator[str]:
     """How a value may stand in an answer: as it is, within JSON, within an address."""
     yield value
     yield json.dumps(value)[1:-1]
@@ -113,7 +113,7 @@ def _forms(value: str) -> Iterator[str]:
 def _is_secret(name: str, value: str) -> bool:
     if looks_secret(name, value):
         return True
-    return len(value) >= _SHORTEST_UNNAMED and not _ORDINARY.fullmatch(value)
+    return len(value) >= _MIN_UNNAMED_CHARS and not _ORDINARY.fullmatch(value)
 
 
 def _named_values(entry: ServerEntry) -> Iterator[tuple[str, str]]:

@@ -12,11 +12,11 @@ from typing import Protocol
 from toolyard.config.models import ToolyardSection
 from toolyard.mcp_client.errors import ServerUnavailable
 
-MOST_RUNNING = ToolyardSection().max_running_servers
-_KEY = "toolyard.max_running_servers"
+MAX_RUNNING = ToolyardSection().max_running_servers
+_CONFIG_KEY = "toolyard.max_running_servers"
 
 
-class Holder(Protocol):
+class SlotHolder(Protocol):
     """A server that has a slot or wants one."""
 
     name: str
@@ -32,30 +32,30 @@ class Holder(Protocol):
 
 
 class ServerSlots:
-    def __init__(self, most: int = MOST_RUNNING) -> None:
-        self._most = most
-        self._holders: set[Holder] = set()
+    def __init__(self, limit: int = MAX_RUNNING) -> None:
+        self._limit = limit
+        self._holders: set[SlotHolder] = set()
         self._waiting: set[asyncio.Future[None]] = set()
 
-    async def take(self, server: Holder, seconds: float) -> None:
+    async def acquire(self, server: SlotHolder, seconds: float) -> None:
         """Take a slot for a server that is about to be started. Raises ServerUnavailable after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
-                while len(self._holders) >= self._most:
+                while len(self._holders) >= self._limit:
                     await self._make_room()
         except TimeoutError:
             raise ServerUnavailable(
                 server.name,
-                f"cannot be started: {self._most} servers run already, and all of them are busy",
-                hint=f"Try again when calls have ended, or raise `{_KEY}` in the configuration.",
+                f"cannot be started: {self._limit} servers run already, and all of them are busy",
+                hint=f"Try again when calls have ended, or raise `{_CONFIG_KEY}` in the configuration.",
             ) from None
         self._holders.add(server)
 
-    def give_back(self, server: Holder) -> None:
+    def release(self, server: SlotHolder) -> None:
         self._holders.discard(server)
-        self.look_again()
+        self.notify_waiters()
 
-    def look_again(self) -> None:
+    def notify_waiters(self) -> None:
         """A call has ended or a slot is free: those that wait look whether there is room now."""
         for each in self._waiting:
             if not each.done():

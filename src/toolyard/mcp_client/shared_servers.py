@@ -15,63 +15,63 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from toolyard.config.expansion import expanded
+from toolyard.config.expansion import expand_entry
 from toolyard.config.models import ServerEntry
 from toolyard.config.settings import environment
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ConfigError
 from toolyard.core.loop_thread import LoopThread
-from toolyard.mcp_client.connection import Callbacks, Connection
+from toolyard.mcp_client.connection import ConnectionCallbacks, UpstreamConnection
 from toolyard.mcp_client.environment import proxy_secrets, server_environment
 from toolyard.mcp_client.errors import ServerUnavailable
-from toolyard.mcp_client.managed_server import Opener, Pace, Upstream
+from toolyard.mcp_client.managed_server import ConnectionOpener, ManagedServer, ServerTimeouts
 from toolyard.mcp_client.oauth import OnAuthorize, SignIn
-from toolyard.mcp_client.process import Program
-from toolyard.mcp_client.secret_masking import Mask
-from toolyard.mcp_client.server_slots import MOST_RUNNING, ServerSlots
-from toolyard.mcp_client.stderr_tail import Tail
+from toolyard.mcp_client.process import ServerProgram
+from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.server_slots import MAX_RUNNING, ServerSlots
+from toolyard.mcp_client.stderr_tail import OutputTail
 from toolyard.mcp_client.stdio import StdioConnection
 from toolyard.mcp_client.watchdog import Watchdog
 
 CLOSE_SECONDS = 30.0
-_REMOTE = "toolyard.mcp_client.http"
-_NOT_NOTICED = frozenset({"allowed_tools", "exclude_tools", "description", "disabled", "pinned"})
+_HTTP_MODULE = "toolyard.mcp_client.http"
+_CLIENT_ONLY_KEYS = frozenset({"allowed_tools", "exclude_tools", "description", "disabled", "pinned"})
 """Keys of an entry that are ours alone: the server is the same whatever they say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ServerUse:
     """How one pool uses a server."""
 
-    pace: Pace
+    timeouts: ServerTimeouts
     on_list_changed: Callable[[str], None] | None = None
     tokens_folder: str | None = None
     on_authorize: OnAuthorize | None = None
 
 
 @dataclass(slots=True)
-class _Shared:
-    upstream: Upstream
+class _SharedServer:
+    server: ManagedServer
     users: set[int] = field(default_factory=set[int])
 
 
-class SharedServers(Closing):
-    """`take` and `give_back` from any thread, the servers themselves on `loop`."""
+class SharedServers(Closeable):
+    """`acquire` and `release` from any thread, the servers themselves on `loop`."""
 
     def __init__(
         self,
         *,
         loop: LoopThread | None = None,
         host_env: Mapping[str, str] | None = None,
-        most_running: int = MOST_RUNNING,
+        max_running: int = MAX_RUNNING,
     ) -> None:
         self._given_loop = loop
         self._own_loop: LoopThread | None = None
         self._host_env = environment() if host_env is None else host_env
         self._watchdog = Watchdog()
-        self._slots = ServerSlots(most_running)
+        self._slots = ServerSlots(max_running)
         self._lock = threading.Lock()
-        self._servers: dict[str, _Shared] = {}
+        self._servers: dict[str, _SharedServer] = {}
 
     @property
     def loop(self) -> LoopThread:
@@ -81,35 +81,35 @@ class SharedServers(Closing):
             self._own_loop = self._own_loop or LoopThread("toolyard-servers")
             return self._own_loop
 
-    def take(self, user: object, entry: ServerEntry, use: Use) -> Upstream:
+    def acquire(self, user: object, entry: ServerEntry, use: ServerUse) -> ManagedServer:
         """The server of an entry, for as long as `user` has it. Starts nothing."""
-        key = _key(user, entry, use)
+        key = _sharing_key(user, entry, use)
         with self._lock:
             shared = self._servers.get(key)
             if shared is None:
-                shared = self._servers[key] = _Shared(self._made(entry, use))
+                shared = self._servers[key] = _SharedServer(self._create_server(entry, use))
             shared.users.add(id(user))
             if use.on_list_changed is not None:
-                shared.upstream.listeners[id(user)] = use.on_list_changed
-            return shared.upstream
+                shared.server.listeners[id(user)] = use.on_list_changed
+            return shared.server
 
-    async def give_back(self, user: object, only: Upstream | None = None) -> None:
+    async def release(self, user: object, only: ManagedServer | None = None) -> None:
         """End what nobody else uses: of all that `user` has, or of `only` one. For callers on the loop."""
-        unused: list[Upstream] = []
+        unused: list[ManagedServer] = []
         with self._lock:
             for key, shared in list(self._servers.items()):
-                if only is not None and shared.upstream is not only:
+                if only is not None and shared.server is not only:
                     continue
                 shared.users.discard(id(user))
-                shared.upstream.listeners.pop(id(user), None)
+                shared.server.listeners.pop(id(user), None)
                 if not shared.users:
-                    unused.append(self._servers.pop(key).upstream)
+                    unused.append(self._servers.pop(key).server)
         await asyncio.gather(*(upstream.close() for upstream in unused))
 
     def close(self) -> None:
         """End everything, whoever still uses it."""
         with self._lock:
-            upstreams = [shared.upstream for shared in self._servers.values()]
+            upstreams = [shared.server for shared in self._servers.values()]
             self._servers.clear()
             loop = self._given_loop or self._own_loop
         try:
@@ -120,28 +120,35 @@ class SharedServers(Closing):
             if self._own_loop is not None:
                 self._own_loop.close()
 
-    def _made(self, entry: ServerEntry, use: Use) -> Upstream:
-        mask = Mask()
-        tail = Tail(mask)
+    def _create_server(self, entry: ServerEntry, use: ServerUse) -> ManagedServer:
+        mask = SecretMask()
+        tail = OutputTail(mask)
         slots = self._slots if entry.transport == "stdio" else None
-        return Upstream(
-            entry.name, entry.transport, tail, self._opener(entry, mask, tail, use), use.pace, slots=slots
+        return ManagedServer(
+            entry.name,
+            entry.transport,
+            tail,
+            self._connection_opener(entry, mask, tail, use),
+            use.timeouts,
+            slots=slots,
         )
 
-    def _opener(self, entry: ServerEntry, mask: Mask, tail: Tail, use: Use) -> Opener:
-        async def open_connection(callbacks: Callbacks) -> Connection:
-            started = self._expanded(entry)
-            seconds = use.pace.start_seconds
+    def _connection_opener(
+        self, entry: ServerEntry, mask: SecretMask, tail: OutputTail, use: ServerUse
+    ) -> ConnectionOpener:
+        async def open_connection(callbacks: ConnectionCallbacks) -> UpstreamConnection:
+            started = self._expand_variables(entry)
+            seconds = use.timeouts.start_seconds
             if started.transport == "stdio":
                 env = server_environment(self._host_env, started.env)
-                mask.learn(entry, started, proxy_secrets(env))
-                program = Program(started.name, started.command_line, env, started.cwd)
+                mask.learn_entry(entry, started, proxy_secrets(env))
+                program = ServerProgram(started.name, started.command_line, env, started.cwd)
                 return await StdioConnection.open(
                     program, mask, tail, callbacks, watchdog=self._watchdog, seconds=seconds
                 )
-            mask.learn(entry, started)
+            mask.learn_entry(entry, started)
             # With it comes the SDK, which takes a while: aside, because the other servers are on this loop.
-            await asyncio.to_thread(importlib.import_module, _REMOTE)
+            await asyncio.to_thread(importlib.import_module, _HTTP_MODULE)
             from toolyard.mcp_client.http import HttpConnection
 
             sign_in = SignIn(started, use.tokens_folder, use.on_authorize, mask)
@@ -149,23 +156,23 @@ class SharedServers(Closing):
 
         return open_connection
 
-    def _expanded(self, entry: ServerEntry) -> ServerEntry:
+    def _expand_variables(self, entry: ServerEntry) -> ServerEntry:
         """With the values of variables, which are looked up at each start and kept nowhere else."""
         try:
-            return expanded(entry, self._host_env)
+            return expand_entry(entry, self._host_env)
         except ConfigError as error:
             raise ServerUnavailable(
                 entry.name, f"cannot be started: {error.message}", hint=error.hint, retryable=False
             ) from None
 
 
-async def _close_all(upstreams: list[Upstream]) -> None:
-    await asyncio.gather(*(upstream.close() for upstream in upstreams))
+async def _close_all(servers: list[ManagedServer]) -> None:
+    await asyncio.gather(*(upstream.close() for upstream in servers))
 
 
-def _key(user: object, entry: ServerEntry, use: Use) -> str:
+def _sharing_key(user: object, entry: ServerEntry, use: ServerUse) -> str:
     """Two uses with the same key are served by one process or connection."""
-    parts = [entry.model_dump_json(exclude=set(_NOT_NOTICED)), repr(use.pace)]
+    parts = [entry.model_dump_json(exclude=set(_CLIENT_ONLY_KEYS)), repr(use.timeouts)]
     if entry.transport != "stdio":
         parts += [use.tokens_folder or "", str(id(use.on_authorize))]
     if not entry.shared:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import deque
 
 from toolyard.core.limits import KIB
-from toolyard.mcp_client.secret_masking import Mask
+from toolyard.mcp_client.secret_masking import SecretMask
 
 STDERR_BYTES = 64 * KIB
 _ODD_LINES = 50
 _ODD_CHARS = 500
-_SAID_CHARS = 300
+_LAST_LINE_CHARS = 300
 
 
-class Tail:
+class OutputTail:
     """Bounded, whatever the server prints. Outlives the server, so that its end can be explained."""
 
     __slots__ = ("_mask", "_odd", "_stderr", "stderr_received")
 
-    def __init__(self, mask: Mask) -> None:
+    def __init__(self, mask: SecretMask) -> None:
         self._mask = mask
         self._stderr = bytearray()
         self.stderr_received = 0
@@ -31,7 +31,7 @@ class Tail:
         if len(self._stderr) > 2 * STDERR_BYTES:  # cut seldom: each cut moves the rest
             del self._stderr[:-STDERR_BYTES]
 
-    def add_odd(self, line: bytes | str) -> None:
+    def add_stray_line(self, line: bytes | str) -> None:
         text = line if isinstance(line, str) else line[: 4 * _ODD_CHARS].decode(errors="replace")
         self._odd.append(text.strip()[:_ODD_CHARS])
 
@@ -48,8 +48,8 @@ class Tail:
     def odd_lines(self) -> tuple[str, ...]:
         return tuple(self._mask(line) for line in tuple(self._odd))
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line of stderr that says something, or of stdout where there is none."""
         lines = [line.strip() for line in self.stderr.splitlines()[-20:]] or list(self.odd_lines)
         said = next((line for line in reversed(lines) if line), "")
-        return said[:_SAID_CHARS]
+        return said[:_LAST_LINE_CHARS]

@@ -1,6 +1,6 @@
 """A stdio server: JSON-RPC over its pipes, many calls in flight, told apart by their numbers.
 
-A `StdioConnection` owns its server's process (a `Child`) from `open` until it ends or is closed. Everything happens
+A `StdioConnection` owns its server's process (a `ServerProcess`) from `open` until it ends or is closed. Everything happens
 on the loop it was opened on, in callbacks of the loop: a call costs one future, one timer and two system calls, and
 no task. When the server ends, every call in flight fails with the same story, told once to the owner.
 
@@ -17,11 +17,11 @@ from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from toolyard.core.eager_call import Reply
-from toolyard.core.json_size import MOST_PARTS, number_in, parts_of
+from toolyard.core.eager_call import InlineFuture
+from toolyard.core.json_size import MAX_JSON_PARTS, count_json_parts, peek_message_id
 from toolyard.core.limits import MIB
-from toolyard.core.upstream import Progress, ServerListing, ToolAnswer
-from toolyard.mcp_client.connection import Agreement, Callbacks, report
+from toolyard.core.upstream import ServerListing, UpstreamProgress, UpstreamResult
+from toolyard.mcp_client.connection import ConnectionCallbacks, HandshakeResult, report_progress
 from toolyard.mcp_client.errors import (
     METHOD_NOT_FOUND,
     CallRefused,
@@ -31,13 +31,13 @@ from toolyard.mcp_client.errors import (
     ServerUnavailable,
     call_failure,
 )
-from toolyard.mcp_client.line_io import ENDLESS_BYTES, LINE_BYTES, LineReader, LineWriter
-from toolyard.mcp_client.negotiation import ENVELOPE, MODERN_VERSION, agree
+from toolyard.mcp_client.line_io import ENDLESS_BYTES, MAX_LINE_BYTES, PipeReader, PipeWriter
+from toolyard.mcp_client.negotiation import MODERN_VERSION, REQUEST_META, negotiate
 from toolyard.mcp_client.network_hints import network_hint
-from toolyard.mcp_client.process import Child, Program
-from toolyard.mcp_client.results import all_tools, masked_listing, tool_answer
-from toolyard.mcp_client.secret_masking import Mask
-from toolyard.mcp_client.stderr_tail import Tail
+from toolyard.mcp_client.process import ServerProcess, ServerProgram
+from toolyard.mcp_client.results import fetch_all_tools, masked_listing, tool_answer
+from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.stderr_tail import OutputTail
 from toolyard.mcp_client.watchdog import Watchdog
 
 _QUIET_SECONDS = 0.5
@@ -51,33 +51,40 @@ _BEGINNING_BYTES = 256
 
 
 class StdioConnection:
-    goes_straight = True
+    can_run_eagerly = True
 
-    def __init__(self, program: Program, mask: Mask, tail: Tail, watchdog: Watchdog, callbacks: Callbacks) -> None:
+    def __init__(
+        self,
+        program: ServerProgram,
+        mask: SecretMask,
+        tail: OutputTail,
+        watchdog: Watchdog,
+        callbacks: ConnectionCallbacks,
+    ) -> None:
         self._server = program.server
         self._mask = mask
         self._tail = tail
         self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
-        self._last = 0
-        self._waiting: dict[int, Reply] = {}
-        self._progress: dict[int, Progress] = {}
-        self._lost: str | None = None
+        self._last_id = 0
+        self._replies: dict[int, InlineFuture] = {}
+        self._progress_listeners: dict[int, UpstreamProgress] = {}
+        self._lost_reason: str | None = None
         self._network_hint = ""
         self._closing = False
         self._meta = b""
-        self.agreement = Agreement("")
-        self._child = Child(program, tail, watchdog, self._exited)
-        self._writer = LineWriter(self._loop, self._child.stdin)
-        self._reader = LineReader(self._loop, self._child.stdout, self._line, self._silent, self._overflow)
+        self.handshake = HandshakeResult("")
+        self._process = ServerProcess(program, tail, watchdog, self._on_exit)
+        self._writer = PipeWriter(self._loop, self._process.stdin)
+        self._reader = PipeReader(self._loop, self._process.stdout, self._on_line, self._on_eof, self._on_overflow)
 
     @classmethod
     async def open(
         cls,
-        program: Program,
-        mask: Mask,
-        tail: Tail,
-        callbacks: Callbacks,
+        program: ServerProgram,
+        mask: SecretMask,
+        tail: OutputTail,
+        callbacks: ConnectionCallbacks,
         *,
         watchdog: Watchdog,
         seconds: float,
@@ -86,12 +93,12 @@ class StdioConnection:
         connection = cls(program, mask, tail, watchdog, callbacks)
         try:
             async with asyncio.timeout(seconds):
-                await connection._greet()
+                await connection._negotiate()
         except TimeoutError:
             await connection.close()
             raise ServerUnavailable(
                 program.server,
-                f"did not come up within {seconds:g} s{_quoted(tail)}",
+                f"did not come up within {seconds:g} s{_last_output(tail)}",
                 hint=network_hint(tail.stderr) or "Start its command by hand to see what it waits for.",
             ) from None
         except BaseException:
@@ -101,102 +108,104 @@ class StdioConnection:
 
     @property
     def pid(self) -> int | None:
-        return self._child.pid
+        return self._process.pid
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], seconds: float, progress: Progress | None
-    ) -> ToolAnswer:
-        n = self._last = self._last + 1
+        self, tool: str, arguments: Mapping[str, Any], seconds: float, progress: UpstreamProgress | None
+    ) -> UpstreamResult:
+        n = self._last_id = self._last_id + 1
         printed = self._tail.stderr_received
         if progress is not None:
-            self._progress[n] = progress
+            self._progress_listeners[n] = progress
         try:
-            name, given = to_json(tool), self._arguments(tool, arguments)
+            name, given = to_json(tool), self._encode_arguments(tool, arguments)
             token = b'"progressToken":%d' % n if progress is not None else b""
             meta = self._meta + (b"," if self._meta and token else b"") + token
             members = b',"_meta":{%b}' % meta if meta else b""
             line = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b%b}}\n'
-            result = await self._answer(n, tool, line % (n, name, given, members), seconds)
+            result = await self._request_answer(n, tool, line % (n, name, given, members), seconds)
             return tool_answer(self._server, tool, result, self._mask, lambda: self._logged_since(printed))
         except RpcError as error:
             raise call_failure(self._server, tool, error) from None
         finally:
-            self._progress.pop(n, None)
+            self._progress_listeners.pop(n, None)
 
     def _logged_since(self, received: int) -> str:
-        self._child.drain_stderr()  # its log may be read after its answer, though it was written before
+        self._process.drain_stderr()  # its log may be read after its answer, though it was written before
         return self._tail.stderr_since(received)
 
-    async def listing(self, seconds: float) -> ServerListing:
+    async def server_listing(self, seconds: float) -> ServerListing:
         async def page(cursor: str | None) -> Mapping[str, Any]:
             result = await self.request("tools/list", {} if cursor is None else {"cursor": cursor}, seconds)
             return cast("dict[str, Any]", result) if isinstance(result, dict) else {}
 
         try:
             async with asyncio.timeout(seconds):
-                tools = await all_tools(self._server, page, self._tail.add_odd, lambda: self._reader.received)
+                tools = await fetch_all_tools(
+                    self._server, page, self._tail.add_stray_line, lambda: self._reader.received_bytes
+                )
         except RpcError as error:
             raise ServerMisbehaved(self._server, f"refused to list its tools: {error.message}") from None
         except TimeoutError:
             raise CallTimedOut(self._server, "tools/list", seconds) from None
-        return masked_listing(self.agreement.listing(self._server, tools), self._mask)
+        return masked_listing(self.handshake.make_listing(self._server, tools), self._mask)
 
     async def request(self, method: str, params: Mapping[str, Any], seconds: float) -> object:
         """Any request; the result as it came."""
-        n = self._last = self._last + 1
-        body = {**params, "_meta": ENVELOPE} if self._meta else params
+        n = self._last_id = self._last_id + 1
+        body = {**params, "_meta": REQUEST_META} if self._meta else params
         message = {"jsonrpc": "2.0", "id": n, "method": method, "params": body}
-        return await self._answer(n, method, to_json(message) + b"\n", seconds)
+        return await self._request_answer(n, method, to_json(message) + b"\n", seconds)
 
     async def close(self) -> None:
         self._closing = True
         self._writer.stop()
-        await self._child.close()
+        await self._process.close()
 
-    async def _greet(self) -> None:
+    async def _negotiate(self) -> None:
         async def ask(method: str, params: Mapping[str, Any]) -> object:
             return await self.request(method, params, float("inf"))  # the whole greeting has one deadline
 
-        self.agreement = await agree(self._server, ask)
-        if self.agreement.protocol != MODERN_VERSION:
+        self.handshake = await negotiate(self._server, ask)
+        if self.handshake.protocol != MODERN_VERSION:
             self._send({"method": "notifications/initialized"})
             return
-        self._meta = to_json(ENVELOPE)[1:-1]
-        if self.agreement.tells_changes:
+        self._meta = to_json(REQUEST_META)[1:-1]
+        if self.handshake.announces_changes:
             # Its answer comes when the server stops telling, and nobody waits for it.
-            self._last += 1
-            params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
-            self._send({"id": self._last, "method": "subscriptions/listen", "params": params})
+            self._last_id += 1
+            params = {"notifications": {"toolsListChanged": True}, "_meta": REQUEST_META}
+            self._send({"id": self._last_id, "method": "subscriptions/listen", "params": params})
 
-    async def _answer(self, n: int, what: str, line: bytes, seconds: float) -> object:
+    async def _request_answer(self, n: int, what: str, line: bytes, seconds: float) -> object:
         """Send a request and wait for what comes back."""
-        if self._lost is not None or self._closing:
-            raise self._gone()
-        future = Reply(loop=self._loop)
-        self._waiting[n] = future
+        if self._lost_reason is not None or self._closing:
+            raise self._closed_error()
+        future = InlineFuture(loop=self._loop)
+        self._replies[n] = future
         timer = None
         if seconds != float("inf"):
             timer = self._loop.call_later(seconds, self._expire, n, what, seconds)
         try:
             if self._writer.is_full:
-                await self._room(future)
+                await self._wait_for_room(future)
             self._writer.write(line)
             message = await future
         except asyncio.CancelledError:
-            self._stop(n, "the caller no longer waits")
+            self._send_cancelled(n, "the caller no longer waits")
             raise
         finally:
             if timer is not None:
                 timer.cancel()
-            self._waiting.pop(n, None)
+            self._replies.pop(n, None)
         error = message.get("error")
         if error is not None:
-            raise self._refusal(error)
+            raise self._rpc_error(error)
         return message.get("result")
 
-    async def _room(self, future: Reply) -> None:
+    async def _wait_for_room(self, future: InlineFuture) -> None:
         """Wait until the server has read, or the call has come to its end without being sent."""
-        room = asyncio.ensure_future(self._writer.room())
+        room = asyncio.ensure_future(self._writer.wait_for_room())
         try:
             await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -204,127 +213,127 @@ class StdioConnection:
         if future.done():
             future.result()
 
-    def _arguments(self, tool: str, arguments: Mapping[str, Any]) -> bytes:
+    def _encode_arguments(self, tool: str, arguments: Mapping[str, Any]) -> bytes:
         try:
-            return _json(arguments)
+            return _encode_json(arguments)
         except (TypeError, ValueError, RecursionError) as error:
             why = f"The arguments of {tool} cannot be written as JSON: {error}"
             raise CallRefused(self._server, tool, why) from None
 
     def _expire(self, n: int, what: str, seconds: float) -> None:
-        future = self._waiting.get(n)
+        future = self._replies.get(n)
         if future is not None and not future.done():
             future.set_exception(CallTimedOut(self._server, what, seconds))
-            self._stop(n, f"no answer within {seconds:g} s")
+            self._send_cancelled(n, f"no answer within {seconds:g} s")
 
-    def _stop(self, n: int, reason: str) -> None:
+    def _send_cancelled(self, n: int, reason: str) -> None:
         """Tell the server that nobody waits for this answer any more. It may ignore it."""
         if not self._writer.is_full:
             self._send({"method": "notifications/cancelled", "params": {"requestId": n, "reason": reason}})
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        self._writer.write(_json({"jsonrpc": "2.0", **message}) + b"\n")
+        self._writer.write(_encode_json({"jsonrpc": "2.0", **message}) + b"\n")
 
-    def _line(self, line: bytes) -> None:
+    def _on_line(self, line: bytes) -> None:
         if not line or line.isspace():
             return
         try:
-            if len(line) > MOST_PARTS and parts_of(line) > MOST_PARTS:
-                self._unread(line, f"has more than {MOST_PARTS:,} values")
+            if len(line) > MAX_JSON_PARTS and count_json_parts(line) > MAX_JSON_PARTS:
+                self._fail_unread(line, f"has more than {MAX_JSON_PARTS:,} values")
                 return
             message = from_json(line, cache_strings="keys")
         except ValueError as error:
             if len(line) > _SLOW_BYTES:
-                self._unread(line, f"cannot be read: {error}")
+                self._fail_unread(line, f"cannot be read: {error}")
                 return
-            message = _slowly(line)
+            message = _parse_slowly(line)
         if isinstance(message, dict):
-            self._message(cast("dict[str, Any]", message), line)
+            self._on_message(cast("dict[str, Any]", message), line)
         elif isinstance(message, list) and message:  # a batch, which the protocol had for a while
             for one in cast("list[object]", message):
-                self._message(cast("dict[str, Any]", one) if isinstance(one, dict) else {}, line)
+                self._on_message(cast("dict[str, Any]", one) if isinstance(one, dict) else {}, line)
         else:
-            self._tail.add_odd(line)
+            self._tail.add_stray_line(line)
 
-    def _unread(self, line: bytes, why: str) -> None:
+    def _fail_unread(self, line: bytes, why: str) -> None:
         """Reading it would keep everybody waiting, so its call fails, where it can be told which one that is."""
         if _METHOD in line[:_BEGINNING_BYTES]:
-            self._tail.add_odd(line)
+            self._tail.add_stray_line(line)
             return
-        number = number_in(line)
-        if number is None and len(self._waiting) == 1:  # it can only be the answer to the one call under way
-            number = next(iter(self._waiting))
-        future = self._waiting.get(number or 0)
+        number = peek_message_id(line)
+        if number is None and len(self._replies) == 1:  # it can only be the answer to the one call under way
+            number = next(iter(self._replies))
+        future = self._replies.get(number or 0)
         if future is None or future.done():
-            self._tail.add_odd(line)
+            self._tail.add_stray_line(line)
             return
         hint = "Ask for less in one call."
         future.set_exception(ServerMisbehaved(self._server, f"sent an answer that {why}", hint=hint, retryable=False))
 
-    def _message(self, message: dict[str, Any], line: bytes) -> None:
+    def _on_message(self, message: dict[str, Any], line: bytes) -> None:
         n = message.get("id")
         if "method" in message:
             if n is None:
-                self._notified(message["method"], message.get("params"))
+                self._on_notification(message["method"], message.get("params"))
             elif not isinstance(n, str | int | float):
-                self._tail.add_odd(line)
+                self._tail.add_stray_line(line)
             elif not self._writer.is_full:  # who asks without reading gets no answers
                 self._send({"id": n, **(_PONG if message["method"] == "ping" else _UNSUPPORTED)})
         elif ("result" in message or "error" in message) and isinstance(n, int):
-            future = self._waiting.get(n)
+            future = self._replies.get(n)
             if future is not None and not future.done():
                 future.set_result(message)
         else:
-            self._tail.add_odd(line)
+            self._tail.add_stray_line(line)
 
-    def _notified(self, method: object, params: object) -> None:
+    def _on_notification(self, method: object, params: object) -> None:
         if method == "notifications/tools/list_changed":
-            self._callbacks.list_changed()
+            self._callbacks.on_list_changed()
         elif method == "notifications/progress" and isinstance(params, dict):
             told = cast("dict[str, Any]", params)
             token, done, total = told.get("progressToken"), told.get("progress"), told.get("total")
-            hear = self._progress.get(token) if isinstance(token, int) else None
+            hear = self._progress_listeners.get(token) if isinstance(token, int) else None
             if hear is not None and isinstance(done, int | float):
                 whole = total if isinstance(total, int | float) else None
-                report(hear, done, whole, self._mask(str(told.get("message") or "")))
+                report_progress(hear, done, whole, self._mask(str(told.get("message") or "")))
 
-    def _refusal(self, error: object) -> RpcError:
+    def _rpc_error(self, error: object) -> RpcError:
         body = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
         code = body.get("code")
         said = self._mask(str(body.get("message") or "it did not say why"))
         return RpcError(code if isinstance(code, int) else 0, said, body.get("data"))
 
-    def _silent(self) -> None:
+    def _on_eof(self) -> None:
         """Its output has ended. Its exit follows at once, or is brought about."""
-        self._loop.call_later(_QUIET_SECONDS, self._child.signal, signal.SIGKILL)
+        self._loop.call_later(_QUIET_SECONDS, self._process.send_signal, signal.SIGKILL)
 
-    def _overflow(self, ends: bytes | None) -> None:
+    def _on_overflow(self, ends: bytes | None) -> None:
         """A message was too long to be held; `ends` are its beginning and its end. None: it does not end at all."""
-        why = f"is longer than {LINE_BYTES // MIB} MiB"
+        why = f"is longer than {MAX_LINE_BYTES // MIB} MiB"
         if ends is not None:
-            self._unread(ends, why)
+            self._fail_unread(ends, why)
             return
-        self._lost = f"was ended: it sent a message longer than {ENDLESS_BYTES // MIB} MiB"
-        self._child.signal(signal.SIGKILL)
+        self._lost_reason = f"was ended: it sent a message longer than {ENDLESS_BYTES // MIB} MiB"
+        self._process.send_signal(signal.SIGKILL)
 
-    def _exited(self, code: int) -> None:
+    def _on_exit(self, code: int) -> None:
         self._reader.drain()  # it may have answered before it went
         self._reader.stop()
         self._writer.stop()
-        if self._lost is None:
-            self._lost = f"ended ({_ending(code)}){_quoted(self._tail)}"
+        if self._lost_reason is None:
+            self._lost_reason = f"ended ({_exit_description(code)}){_last_output(self._tail)}"
             self._network_hint = network_hint(self._tail.stderr)
-        for future in list(self._waiting.values()):  # who waits goes on at once, and takes itself out
+        for future in list(self._replies.values()):  # who waits goes on at once, and takes itself out
             if not future.done():
-                future.set_exception(self._gone())
+                future.set_exception(self._closed_error())
         if not self._closing:
             self._closing = True
-            self._callbacks.lost(self._gone())
+            self._callbacks.on_lost(self._closed_error())
 
-    def _gone(self) -> ServerUnavailable:
+    def _closed_error(self) -> ServerUnavailable:
         return ServerUnavailable(
             self._server,
-            self._lost or "is being closed",
+            self._lost_reason or "is being closed",
             hint=self._network_hint or "The next call starts it again. `toolyard doctor` shows what it printed.",
         )
 
@@ -333,14 +342,14 @@ _PONG: dict[str, Any] = {"result": {}}
 _UNSUPPORTED = {"error": {"code": METHOD_NOT_FOUND, "message": "Toolyard does not offer this to servers"}}
 
 
-def _json(message: Mapping[str, Any]) -> bytes:
+def _encode_json(message: Mapping[str, Any]) -> bytes:
     try:
         return to_json(message)
     except (PydanticSerializationError, UnicodeEncodeError):
         return json.dumps(message).encode()  # half a character, which only an escape can carry
 
 
-def _slowly(line: bytes) -> object:
+def _parse_slowly(line: bytes) -> object:
     """Half a surrogate pair or deep nesting stop the fast parser, not this one. None for what is no JSON."""
     try:
         return json.loads(line)
@@ -348,7 +357,7 @@ def _slowly(line: bytes) -> object:
         return None
 
 
-def _ending(code: int) -> str:
+def _exit_description(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -357,6 +366,6 @@ def _ending(code: int) -> str:
         return f"signal {-code}"
 
 
-def _quoted(tail: Tail) -> str:
-    said = tail.last_words()
+def _last_output(tail: OutputTail) -> str:
+    said = tail.last_line()
     return f"; it last said: {said}" if said else ""

@@ -1,7 +1,7 @@
 """Where the sign-ins at remote servers are kept: one file for each, readable by its owner alone.
 
 With the tokens goes what is needed to renew them after a restart: when they end, and where the authorization server
-is. Nothing of it is ever logged or shown, nor when the server repeats it: the server's `Mask` knows it, too. A file
+is. Nothing of it is ever logged or shown, nor when the server repeats it: the server's `SecretMask` knows it, too. A file
 that cannot be read counts as none: the user signs in again.
 """
 
@@ -15,7 +15,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, cast
 
 from toolyard.core.errors import SystemFault
-from toolyard.mcp_client.secret_masking import Mask
+from toolyard.mcp_client.secret_masking import SecretMask
 
 if TYPE_CHECKING:
     from mcp.client.auth.oauth2 import OAuthContext
@@ -28,40 +28,40 @@ _FOLDER_MODE = 0o700
 class TokenFile:
     """The SDK's `TokenStorage` for one server at one address. Without a folder it lives as long as this process."""
 
-    def __init__(self, folder: str | None, server: str, url: str, mask: Mask) -> None:
+    def __init__(self, folder: str | None, server: str, url: str, mask: SecretMask) -> None:
         # The address is part of the name: another server under the same name does not get these tokens.
         digest = hashlib.sha256(f"{server}\0{url}".encode()).hexdigest()[:32]
         self._path = os.path.join(folder, f"{digest}.json") if folder else None
-        self._kept = self._read()
+        self._saved = self._read()
         self._mask = mask
         self.context: OAuthContext | None = None
         """The state of the SDK's provider, into which more than the tokens is put back."""
 
     @property
     def is_signed_in(self) -> bool:
-        return "tokens" in self._kept
+        return "tokens" in self._saved
 
     async def get_tokens(self) -> OAuthToken | None:
         if not self.is_signed_in:
             return None
         try:
-            return self._sign_in()
+            return self._restore_sign_in()
         except ValueError:  # damaged: nothing of it may be mixed with the next sign-in
-            self._kept = {name: value for name, value in self._kept.items() if name == "client"}
+            self._saved = {name: value for name, value in self._saved.items() if name == "client"}
             return None
 
-    def _sign_in(self) -> OAuthToken:
+    def _restore_sign_in(self) -> OAuthToken:
         """The tokens; the rest goes into the context once all of it is valid. Raises ValueError."""
         from mcp.shared.auth import OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
-        kept = self._kept
+        kept = self._saved
         tokens = OAuthToken.model_validate(kept["tokens"])
         ends, url = kept.get("ends"), kept.get("authorization_url")
         if not isinstance(ends, int | float | None) or not isinstance(url, str | None):
             raise ValueError("a sign-in with fields of other types")  # noqa: TRY004 - its caller expects one kind
         authorization = OAuthMetadata.model_validate(kept["authorization"]) if "authorization" in kept else None
         resource = ProtectedResourceMetadata.model_validate(kept["resource"]) if "resource" in kept else None
-        self._keep_secret(tokens)
+        self._mask_tokens(tokens)
         if (context := self.context) is not None:
             context.token_expiry_time, context.auth_server_url = ends, url
             context.oauth_metadata = authorization or context.oauth_metadata
@@ -69,8 +69,8 @@ class TokenFile:
         return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._keep_secret(tokens)
-        self._kept["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
+        self._mask_tokens(tokens)
+        self._saved["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
         context = self.context
         if context is not None:
             context.update_token_expiry(tokens)
@@ -81,10 +81,10 @@ class TokenFile:
                 "resource": context.protected_resource_metadata
                 and context.protected_resource_metadata.model_dump(mode="json"),
             }
-            self._kept |= {name: value for name, value in parts.items() if value is not None}
+            self._saved |= {name: value for name, value in parts.items() if value is not None}
         self._write()
 
-    def _keep_secret(self, tokens: OAuthToken | None) -> None:
+    def _mask_tokens(self, tokens: OAuthToken | None) -> None:
         if tokens is not None:
             self._mask.learn_tokens(tokens.access_token, tokens.refresh_token or "")
 
@@ -92,12 +92,12 @@ class TokenFile:
         from mcp.shared.auth import OAuthClientInformationFull
 
         with contextlib.suppress(ValueError):
-            if "client" in self._kept:
-                return OAuthClientInformationFull.model_validate(self._kept["client"])
+            if "client" in self._saved:
+                return OAuthClientInformationFull.model_validate(self._saved["client"])
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._kept["client"] = client_info.model_dump(mode="json", exclude_none=True)
+        self._saved["client"] = client_info.model_dump(mode="json", exclude_none=True)
         self._write()
 
     def _read(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class TokenFile:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self._kept, file)
+                json.dump(self._saved, file)
             os.replace(fresh, path)
         except BaseException:
             os.unlink(fresh)

@@ -14,7 +14,7 @@ import contextlib
 import subprocess
 import threading
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 _SCRIPT = """
 groups=
@@ -31,7 +31,7 @@ done
 _END_SECONDS = 5.0
 
 
-class Watchdog(Closing):
+class Watchdog(Closeable):
     """From any thread. Started with the first group, and again should somebody have ended it."""
 
     def __init__(self) -> None:
@@ -39,17 +39,17 @@ class Watchdog(Closing):
         self._groups: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def guard(self, group: int) -> None:
+    def add_group(self, group: int) -> None:
         """Raises OSError where no shell can be started."""
         with self._lock:
             self._groups.add(group)
-            if not self._say(f"+ {group}"):
+            if not self._send(f"+ {group}"):
                 self._start()
 
-    def release(self, group: int) -> None:
+    def remove_group(self, group: int) -> None:
         with self._lock:
             self._groups.discard(group)
-            self._say(f"- {group}")
+            self._send(f"- {group}")
 
     def close(self) -> None:
         with self._lock:
@@ -69,9 +69,9 @@ class Watchdog(Closing):
             start_new_session=True,  # what is typed at our terminal is not for it
         )
         for group in self._groups:
-            self._say(f"+ {group}")
+            self._send(f"+ {group}")
 
-    def _say(self, line: str) -> bool:
+    def _send(self, line: str) -> bool:
         if self._process is None or self._process.stdin is None:
             return False
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """What an agent keeps from one session to the next, in files that people and programs can read and write.
 
-`Memory` is one agent's folder, `may` says who reaches whose, `Tasks` is what an agent is doing.
+`Memory` is one agent's folder, `may_access` says who reaches whose, `Tasks` is what an agent is doing.
 
 Whoever opens a workspace needs the rules alone; the rest, and the YAML it reads, is loaded when it is first used.
 """
@@ -10,16 +10,26 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from toolyard.config.memory_access import Wish, may, require, rules_of
+from toolyard.config.memory_access import MemoryAccess, may_access, memory_rules, require_access
 
 if TYPE_CHECKING:
     from toolyard.memory.facts import Fact
     from toolyard.memory.memory import Memory
     from toolyard.memory.search import MemoryHit, grep_memories, search_memories
 
-__all__ = ["Fact", "Memory", "MemoryHit", "Wish", "grep_memories", "may", "require", "rules_of", "search_memories"]
+__all__ = [
+    "Fact",
+    "Memory",
+    "MemoryAccess",
+    "MemoryHit",
+    "grep_memories",
+    "may_access",
+    "memory_rules",
+    "require_access",
+    "search_memories",
+]
 
-_LATER = {
+_LAZY_MODULES = {
     "Fact": "facts",
     "Memory": "memory",
     "MemoryHit": "search",
@@ -29,6 +39,6 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in _LAZY_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_LAZY_MODULES[name]}"), name)

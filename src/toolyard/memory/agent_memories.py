@@ -13,9 +13,9 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from toolyard.config.memory_access import Wish, reachable, require
+from toolyard.config.memory_access import MemoryAccess, reachable_agents, require_access
 from toolyard.core.agent_folder_names import AGENTS, agent_folder, folder_name
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ValidationError
 from toolyard.files.roots import Root
 from toolyard.files.safe_paths import open_folder
@@ -25,16 +25,16 @@ from toolyard.workspace.layout import MEMORY, TASKS
 
 if TYPE_CHECKING:
     from toolyard.config.models import Memory as MemoryRules
-    from toolyard.workspace.agent_paths import Home
+    from toolyard.workspace.agent_paths import AgentPaths
 
 
-class Memories(Closing):
-    def __init__(self, home: Home) -> None:
-        self.agent = home.agent
-        self._path = home.root
-        self._named = home.agents
+class AgentMemories(Closeable):
+    def __init__(self, paths: AgentPaths) -> None:
+        self.agent = paths.agent
+        self._path = paths.root
+        self._agent_names = paths.agents
         # Without a layout nobody has a memory that is walled off, and the rules have nothing to open.
-        self._rules: Mapping[str, MemoryRules] = (home.rules or {}) if home.has_layout else {}
+        self._rules: Mapping[str, MemoryRules] = (paths.memory_rules or {}) if paths.has_layout else {}
         self._root: Root | None = None
         self._lock = threading.Lock()
 
@@ -50,7 +50,7 @@ class Memories(Closing):
             if self._root is not None:
                 self._root.close()
 
-    def of(self, agent: str) -> Memory:
+    def memory_of(self, agent: str) -> Memory:
         return Memory(self.root, agent)
 
     def tasks_of(self, agent: str) -> Tasks:
@@ -60,38 +60,42 @@ class Memories(Closing):
         """The path of a file of somebody's memory, as the policy judges it."""
         return os.path.join(self.root.path, agent_folder(agent, MEMORY), name)
 
-    def readable(self) -> tuple[str, ...]:
+    def readable_agents(self) -> tuple[str, ...]:
         """Whose memory the agent may read: its own first."""
-        return reachable(self.agent, Wish.READ, self._rules)
+        return reachable_agents(self.agent, MemoryAccess.READ, self._rules)
 
     def readable_by(self, agent: str) -> tuple[str, ...]:
-        return reachable(agent, Wish.READ, self._rules)
+        return reachable_agents(agent, MemoryAccess.READ, self._rules)
 
-    def require(self, other: str, wish: Wish) -> None:
+    def require_access(self, other: str, access: MemoryAccess) -> None:
         """Raises SecurityError when the agent may not do that with the memory of `other`."""
-        if self._named and other not in self._named:
-            known = ", ".join(self._named)
+        if self._agent_names and other not in self._agent_names:
+            known = ", ".join(self._agent_names)
             raise ValidationError.of("agent", f"there is no agent {other!r}", hint=f"There is: {known}.")
-        require(self.agent, other, wish, self._rules)
+        require_access(self.agent, other, access, self._rules)
 
-    def known(self) -> tuple[str, ...]:
+    def known_agents(self) -> tuple[str, ...]:
         """Everybody who has a memory or tasks here, and every agent of the layout; those of the layout first."""
         found: list[str] = []
         folder = open_folder(self.root, AGENTS)
         if folder is not None:
             try:
-                found = [name for name in sorted(os.listdir(folder)) if _is_plain(name) and _has_any(folder, name)]
+                found = [
+                    name
+                    for name in sorted(os.listdir(folder))
+                    if _is_agent_name(name) and _has_memory_or_tasks(folder, name)
+                ]
             finally:
                 os.close(folder)
-        return tuple(dict.fromkeys((*self._named, *found)))
+        return tuple(dict.fromkeys((*self._agent_names, *found)))
 
 
-def _is_plain(name: str) -> bool:
+def _is_agent_name(name: str) -> bool:
     """Whether a folder's name is the name of the agent, too."""
     with contextlib.suppress(ValidationError):
         return folder_name(name) == name
     return False
 
 
-def _has_any(folder: int, name: str) -> bool:
+def _has_memory_or_tasks(folder: int, name: str) -> bool:
     return any(os.access(f"{name}/{part}", os.F_OK, dir_fd=folder, follow_symlinks=False) for part in (MEMORY, TASKS))

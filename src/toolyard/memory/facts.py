@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.ids import new_id
-from toolyard.files.timestamps import now
+from toolyard.files.timestamps import utc_timestamp
 from toolyard_runtime import memory_entries
 from toolyard_runtime.memory_entries import MOST_FACTS, MOST_METADATA, MOST_TEXT, MOST_TOPIC
 
@@ -29,7 +29,7 @@ class Fact:
 
     @property
     def id(self) -> str:
-        return memory_entries.identity_of(self.entry)
+        return memory_entries.fact_id(self.entry)
 
     @property
     def text(self) -> str:
@@ -38,33 +38,33 @@ class Fact:
 
     @property
     def topic(self) -> str:
-        return self._text("topic")
+        return self._get_text("topic")
 
     @property
-    def created(self) -> str:
-        return self._text("created")
+    def created_at(self) -> str:
+        return self._get_text("created")
 
     @property
-    def updated(self) -> str:
-        return self._text("updated") or self.created
+    def updated_at(self) -> str:
+        return self._get_text("updated") or self.created_at
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        return self._mapping("metadata")
+        return self._get_mapping("metadata")
 
     @property
     def source(self) -> Mapping[str, Any]:
         """Where it was imported from: `from`, `id` and what that place knew. Empty for one's own."""
-        return self._mapping("source")
+        return self._get_mapping("source")
 
     def _get(self, key: str) -> Any:
         return cast("Entry", self.entry).get(key) if isinstance(self.entry, dict) else None
 
-    def _text(self, key: str) -> str:
+    def _get_text(self, key: str) -> str:
         value = self._get(key)
         return value if isinstance(value, str) else ""
 
-    def _mapping(self, key: str) -> Mapping[str, Any]:
+    def _get_mapping(self, key: str) -> Mapping[str, Any]:
         value = self._get(key)
         return cast("Entry", value) if isinstance(value, dict) else {}
 
@@ -85,17 +85,17 @@ def new_entry(
     if topic:
         check_text("topic", topic, MOST_TOPIC)
         entry["topic"] = topic
-    entry |= {"id": identity or new_id(), "text": text, "created": created or now()}
+    entry |= {"id": identity or new_id(), "text": text, "created": created or utc_timestamp()}
     if updated and updated != entry["created"]:
         entry["updated"] = updated
     if source:
         entry["source"] = dict(source)
     if metadata:
-        entry["metadata"] = _plain(metadata)
+        entry["metadata"] = _json_copy(metadata)
     return entry
 
 
-def add(entries: list[Any], new: Iterable[Entry]) -> list[Any]:
+def add_entries(entries: list[Any], new: Iterable[Entry]) -> list[Any]:
     result = [*entries, *new]
     if len(result) > MOST_FACTS:
         raise ToolError(
@@ -110,7 +110,7 @@ def check_text(field: str, text: str, most: int) -> None:
         raise ValidationError.of(field, f"has to be 1 to {most:,} characters", hint="Say it in a few sentences.")
 
 
-def _plain(metadata: Mapping[str, Any]) -> Entry:
+def _json_copy(metadata: Mapping[str, Any]) -> Entry:
     try:
         text = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

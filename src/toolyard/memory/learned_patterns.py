@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolyard.files.locked_document import text_of
+from toolyard.files.locked_document import decode_text
 from toolyard.memory.facts import check_text
-from toolyard_runtime.memory_entries import MOST_TEXT, MOST_TITLE, page_with
+from toolyard_runtime.memory_entries import MOST_TEXT, MOST_TITLE, page_with_pattern
 from toolyard_runtime.memory_entries import patterns_in as sections
 
 
@@ -17,18 +17,18 @@ class Pattern:
 
 
 def parse(data: bytes) -> str:
-    return text_of(data)
+    return decode_text(data)
 
 
-def write(text: str, _: bytes) -> bytes:
+def serialize(text: str, _: bytes) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def noted(text: str, pattern: Pattern) -> str:
+def add_pattern(text: str, pattern: Pattern) -> str:
     title = " ".join(pattern.title.split())
     check_text("title", title, MOST_TITLE)
     check_text("text", pattern.text, MOST_TEXT)
-    return page_with(text, title, pattern.text)
+    return page_with_pattern(text, title, pattern.text)
 
 
 def patterns_in(text: str) -> list[Pattern]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from toolyard.config.yaml_tree import Plain
 from toolyard.core.errors import ToolError
-from toolyard.files.locked_document import Document, parse_list, write_list
+from toolyard.files.locked_document import LockedDocument, parse_list, write_list
 from toolyard.files.roots import Root
 from toolyard.memory import facts, preferences
 from toolyard.memory import learned_patterns as patterns
@@ -36,11 +36,11 @@ class Memory:
     def __init__(self, root: Root, agent: str) -> None:
         self.agent = agent
         self.folder = layout.agent_folder(agent, layout.MEMORY)
-        self.facts_file = Document(root, self.folder, FACTS, parse_list, write_list)
-        self.history_file = Document(root, self.folder, HISTORY, parse_list, write_list)
-        self.patterns_file = Document(root, self.folder, PATTERNS, patterns.parse, patterns.write)
-        self.preferences_file = Document(
-            root, self.folder, PREFERENCES, preferences.parse, preferences.write, preferences.FILE_BYTES
+        self.facts_file = LockedDocument(root, self.folder, FACTS, parse_list, write_list)
+        self.history_file = LockedDocument(root, self.folder, HISTORY, parse_list, write_list)
+        self.patterns_file = LockedDocument(root, self.folder, PATTERNS, patterns.parse, patterns.serialize)
+        self.preferences_file = LockedDocument(
+            root, self.folder, PREFERENCES, preferences.parse, preferences.serialize, preferences.FILE_BYTES
         )
 
     # Facts
@@ -59,7 +59,7 @@ class Memory:
                 if (known.text, known.topic) == (text, topic):
                     kept = known
                     return entries
-            return facts.add(entries, [entry])
+            return facts.add_entries(entries, [entry])
 
         self.facts_file.change(change)
         return kept
@@ -85,7 +85,7 @@ class Memory:
     def add_task(self, description: str, outcome: str, details: Mapping[str, Any] | None = None) -> PastTask:
         """Add a task that is over. One with the `id` of a task that is there already is not added again."""
         entry = history.new_entry(description, outcome, details)
-        self.history_file.change(lambda entries: history.added(entries, entry))
+        self.history_file.change(lambda entries: history.add_entry(entries, entry))
         return PastTask(entry)
 
     # What worked
@@ -94,7 +94,7 @@ class Memory:
         return tuple(patterns.patterns_in(self.patterns_file.read()))
 
     def note_pattern(self, title: str, text: str) -> None:
-        self.patterns_file.change(lambda page: patterns.noted(page, Pattern(title, text)))
+        self.patterns_file.change(lambda page: patterns.add_pattern(page, Pattern(title, text)))
 
     # What the user likes
 
@@ -102,7 +102,7 @@ class Memory:
         return self.preferences_file.read()
 
     def set_preference(self, key: str, value: Plain) -> None:
-        preferences.check(key, value)
+        preferences.check_preference(key, value)
         self.preferences_file.change(lambda known: {**known, key: value})
 
     def drop_preference(self, key: str) -> None:

@@ -9,9 +9,9 @@ from typing import cast
 
 import yaml
 
-from toolyard.config.yaml_tree import Located, Plain, parse_yaml
+from toolyard.config.yaml_tree import LocatedValue, Plain, parse_yaml
 from toolyard.core.errors import ConfigError, ValidationError
-from toolyard.files.locked_document import Unreadable, text_of
+from toolyard.files.locked_document import UnreadableFile, decode_text
 
 Preferences = dict[str, Plain]
 
@@ -23,23 +23,23 @@ _COMMENT_OR_BLANK = re.compile(r"\s*(#.*)?")
 
 
 def parse(data: bytes) -> Preferences:
-    located = _located(text_of(data))
-    return {} if located is None else cast("Preferences", located.plain())
+    located = _parse_located(decode_text(data))
+    return {} if located is None else cast("Preferences", located.to_plain())
 
 
-def _located(text: str) -> Located | None:
+def _parse_located(text: str) -> LocatedValue | None:
     try:
         located = parse_yaml(text, name="line")
     except ConfigError as error:
-        raise Unreadable(f"is not plain YAML: {error.message}") from None
+        raise UnreadableFile(f"is not plain YAML: {error.message}") from None
     if located is not None and not isinstance(located.value, dict):
         if located.value is None:
             return None
-        raise Unreadable("has to be keys and values, as in `language: Danish`")
+        raise UnreadableFile("has to be keys and values, as in `language: Danish`")
     return located
 
 
-def check(key: str, value: object) -> None:
+def check_preference(key: str, value: object) -> None:
     if not _KEY.fullmatch(key):
         raise ValidationError.of(
             "key", "is no name for a preference", hint="Use letters, digits, dots, dashes and underscores."
@@ -50,35 +50,35 @@ def check(key: str, value: object) -> None:
         raise ValidationError.of("value", f"cannot be kept: {error}", hint="Use text, numbers, lists.") from None
 
 
-def write(wanted: Preferences, before: bytes) -> bytes:
+def serialize(wanted: Preferences, before: bytes) -> bytes:
     """The former text with only what differs rewritten, or all of it where its form does not allow that."""
     if len(wanted) > MOST_PREFERENCES:
         raise ValidationError.of("key", f"are more than {MOST_PREFERENCES:,}", hint="Remove some.")
-    text = text_of(before)
-    patched = _patched(text, wanted).encode("utf-8", "replace")
+    text = decode_text(before)
+    patched = _patch_text(text, wanted).encode("utf-8", "replace")
     try:
-        if _same(parse(patched), wanted):
+        if _is_same_json(parse(patched), wanted):
             return patched
-    except Unreadable:
+    except UnreadableFile:
         pass
     dumped = yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
     comments = "".join(f"{line}\n" for line in text.splitlines() if line.lstrip().startswith("#"))
     return f"{comments}{dumped}".encode("utf-8", "replace")
 
 
-def _patched(text: str, wanted: Mapping[str, Plain]) -> str:
+def _patch_text(text: str, wanted: Mapping[str, Plain]) -> str:
     lines = text.splitlines()
-    located = _located(text)
-    had = {} if located is None else cast("dict[str, Located]", located.value)
+    located = _parse_located(text)
+    had = {} if located is None else cast("dict[str, LocatedValue]", located.value)
     starts = {} if located is None else {key: line - 1 for key, line in located.key_lines.items()}
     # From the end on, so that the line numbers of what comes before stay true.
     for key in sorted(had, key=lambda key: starts[key], reverse=True):
-        if key in wanted and _same(had[key].plain(), wanted[key]):
+        if key in wanted and _is_same_json(had[key].to_plain(), wanted[key]):
             continue
         later = [line for line in starts.values() if line > starts[key]]
         end = _end_of_value(lines, starts[key], min(later, default=len(lines)))
-        lines[starts[key] : end] = [_line(key, wanted[key])] if key in wanted else []
-    lines += [_line(key, value) for key, value in wanted.items() if key not in had]
+        lines[starts[key] : end] = [_yaml_line(key, wanted[key])] if key in wanted else []
+    lines += [_yaml_line(key, value) for key, value in wanted.items() if key not in had]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -89,10 +89,10 @@ def _end_of_value(lines: list[str], start: int, end: int) -> int:
     return end
 
 
-def _line(key: str, value: Plain) -> str:
+def _yaml_line(key: str, value: Plain) -> str:
     return f"{key}: {json.dumps(value, ensure_ascii=False)}"
 
 
-def _same(one: Plain | Preferences, other: Plain | Preferences) -> bool:
+def _is_same_json(one: Plain | Preferences, other: Plain | Preferences) -> bool:
     """Told by their JSON: to Python, 1 and True are equal."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.config.memory_access import Wish, reachable
+from toolyard.config.memory_access import MemoryAccess, reachable_agents
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.files.roots import Root
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_HITS = 100
 
-Visible = Callable[[str, str], bool]
+VisibilityCheck = Callable[[str, str], bool]
 """Whether a file, named by agent and name, may be looked into."""
 
 
@@ -44,20 +44,22 @@ class MemoryHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MemorySearchResult:
     hits: tuple[MemoryHit, ...]
     faults: tuple[str, ...]
     """Files that could not be read, each with the reason; the others were searched."""
 
 
-def search_memories(root: Root, agent: str, query: str, rules: Mapping[str, MemoryRules], *, top: int = 10) -> Found:
+def search_memories(
+    root: Root, agent: str, query: str, rules: Mapping[str, MemoryRules], *, top: int = 10
+) -> MemorySearchResult:
     """The entries nearest to the query, of every memory that the agent may read."""
-    return search_agents(root, reachable(agent, Wish.READ, rules), query, top=top)
+    return search_agents(root, reachable_agents(agent, MemoryAccess.READ, rules), query, top=top)
 
 
 def search_agents(
-    root: Root, agents: Iterable[str], query: str, *, top: int = 10, visible: Visible | None = None
-) -> Found:
+    root: Root, agents: Iterable[str], query: str, *, top: int = 10, visible: VisibilityCheck | None = None
+) -> MemorySearchResult:
     """The entries nearest to the query, of these agents' memories and of their files that are `visible`."""
     faults: list[str] = []
     entries = [entry for agent in agents for entry in entries_of(Memory(root, agent), faults, visible)]
@@ -68,10 +70,10 @@ def search_agents(
         for score, position in best
         for entry in (entries[position],)
     ]
-    return Found(tuple(hits), tuple(faults))
+    return MemorySearchResult(tuple(hits), tuple(faults))
 
 
-def entries_of(memory: Memory, faults: list[str], visible: Visible | None = None) -> Iterator[MemoryHit]:
+def entries_of(memory: Memory, faults: list[str], visible: VisibilityCheck | None = None) -> Iterator[MemoryHit]:
     """Everything in a memory, file by file. A file that cannot be read adds to `faults`, and the others follow."""
     readers = {
         FACTS: lambda: [
@@ -95,7 +97,7 @@ def entries_of(memory: Memory, faults: list[str], visible: Visible | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Grepped:
+class MemoryGrepResult:
     results: Mapping[str, GrepResult]
     """By agent; who has no memory is not in it."""
     faults: tuple[str, ...]
@@ -110,9 +112,9 @@ def grep_memories(
     *,
     limits: Limits = DEFAULT_LIMITS,
     cancel: threading.Event | None = None,
-) -> Grepped:
+) -> MemoryGrepResult:
     """What ripgrep finds in each memory that the agent may read and that is there."""
-    return grep_agents(root, reachable(agent, Wish.READ, rules), query, limits=limits, cancel=cancel)
+    return grep_agents(root, reachable_agents(agent, MemoryAccess.READ, rules), query, limits=limits, cancel=cancel)
 
 
 def grep_agents(
@@ -122,7 +124,7 @@ def grep_agents(
     *,
     limits: Limits = DEFAULT_LIMITS,
     cancel: threading.Event | None = None,
-) -> Grepped:
+) -> MemoryGrepResult:
     deadline = time.monotonic() + limits.call_seconds
     stop = cancel or threading.Event()
     results: dict[str, GrepResult] = {}
@@ -131,7 +133,7 @@ def grep_agents(
         folder = Memory(root, agent).folder
         prefix = f"{root.path.rstrip('/')}/{folder}/"
         try:
-            if not _is_there(root, folder):
+            if not _folder_exists(root, folder):
                 continue
         except ToolyardError as error:
             faults.append(str(error))
@@ -145,10 +147,10 @@ def grep_agents(
             cancel=stop,
             deadline=deadline,
         )
-    return Grepped(results, tuple(faults))
+    return MemoryGrepResult(results, tuple(faults))
 
 
-def _is_there(root: Root, folder: str) -> bool:
+def _folder_exists(root: Root, folder: str) -> bool:
     """Links are refused here: one in the place of a memory could lead to somebody else's."""
     fd = open_folder(root, folder)
     if fd is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolyard.core.ids import new_id
-from toolyard.files.timestamps import now
+from toolyard.files.timestamps import utc_timestamp
 from toolyard.memory.facts import check_text
 from toolyard_runtime.memory_entries import MOST_TASKS, MOST_TEXT
 
@@ -18,21 +18,21 @@ class PastTask:
 
     @property
     def id(self) -> str:
-        return self._text("id")
+        return self._get_text("id")
 
     @property
     def description(self) -> str:
-        return self.entry if isinstance(self.entry, str) else self._text("description")
+        return self.entry if isinstance(self.entry, str) else self._get_text("description")
 
     @property
     def outcome(self) -> str:
-        return self._text("outcome")
+        return self._get_text("outcome")
 
     @property
-    def finished(self) -> str:
-        return self._text("finished")
+    def finished_at(self) -> str:
+        return self._get_text("finished")
 
-    def _text(self, key: str) -> str:
+    def _get_text(self, key: str) -> str:
         value = cast("dict[str, Any]", self.entry).get(key) if isinstance(self.entry, dict) else None
         return value if isinstance(value, str) else ""
 
@@ -43,10 +43,10 @@ def new_entry(description: str, outcome: str, details: Mapping[str, Any] | None 
     check_text("outcome", outcome, MOST_TEXT)
     given = dict(details or {})
     identity = given.pop("id", None) or new_id()
-    return {**given, "id": identity, "description": description, "outcome": outcome, "finished": now()}
+    return {**given, "id": identity, "description": description, "outcome": outcome, "finished": utc_timestamp()}
 
 
-def added(entries: list[Any], entry: dict[str, Any]) -> list[Any]:
+def add_entry(entries: list[Any], entry: dict[str, Any]) -> list[Any]:
     """With the entry at the end; unless it is there already."""
     if any(PastTask(known).id == entry["id"] for known in entries):
         return entries

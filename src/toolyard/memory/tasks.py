@@ -26,10 +26,10 @@ import yaml
 from toolyard.config.yaml_tree import parse_yaml
 from toolyard.core.errors import ConfigError, ToolError
 from toolyard.core.ids import new_id
-from toolyard.files.locked_document import Document, Unreadable, text_of
+from toolyard.files.locked_document import LockedDocument, UnreadableFile, decode_text
 from toolyard.files.roots import Root
 from toolyard.files.safe_paths import ensure_folder, open_folder, rewrite_file
-from toolyard.files.timestamps import now
+from toolyard.files.timestamps import utc_timestamp
 from toolyard.memory.facts import check_text
 from toolyard.memory.memory import Memory
 from toolyard.workspace import layout
@@ -69,10 +69,10 @@ class Task:
     def steps(self) -> tuple[Step, ...]:
         given = self.entry.get("steps")
         items = cast("list[Any]", given) if isinstance(given, list) else []
-        return tuple(_step(item) for item in items)
+        return tuple(_parse_step(item) for item in items)
 
 
-def _step(item: Any) -> Step:
+def _parse_step(item: Any) -> Step:
     if isinstance(item, dict):
         known = cast("TaskEntry", item)
         return Step(str(known.get("text", "")), known.get("done") is True)
@@ -84,7 +84,7 @@ class Tasks:
         self._root = root
         self._memory = Memory(root, agent)
         self.folder = layout.agent_folder(agent, layout.TASKS)
-        self.current_file = Document(root, self.folder, CURRENT, _parse, _write, _FILE_BYTES)
+        self.current_file = LockedDocument(root, self.folder, CURRENT, _parse, _serialize, _FILE_BYTES)
 
     def current(self) -> Task | None:
         entry = self.current_file.read()
@@ -93,7 +93,7 @@ class Tasks:
     def begin(self, description: str, steps: Sequence[str] = ()) -> Task:
         """Raises ToolError while another task is being done."""
         check_text("description", description, _MOST_TEXT)
-        entry: TaskEntry = {"id": new_id(), "description": description, "started": now()}
+        entry: TaskEntry = {"id": new_id(), "description": description, "started": utc_timestamp()}
         if steps:
             entry["steps"] = [{"text": step, "done": False} for step in steps]
 
@@ -122,11 +122,11 @@ class Tasks:
         known = self.current_file.read()
         if not known:
             raise ToolError("No task is being done.", hint="Begin one first.")
-        done = {"id": new_id(), **known, "outcome": outcome, "finished": now()}
+        done = {"id": new_id(), **known, "outcome": outcome, "finished": utc_timestamp()}
         task = Task(done)
         completed = f"{self.folder}/{COMPLETED}"
         ensure_folder(self._root, completed)
-        data = _write(done, b"")
+        data = _serialize(done, b"")
         rewrite_file(self._root, f"{completed}/{_file_name(task)}", lambda _: data, _FILE_BYTES)
         started = done.get("started")
         self._memory.add_task(
@@ -148,7 +148,7 @@ class Tasks:
             os.close(folder)
         found: list[Task] = []
         for name in names:
-            document = Document(self._root, f"{self.folder}/{COMPLETED}", name, _parse, _write, _FILE_BYTES)
+            document = LockedDocument(self._root, f"{self.folder}/{COMPLETED}", name, _parse, _serialize, _FILE_BYTES)
             with contextlib.suppress(ToolError):
                 found.append(Task(document.read()))
         return tuple(found)
@@ -162,16 +162,16 @@ def _file_name(task: Task) -> str:
 
 def _parse(data: bytes) -> TaskEntry:
     try:
-        located = parse_yaml(text_of(data), name="line")
+        located = parse_yaml(decode_text(data), name="line")
     except ConfigError as error:
-        raise Unreadable(f"is not plain YAML: {error.message}") from None
-    plain = None if located is None else located.plain()
+        raise UnreadableFile(f"is not plain YAML: {error.message}") from None
+    plain = None if located is None else located.to_plain()
     if plain is None:
         return {}
     if not isinstance(plain, dict):
-        raise Unreadable("has to be keys and values, as in `description: Build the site`")
+        raise UnreadableFile("has to be keys and values, as in `description: Build the site`")
     return cast("TaskEntry", plain)
 
 
-def _write(entry: TaskEntry, _: bytes) -> bytes:
+def _serialize(entry: TaskEntry, _: bytes) -> bytes:
     return yaml.safe_dump(entry, sort_keys=False, allow_unicode=True).encode("utf-8", "replace") if entry else b""

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from toolyard.models.messages import NO_WISH, Hear, OfferedTool, Turn, Wish, hear_nothing
+from toolyard.models.messages import (
+    DEFAULT_TURN_SETTINGS,
+    OfferedTool,
+    StreamEventHandler,
+    TurnResult,
+    TurnSettings,
+    ignore_stream_event,
+)
 
 if TYPE_CHECKING:
     from toolyard.models.conversation import Conversation
@@ -33,9 +40,9 @@ class ChatModel(Protocol):
         *,
         instructions: str = "",
         tools: Sequence[OfferedTool] = (),
-        wish: Wish = NO_WISH,
-        hear: Hear = hear_nothing,
-    ) -> Turn:
+        settings: TurnSettings = DEFAULT_TURN_SETTINGS,
+        on_event: StreamEventHandler = ignore_stream_event,
+    ) -> TurnResult:
         """One answer. Raises ToolyardError; the conversation is then as it was, or shorter."""
         ...
 

@@ -12,23 +12,23 @@ from contextvars import ContextVar
 
 import httpx2
 
-_ARRIVING: ContextVar[list[httpx2.AsyncByteStream] | None] = ContextVar("arriving", default=None)
+_OPEN_STREAMS: ContextVar[list[httpx2.AsyncByteStream] | None] = ContextVar("arriving", default=None)
 
 
 @asynccontextmanager
-async def hanging_up() -> AsyncGenerator[None]:
+async def closing_open_streams() -> AsyncGenerator[None]:
     """Closes, at the end, what was asked for inside."""
     streams: list[httpx2.AsyncByteStream] = []
-    token = _ARRIVING.set(streams)
+    token = _OPEN_STREAMS.set(streams)
     try:
         yield
     finally:
-        _ARRIVING.reset(token)
+        _OPEN_STREAMS.reset(token)
         for stream in streams:
             await stream.aclose()
 
 
-class NotedTransport(httpx2.AsyncBaseTransport):
+class StreamTrackingTransport(httpx2.AsyncBaseTransport):
     """Owns the transport that it is given."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
@@ -36,7 +36,7 @@ class NotedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
-        streams = _ARRIVING.get()
+        streams = _OPEN_STREAMS.get()
         if streams is not None and isinstance(response.stream, httpx2.AsyncByteStream):
             streams.append(response.stream)
         return response

@@ -20,30 +20,40 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from toolyard.models.token_estimate import tokens_of, tokens_of_content, tokens_of_text
+from toolyard.models.token_estimate import content_tokens, message_tokens, text_tokens
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 
-NOTE = "[Earlier work, left out to save room]"
+NOTE_HEADING = "[Earlier work, left out to save room]"
 """Begins the note that stands for what was left out; how a later one knows it."""
-_NEWEST = 4
+_RECENT_EXCHANGES = 4
 """Exchanges whose results are cut last."""
 _LARGE_SHARE = 4
 """A result may take this part of the room (a quarter)."""
 _SHORT_RESULT = 60
 """Tokens: what is no longer than this is not made shorter, and no line is longer."""
-_BEGINNING = 120
+_PREVIEW_CHARS = 120
 """Characters of a result that its line keeps."""
 _MOST_LINES = 60
 """Of a note: the newest."""
-_ASKED = 1_500
+_QUESTION_CHARS = 1_500
 """Characters that are kept of a later question."""
 _CHARACTERS_A_TOKEN = 2
 """On the low side: what is cut to fit really fits."""
-_PATHS = ("file_path", "path", "notebook_path")
-_WRITERS = ("write", "edit", "multiedit", "notebookedit", "create", "append", "move", "delete", "remove")
-_Shorter: TypeAlias = Callable[[str, int], str | None]
+_PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
+_WRITING_TOOL_PREFIXES = (
+    "write",
+    "edit",
+    "multiedit",
+    "notebookedit",
+    "create",
+    "append",
+    "move",
+    "delete",
+    "remove",
+)
+_Shortener: TypeAlias = Callable[[str, int], str | None]
 """From the text of a result and how many pictures it has to a shorter one; None for one to be left as it is."""
 
 
@@ -53,7 +63,7 @@ class _Exchange:
     request: ModelRequest | None
     """What followed; None for an answer that nothing followed yet."""
     tokens: int
-    whole: ModelRequest | None = None
+    original_request: ModelRequest | None = None
     """`request` before anything was cut."""
 
     @property
@@ -69,81 +79,81 @@ class _History:
         self.exchanges = exchanges
         self._target = target
         self._task = _without_note(head)
-        self._task_tokens = tokens_of(self._task)
-        self._note = tokens_of(head) - self._task_tokens
-        self._lines = _lines_of_note(head)
-        self._rest = sum(each.tokens for each in exchanges)
+        self._task_tokens = message_tokens(self._task)
+        self._note_tokens = message_tokens(head) - self._task_tokens
+        self._note_lines = _read_note_lines(head)
+        self._exchange_tokens = sum(each.tokens for each in exchanges)
 
     @property
-    def is_fitting(self) -> bool:
-        return self._task_tokens + self._note + self._rest <= self._target
+    def fits(self) -> bool:
+        return self._task_tokens + self._note_tokens + self._exchange_tokens <= self._target
 
-    def shorten(self, exchange: _Exchange, shorter: _Shorter) -> None:
+    def shorten_results(self, exchange: _Exchange, shorter: _Shortener) -> None:
         """Cut the results of an exchange."""
         request = exchange.request
         if request is None:
             return
-        whole = exchange.whole = exchange.whole or request
-        parts = [_shortened(*pair, shorter) for pair in zip(request.parts, whole.parts, strict=True)]
+        whole = exchange.original_request = exchange.original_request or request
+        parts = [_shorten_part(*pair, shorter) for pair in zip(request.parts, whole.parts, strict=True)]
         if any(new is not old for new, old in zip(parts, request.parts, strict=True)):
             exchange.request = replace(request, parts=parts)
-            self._rest -= exchange.tokens
-            exchange.tokens = tokens_of(exchange.response) + tokens_of(exchange.request)
-            self._rest += exchange.tokens
+            self._exchange_tokens -= exchange.tokens
+            exchange.tokens = message_tokens(exchange.response) + message_tokens(exchange.request)
+            self._exchange_tokens += exchange.tokens
 
-    def leave_out(self) -> None:
+    def fold_oldest_into_note(self) -> None:
         """Put the oldest exchanges into the note: as many as have to go before it is worth writing."""
         while len(self.exchanges) > 1:
             oldest = self.exchanges.pop(0)
-            self._rest -= oldest.tokens
-            self._lines += _lines_of(oldest)
-            if self._task_tokens + self._rest <= self._target:
+            self._exchange_tokens -= oldest.tokens
+            self._note_lines += _describe_exchange(oldest)
+            if self._task_tokens + self._exchange_tokens <= self._target:
                 break
-        self._lines = self._lines[-_MOST_LINES:]
-        self.head = _with_note(self._task, self._lines)
-        self._note = tokens_of(self.head) - self._task_tokens
+        self._note_lines = self._note_lines[-_MOST_LINES:]
+        self.head = _with_note(self._task, self._note_lines)
+        self._note_tokens = message_tokens(self.head) - self._task_tokens
 
     def drop_note(self) -> None:
         self.head = self._task
-        self._note = 0
+        self._note_tokens = 0
 
 
-def compacted(messages: Sequence[ModelMessage], sizes: Sequence[int], target: int) -> list[ModelMessage]:
+def compact_messages(messages: Sequence[ModelMessage], sizes: Sequence[int], target: int) -> list[ModelMessage]:
     """The same conversation in at most `target` tokens, by estimate, or as few as can be."""
-    head, exchanges = _split(messages, sizes)
+    head, exchanges = _split_exchanges(messages, sizes)
     history = _History(head, exchanges, target)
     for each in exchanges:
-        if not history.is_fitting:
-            history.shorten(each, partial(_at_most, max(_SHORT_RESULT, target // _LARGE_SHARE)))
-    for each in exchanges[:-_NEWEST]:
-        if not history.is_fitting:
-            history.shorten(each, _line)
-    while len(exchanges) > 1 and not history.is_fitting:
-        history.leave_out()
+        if not history.fits:
+            history.shorten_results(each, partial(_cut_to_tokens, max(_SHORT_RESULT, target // _LARGE_SHARE)))
+    for each in exchanges[:-_RECENT_EXCHANGES]:
+        if not history.fits:
+            history.shorten_results(each, _placeholder_line)
+    while len(exchanges) > 1 and not history.fits:
+        history.fold_oldest_into_note()
     for each in exchanges:
-        if not history.is_fitting:
-            history.shorten(each, _shortest)
-    if not history.is_fitting:
+        if not history.fits:
+            history.shorten_results(each, _shortest_form)
+    if not history.fits:
         history.drop_note()
     return [history.head, *(message for each in exchanges for message in each.messages)]
 
 
 def without_pictures(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
     """For a model that cannot see: results say that there was something to see."""
-    return [_blind(message) for message in messages]
+    return [_message_without_pictures(message) for message in messages]
 
 
-def _blind(message: ModelMessage) -> ModelMessage:
+def _message_without_pictures(message: ModelMessage) -> ModelMessage:
     if message.kind == "response":
         return message
     parts: list[Any] = []
     for part in message.parts:
-        text, pictures = _text_of(part.content) if part.part_kind == "tool-return" else ("", 0)
+        text, pictures = _text_and_picture_count(part.content) if part.part_kind == "tool-return" else ("", 0)
         parts.append(replace(part, content=f"{text}\n[A picture that you cannot see]".lstrip()) if pictures else part)
     return message if parts == list(message.parts) else replace(message, parts=parts)
 
 
-def _split(messages: Sequence[ModelMessage], sizes: Sequence[int]) -> tuple[ModelRequest, list[_Exchange]]:
+def _split_exchanges(messages: Sequence[ModelMessage], sizes: Sequence[int]) -> tuple[ModelRequest, list[_Exchange]]:
     head, *others = messages
     if head.kind != "request":
         raise ValueError("a conversation that the model began")
@@ -159,55 +169,55 @@ def _split(messages: Sequence[ModelMessage], sizes: Sequence[int]) -> tuple[Mode
     return head, exchanges
 
 
-def _shortened(part: Any, whole: Any, shorter: _Shorter) -> Any:
-    """The part, which was `whole` once, with a shorter text where that makes it shorter."""
+def _shorten_part(part: Any, whole: Any, shorter: _Shortener) -> Any:
+    """The part, which was `original_request` once, with a shorter text where that makes it shorter."""
     if part.part_kind != "tool-return":
         return part
-    short = shorter(*_text_of(whole.content))
-    if short is None or tokens_of_text(short) >= tokens_of_content(part.content):
+    short = shorter(*_text_and_picture_count(whole.content))
+    if short is None or text_tokens(short) >= content_tokens(part.content):
         return part
     return replace(part, content=short)
 
 
-def _at_most(most: int, text: str, pictures: int) -> str | None:
-    if tokens_of_text(text) <= most:
+def _cut_to_tokens(most: int, text: str, pictures: int) -> str | None:
+    if text_tokens(text) <= most:
         return None
-    ends = _ends(most, text, pictures)
-    if ends is None or tokens_of_text(ends) > most:
-        return _line(text, pictures)
+    ends = _beginning_and_end(most, text, pictures)
+    if ends is None or text_tokens(ends) > most:
+        return _placeholder_line(text, pictures)
     return ends
 
 
-def _line(text: str, pictures: int) -> str | None:
-    if not pictures and tokens_of_text(text) <= _SHORT_RESULT:
+def _placeholder_line(text: str, pictures: int) -> str | None:
+    if not pictures and text_tokens(text) <= _SHORT_RESULT:
         return None
-    beginning = " ".join(text[: 2 * _BEGINNING].split())[:_BEGINNING]
+    beginning = " ".join(text[: 2 * _PREVIEW_CHARS].split())[:_PREVIEW_CHARS]
     while True:
-        line = f"[Left out: a result of {len(text):,} characters{_and(pictures)}. It began: {beginning}]"
-        if not beginning or tokens_of_text(line) <= _SHORT_RESULT:
+        line = f"[Left out: a result of {len(text):,} characters{_picture_count(pictures)}. It began: {beginning}]"
+        if not beginning or text_tokens(line) <= _SHORT_RESULT:
             return line
         beginning = beginning[: len(beginning) // 2]  # signs that take a token each, or several
 
 
-def _shortest(text: str, pictures: int) -> str | None:
+def _shortest_form(text: str, pictures: int) -> str | None:
     """A line, unless the ends alone are shorter than that."""
-    forms = [_line(text, pictures), _at_most(_SHORT_RESULT, text, pictures)]
-    return min((form for form in forms if form is not None), key=tokens_of_text, default=None)
+    forms = [_placeholder_line(text, pictures), _cut_to_tokens(_SHORT_RESULT, text, pictures)]
+    return min((form for form in forms if form is not None), key=text_tokens, default=None)
 
 
-def _ends(most: int, text: str, pictures: int) -> str | None:
+def _beginning_and_end(most: int, text: str, pictures: int) -> str | None:
     """The beginning and the end, where there is something between them."""
-    half = max(most * _CHARACTERS_A_TOKEN // 2 - _BEGINNING // 2, _BEGINNING // 2)
+    half = max(most * _CHARACTERS_A_TOKEN // 2 - _PREVIEW_CHARS // 2, _PREVIEW_CHARS // 2)
     if len(text) <= 2 * half:
         return None
-    return f"{text[:half]}\n[Left out: {len(text) - 2 * half:,} characters{_and(pictures)}]\n{text[-half:]}"
+    return f"{text[:half]}\n[Left out: {len(text) - 2 * half:,} characters{_picture_count(pictures)}]\n{text[-half:]}"
 
 
-def _and(pictures: int) -> str:
+def _picture_count(pictures: int) -> str:
     return f" and {pictures} pictures" if pictures else ""
 
 
-def _text_of(content: Any) -> tuple[str, int]:
+def _text_and_picture_count(content: Any) -> tuple[str, int]:
     """The text of a result, and how many pictures it has."""
     if isinstance(content, str):
         return content, 0
@@ -220,28 +230,28 @@ def _with_note(head: ModelRequest, lines: Sequence[str]) -> ModelRequest:
     from pydantic_ai.messages import UserPromptPart
 
     when = next(part.timestamp for part in head.parts if part.part_kind == "user-prompt")
-    return replace(head, parts=[*head.parts, UserPromptPart("\n".join([NOTE, *lines]), timestamp=when)])
+    return replace(head, parts=[*head.parts, UserPromptPart("\n".join([NOTE_HEADING, *lines]), timestamp=when)])
 
 
 def _without_note(head: ModelRequest) -> ModelRequest:
     return replace(head, parts=[part for part in head.parts if not _is_note(part)])
 
 
-def _lines_of_note(head: ModelRequest) -> list[str]:
+def _read_note_lines(head: ModelRequest) -> list[str]:
     noted = [cast("Any", part).content for part in head.parts if _is_note(part)]
     return [line for note in noted for line in cast("str", note).split("\n")[1:]]
 
 
 def _is_note(part: Any) -> bool:
-    return part.part_kind == "user-prompt" and isinstance(part.content, str) and part.content.startswith(NOTE)
+    return part.part_kind == "user-prompt" and isinstance(part.content, str) and part.content.startswith(NOTE_HEADING)
 
 
-def _lines_of(exchange: _Exchange) -> list[str]:
+def _describe_exchange(exchange: _Exchange) -> list[str]:
     """What a note says of an exchange."""
     lines: list[str] = []
     said = " ".join((exchange.response.text or "").split())
     if said:
-        lines.append(f"- You said: {_cut(said, 2 * _BEGINNING)}")
+        lines.append(f"- You said: {_truncate(said, 2 * _PREVIEW_CHARS)}")
     failed = {
         part.tool_call_id
         for part in (exchange.request.parts if exchange.request is not None else ())
@@ -249,24 +259,26 @@ def _lines_of(exchange: _Exchange) -> list[str]:
     }
     for call in exchange.response.tool_calls:
         arguments = call.args_as_dict()
-        path = next((str(arguments[key]) for key in _PATHS if arguments.get(key)), "")
+        path = next((str(arguments[key]) for key in _PATH_ARGUMENTS if arguments.get(key)), "")
         what = (
-            f"wrote {path} with {call.tool_name}" if path and _writes(call.tool_name) else f"called {call.tool_name}"
+            f"wrote {path} with {call.tool_name}"
+            if path and _is_writing_tool(call.tool_name)
+            else f"called {call.tool_name}"
         )
-        on = f" on {path}" if path and not _writes(call.tool_name) else ""
-        lines.append(f"- You {what}{_cut(on, 200)}{', which failed' if call.tool_call_id in failed else ''}")
+        on = f" on {path}" if path and not _is_writing_tool(call.tool_name) else ""
+        lines.append(f"- You {what}{_truncate(on, 200)}{', which failed' if call.tool_call_id in failed else ''}")
     lines.extend(
-        f"- You were told: {_cut(' '.join(part.content.split()), _ASKED)}"
+        f"- You were told: {_truncate(' '.join(part.content.split()), _QUESTION_CHARS)}"
         for part in (exchange.request.parts if exchange.request is not None else ())
         if part.part_kind == "user-prompt" and isinstance(part.content, str)
     )
     return lines
 
 
-def _writes(tool: str) -> bool:
+def _is_writing_tool(tool: str) -> bool:
     name = tool.rpartition("__")[2].lower()
-    return name.startswith(_WRITERS)
+    return name.startswith(_WRITING_TOOL_PREFIXES)
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -17,61 +17,61 @@ _OTHER_SERVERS: Final = "with OPENAI_BASE_URL, and `openai-chat:` before the mod
 
 
 @dataclass(frozen=True, slots=True)
-class Audience:
+class ErrorWording:
     model: str
     """What names the model."""
     address: str
     """What says where it listens; empty: the provider's variable."""
     key: str
     """What holds a key beside the provider's variables; empty: nothing does."""
-    without_key: str
+    key_alternative: str
     """What else may be set by who has no key."""
     timeout: str
-    short: str
+    truncated_hint: str
     """The next step where the room for an answer was too small."""
-    less: str
+    overflow_hint: str
     """The next step where the conversation is too long."""
     settings: str
     """Where to look for a setting that a model does not take."""
     extra: str
     """The extra of this package that brings what asks models."""
-    failed: type[ToolyardError]
+    failure_type: type[ToolyardError]
     """The provider did not answer."""
-    wrong: type[ToolyardError]
+    misconfiguration_type: type[ToolyardError]
     """The provider says that something is set wrongly: the key, the model."""
 
-    def address_of(self, kind: BackendKind) -> str:
+    def address_setting(self, kind: BackendKind) -> str:
         return self.address or kind.base_url_variable or f"the address (set another {_OTHER_SERVERS})"
 
-    def keys_of(self, kind: BackendKind) -> str:
+    def key_settings(self, kind: BackendKind) -> str:
         named = (*kind.key_variables, self.key) if self.key else kind.key_variables
         return " or ".join(named) or f"OPENAI_API_KEY {_OTHER_SERVERS}"
 
 
-FOR_BACKENDS: Final = Audience(
+BACKEND_WORDING: Final = ErrorWording(
     model="`backend.model`",
     address="`backend.base_url`",
     key="`backend.api_key`",
-    without_key="`backend.api_key`",
+    key_alternative="`backend.api_key`",
     timeout="`backend.timeout`",
-    short="Raise `backend.max_tokens`, or lower `backend.thinking`.",
-    less="Use a model with a larger context, or offer it fewer tools.",
+    truncated_hint="Raise `backend.max_tokens`, or lower `backend.thinking`.",
+    overflow_hint="Use a model with a larger context, or offer it fewer tools.",
     settings="the keys under `backend`",
     extra="agents",
-    failed=SystemFault,
-    wrong=ConfigError,
+    failure_type=SystemFault,
+    misconfiguration_type=ConfigError,
 )
-FOR_ASSISTANT: Final = Audience(
+ASSISTANT_WORDING: Final = ErrorWording(
     model="TOOLYARD_MODEL or `assistant.model`",
     address="",
     key="",
-    without_key="TOOLYARD_MODEL to a model of another provider (`openai:gpt-5`, `anthropic:claude-sonnet-5`, or "
+    key_alternative="TOOLYARD_MODEL to a model of another provider (`openai:gpt-5`, `anthropic:claude-sonnet-5`, or "
     "`openai-chat:NAME` at OPENAI_BASE_URL)",
     timeout="`assistant.limits.seconds`",
-    short="Ask with a lower `thinking_mode`, or for a shorter answer.",
-    less="Send fewer files, or use a model with a larger context.",
+    truncated_hint="Ask with a lower `thinking_mode`, or for a shorter answer.",
+    overflow_hint="Send fewer files, or use a model with a larger context.",
     settings="the model's name, and the `temperature` and `thinking_mode` of the call",
     extra="assistant",
-    failed=ProviderError,
-    wrong=ProviderError,
+    failure_type=ProviderError,
+    misconfiguration_type=ProviderError,
 )

@@ -2,7 +2,7 @@
 
 Importing makes some hundred thousand objects that stay. The collector of garbage would look through all of them again
 and again meanwhile, and everybody in the process would wait for it, a tenth of a second each time; so who imports in
-a thread, while others are answered, does it `without_collecting`.
+a thread, while others are answered, does it `gc_paused`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def require_library(extra: str) -> None:
 
 
 @contextmanager
-def without_collecting() -> Generator[None]:
+def gc_paused() -> Generator[None]:
     """The collector rests in the whole process, and from then on lets be what there is by then."""
     was_collecting = gc.isenabled()
     gc.disable()

@@ -19,13 +19,13 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ModelToolCall:
     """A call that the model asks for."""
 
     id: str
     tool: str
     arguments: Mapping[str, Any]
-    fault: str = ""
+    arguments_error: str = ""
     """Why its arguments cannot be read; empty where they can."""
 
 
@@ -36,17 +36,17 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelToolResult:
     """What the model is shown of a call."""
 
-    wanted: Wanted
+    call: ModelToolCall
     text: str
     pictures: tuple[Picture, ...] = ()
     failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TurnSettings:
     """How one turn is to be answered. What is left out is as the backend says, or as the model does by itself.
 
     A model that does not take a part of it is asked without.
@@ -60,11 +60,11 @@ class Wish:
     """For all tries and the waits between them: a wait that would take longer is not begun."""
 
 
-NO_WISH = Wish()
+DEFAULT_TURN_SETTINGS = TurnSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ModelUsage:
     """Tokens and money. `cost` is in US dollars, None where the price of the model is not known."""
 
     input: int = 0
@@ -75,9 +75,9 @@ class Spent:
     thinking: int = 0
     """Of `output`, what was thought and not said, where the provider counts it."""
 
-    def __add__(self, other: Spent) -> Spent:
+    def __add__(self, other: ModelUsage) -> ModelUsage:
         known = [each.cost for each in (self, other) if each.cost is not None]
-        return Spent(
+        return ModelUsage(
             self.input + other.input,
             self.output + other.output,
             self.cached + other.cached,
@@ -91,53 +91,53 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnResult:
     text: str
-    wanted: tuple[Wanted, ...] = ()
+    tool_calls: tuple[ModelToolCall, ...] = ()
     thinking: str = ""
-    spent: Spent = Spent()
-    is_cut: bool = False
+    usage: ModelUsage = ModelUsage()
+    is_truncated: bool = False
     """Whether the answer ended at a limit of its length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TextDelta:
     """A piece of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class ThinkingDelta:
     """A piece of what the model thinks before it answers, where its API tells."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class DeltasDiscarded:
     """The pieces of this turn so far do not count: it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RetryWait:
     """The next try follows after a pause."""
 
     seconds: float
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
+class ConversationCompacted:
     """The conversation was made to fit the model's context. Tokens, by estimate."""
 
     before: int
     after: int
 
 
-Heard: TypeAlias = Said | Thought | TakenBack | Waiting | Shortened
-Hear: TypeAlias = Callable[[Heard], None]
+StreamEvent: TypeAlias = TextDelta | ThinkingDelta | DeltasDiscarded | RetryWait | ConversationCompacted
+StreamEventHandler: TypeAlias = Callable[[StreamEvent], None]
 
 
-def hear_nothing(heard: Heard) -> None:
+def ignore_stream_event(event: StreamEvent) -> None:
     """For who waits for the whole turn."""

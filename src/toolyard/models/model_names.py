@@ -21,15 +21,15 @@ from toolyard.config.assistant import DEFAULT_MODEL, Assistant, ToolName
 from toolyard.config.backends import BACKENDS
 from toolyard.config.models import Backend
 from toolyard.config.settings import Settings
-from toolyard.config.suggestions import closest
+from toolyard.config.suggestions import closest_match
 from toolyard.core.errors import ConfigError
 from toolyard.models.endpoint import is_loopback
 
-_OPENAI, _OTHER_OPENAI = "openai", "openai-chat"
+_OPENAI, _OPENAI_COMPATIBLE = "openai", "openai-chat"
 _PROVIDERS: Final[Mapping[str, str]] = {
     "google": "gemini",
     _OPENAI: "openai",
-    _OTHER_OPENAI: "openai-compatible",
+    _OPENAI_COMPATIBLE: "openai-compatible",
     "anthropic": "claude",
     "openrouter": "openrouter",
     "ollama": "ollama",
@@ -38,20 +38,20 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "lmstudio": "lmstudio",
 }
 """By the name that is shown: what `backend.type` would be."""
-_SPELLINGS: Final[Mapping[str, str]] = {
+_PROVIDER_ALIASES: Final[Mapping[str, str]] = {
     **{name: name for name in _PROVIDERS},
     "google-gla": "google",
     "gemini": "google",
     "claude": "anthropic",
-    "openai-compatible": _OTHER_OPENAI,
+    "openai-compatible": _OPENAI_COMPATIBLE,
     "llamacpp": "llama.cpp",
 }
-_BEGINNINGS: Final = (
+_NAME_PREFIXES: Final = (
     (re.compile(r"gemini-|gemma-"), "google"),
     (re.compile(r"gpt-(?!oss)|chatgpt-|codex-|o\d+($|-)"), _OPENAI),
     (re.compile(r"claude-"), "anthropic"),
 )
-_ALIASES: Final[Mapping[str, str]] = {
+_MODEL_ALIASES: Final[Mapping[str, str]] = {
     "pro": DEFAULT_MODEL,
     "flash": "google:gemini-2.5-flash",
     "gpt": "openai:gpt-5",
@@ -59,21 +59,21 @@ _ALIASES: Final[Mapping[str, str]] = {
     "sonnet": "anthropic:claude-sonnet-5",
     "haiku": "anthropic:claude-haiku-4-5",
 }
-_USUAL_MODELS: Final[Mapping[str, str]] = {"google": DEFAULT_MODEL.partition(":")[2]}
+_DEFAULT_MODELS: Final[Mapping[str, str]] = {"google": DEFAULT_MODEL.partition(":")[2]}
 """Where a provider is named alone, and a run of agents would ask another."""
-_USUAL: Final = ("google", _OPENAI, "anthropic", "openrouter")
+_DEFAULT_PROVIDERS: Final = ("google", _OPENAI, "anthropic", "openrouter")
 """Where none is named, in this order."""
-_OPENAI_HOME: Final = "api.openai.com"
+_OPENAI_HOST: Final = "api.openai.com"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ModelChoice:
     name: str
     """`provider:model`, to be shown."""
     backend: Backend
 
 
-def choose_model(assistant: Assistant, settings: Settings, tool: ToolName) -> Chosen:
+def choose_model(assistant: Assistant, settings: Settings, tool: ToolName) -> ModelChoice:
     """The model that answers for a tool: what the environment says, the file for this tool, the file for all.
 
     Raises ConfigError where a name means nothing, or a model that is not allowed.
@@ -81,9 +81,11 @@ def choose_model(assistant: Assistant, settings: Settings, tool: ToolName) -> Ch
     access = settings.model_access
     named = settings.model or assistant.models.get(tool) or assistant.model
     if named:
-        return _allowed(model_of(named, assistant.aliases, access), assistant)
-    is_elsewhere = _is_elsewhere(access)
-    usual = [model_of(name, {}, access) for name in _USUAL if not (name == _OPENAI and is_elsewhere)]
+        return _require_allowed(resolve_model_name(named, assistant.aliases, access), assistant)
+    is_elsewhere = _has_custom_openai_url(access)
+    usual = [
+        resolve_model_name(name, {}, access) for name in _DEFAULT_PROVIDERS if not (name == _OPENAI and is_elsewhere)
+    ]
     permitted = [each for each in usual if _is_allowed(each, assistant)]
     for each in permitted:
         if _has_access(each, access):
@@ -93,56 +95,56 @@ def choose_model(assistant: Assistant, settings: Settings, tool: ToolName) -> Ch
             "OPENAI_BASE_URL says where a server listens, but no model of it is named.",
             hint="Set TOOLYARD_MODEL, or `assistant.model`, to `openai-chat:` and the model's name.",
         )
-    return _allowed((permitted or usual)[0], assistant)
+    return _require_allowed((permitted or usual)[0], assistant)
 
 
-def model_of(name: str, aliases: Mapping[str, str], access: Mapping[str, str]) -> Chosen:
+def resolve_model_name(name: str, aliases: Mapping[str, str], access: Mapping[str, str]) -> ModelChoice:
     """Raises ConfigError."""
-    meant = _without_aliases(name.strip(), aliases)
+    meant = _resolve_alias(name.strip(), aliases)
     before, colon, after = meant.partition(":")
-    is_elsewhere, family = _is_elsewhere(access), _by_beginning(meant)
-    provider, model = _SPELLINGS.get(before.strip().lower(), ""), after.strip()
+    is_elsewhere, family = _has_custom_openai_url(access), _provider_by_prefix(meant)
+    provider, model = _PROVIDER_ALIASES.get(before.strip().lower(), ""), after.strip()
     if not provider:
-        provider, model = family or (_OTHER_OPENAI if is_elsewhere else ""), meant
+        provider, model = family or (_OPENAI_COMPATIBLE if is_elsewhere else ""), meant
     if not provider:
-        raise _unknown_provider(meant, before) if colon else _unknown_model(meant, aliases)
+        raise _unknown_provider_error(meant, before) if colon else _unknown_model_error(meant, aliases)
     if provider == _OPENAI and is_elsewhere:
-        provider = _OTHER_OPENAI
-    elif provider == _OTHER_OPENAI and not is_elsewhere and _by_beginning(model) == _OPENAI:
+        provider = _OPENAI_COMPATIBLE
+    elif provider == _OPENAI_COMPATIBLE and not is_elsewhere and _provider_by_prefix(model) == _OPENAI:
         provider = _OPENAI
-    model = model or _USUAL_MODELS.get(provider) or BACKENDS[_PROVIDERS[provider]].default_model
+    model = model or _DEFAULT_MODELS.get(provider) or BACKENDS[_PROVIDERS[provider]].default_model
     if not model:
         raise ConfigError(
             f'"{name}" names no model, and {provider} has none of its own choice.',
             hint=f"Write it after the colon: `{provider}:NAME`.",
         )
-    return Chosen(f"{provider}:{model}", Backend(type=_PROVIDERS[provider], model=model))
+    return ModelChoice(f"{provider}:{model}", Backend(type=_PROVIDERS[provider], model=model))
 
 
-def _without_aliases(name: str, aliases: Mapping[str, str]) -> str:
+def _resolve_alias(name: str, aliases: Mapping[str, str]) -> str:
     met = [name]
     while (following := aliases.get(met[-1])) is not None:
         if (following := following.strip()) in met:
             chain = " → ".join((*met, following))
             raise ConfigError(f"The aliases of models lead in a circle: {chain}.", hint="Mend `assistant.aliases`.")
         met.append(following)
-    return _ALIASES.get(met[-1], met[-1])
+    return _MODEL_ALIASES.get(met[-1], met[-1])
 
 
-def _by_beginning(name: str) -> str:
-    return next((provider for begin, provider in _BEGINNINGS if begin.match(name.lower())), "")
+def _provider_by_prefix(name: str) -> str:
+    return next((provider for begin, provider in _NAME_PREFIXES if begin.match(name.lower())), "")
 
 
-def _is_elsewhere(access: Mapping[str, str]) -> bool:
+def _has_custom_openai_url(access: Mapping[str, str]) -> bool:
     """Whether OPENAI_BASE_URL leads elsewhere than to OpenAI. One that is no address is told when it is opened."""
     said = access.get("OPENAI_BASE_URL", "").strip()
     try:
-        return bool(said) and urlsplit(said).hostname != _OPENAI_HOME
+        return bool(said) and urlsplit(said).hostname != _OPENAI_HOST
     except ValueError:
         return True
 
 
-def _has_access(chosen: Chosen, access: Mapping[str, str]) -> bool:
+def _has_access(chosen: ModelChoice, access: Mapping[str, str]) -> bool:
     kind = chosen.backend.kind
     if kind is None:
         return False
@@ -150,7 +152,7 @@ def _has_access(chosen: Chosen, access: Mapping[str, str]) -> bool:
     return any(access.get(name, "").strip() for name in kind.key_variables) or bool(address and is_loopback(address))
 
 
-def _allowed(chosen: Chosen, assistant: Assistant) -> Chosen:
+def _require_allowed(chosen: ModelChoice, assistant: Assistant) -> ModelChoice:
     if _is_allowed(chosen, assistant):
         return chosen
     listed = ", ".join(assistant.allowed_models)
@@ -160,25 +162,25 @@ def _allowed(chosen: Chosen, assistant: Assistant) -> Chosen:
     )
 
 
-def _is_allowed(chosen: Chosen, assistant: Assistant) -> bool:
-    globs = [spelled for glob in assistant.allowed_models for spelled in _spelled(glob.strip())]
+def _is_allowed(chosen: ModelChoice, assistant: Assistant) -> bool:
+    globs = [spelled for glob in assistant.allowed_models for spelled in _normalized_globs(glob.strip())]
     return not assistant.allowed_models or any(fnmatchcase(chosen.name, glob) for glob in globs)
 
 
-def _spelled(glob: str) -> Iterator[str]:
+def _normalized_globs(glob: str) -> Iterator[str]:
     """A glob with its provider as it is shown; without one, for every provider."""
     before, colon, after = glob.partition(":")
-    provider = _SPELLINGS.get(before.lower())
+    provider = _PROVIDER_ALIASES.get(before.lower())
     if not colon:
         yield f"*:{glob}"
-    elif provider in (_OPENAI, _OTHER_OPENAI):  # one API, wherever it listens
-        yield from (f"{_OPENAI}:{after}", f"{_OTHER_OPENAI}:{after}")
+    elif provider in (_OPENAI, _OPENAI_COMPATIBLE):  # one API, wherever it listens
+        yield from (f"{_OPENAI}:{after}", f"{_OPENAI_COMPATIBLE}:{after}")
     else:
         yield f"{provider}:{after}" if provider else glob
 
 
-def _unknown_provider(meant: str, before: str) -> ConfigError:
-    near = closest(before, _SPELLINGS)
+def _unknown_provider_error(meant: str, before: str) -> ConfigError:
+    near = closest_match(before, _PROVIDER_ALIASES)
     suggestion = f'Did you mean "{near}:"? ' if near else ""
     return ConfigError(
         f'"{meant}" names no provider of models that is known here: {", ".join(_PROVIDERS)}.',
@@ -187,8 +189,8 @@ def _unknown_provider(meant: str, before: str) -> ConfigError:
     )
 
 
-def _unknown_model(meant: str, aliases: Mapping[str, str]) -> ConfigError:
-    near = closest(meant, (*aliases, *_ALIASES, *_SPELLINGS))
+def _unknown_model_error(meant: str, aliases: Mapping[str, str]) -> ConfigError:
+    near = closest_match(meant, (*aliases, *_MODEL_ALIASES, *_PROVIDER_ALIASES))
     suggestion = f'Did you mean "{near}"? ' if near else ""
     return ConfigError(
         f'It is not said whose model "{meant}" is.',

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
-    from toolyard.models.endpoint import Place
+    from toolyard.models.endpoint import ModelEndpoint
 
 DEFAULT_WINDOW = 128_000
-_USUAL_WINDOWS = (("gemini-", 1_048_576), ("claude-", 200_000))
+_DEFAULT_WINDOWS = (("gemini-", 1_048_576), ("claude-", 200_000))
 """How names begin whose size the data leaves out."""
-_UNPRICED = (ArithmeticError, LookupError, ValueError)
+_UNKNOWN_PRICE_ERRORS = (ArithmeticError, LookupError, ValueError)
 """What the data raises for models and providers that it does not have, and for counts that it cannot price."""
 
 
-def price_of(response: ModelResponse) -> float | None:
+def response_cost(response: ModelResponse) -> float | None:
     """In US dollars; None where the price is not known."""
     if not response.model_name or not response.usage.has_values():
         return None
     try:
         return float(response.cost().total_price)
-    except _UNPRICED:
+    except _UNKNOWN_PRICE_ERRORS:
         return None
 
 
@@ -49,27 +49,27 @@ def list_price(model: ModelRef, *, fresh: int, cached: int, output: int) -> floa
     except ImportError:
         return None
     usage = Usage(input_tokens=fresh + cached, cache_read_tokens=cached, output_tokens=output)
-    with contextlib.suppress(*_UNPRICED):
+    with contextlib.suppress(*_UNKNOWN_PRICE_ERRORS):
         if model.address:
             return float(calc_price(usage, model.name, provider_api_url=model.address).total_price)
-    with contextlib.suppress(*_UNPRICED):
+    with contextlib.suppress(*_UNKNOWN_PRICE_ERRORS):
         return float(calc_price(usage, model.name, provider_id=model.provider).total_price)
     return None
 
 
-def window_of(place: Place) -> int:
+def lookup_context_window(endpoint: ModelEndpoint) -> int:
     """Tokens that the model's context holds, where it is known."""
     from genai_prices.data_snapshot import get_snapshot
 
-    if place.is_free:
+    if endpoint.is_free:
         return DEFAULT_WINDOW
-    provider = {"gemini": "google", "claude": "anthropic"}.get(place.kind.api, place.kind.name)
+    provider = {"gemini": "google", "claude": "anthropic"}.get(endpoint.kind.api, endpoint.kind.name)
     try:
-        _, model = get_snapshot().find_provider_model(place.model, None, provider, None)
+        _, model = get_snapshot().find_provider_model(endpoint.model, None, provider, None)
     except LookupError:
-        return _usual_window(place.model)
-    return model.context_window or _usual_window(place.model)
+        return _default_window(endpoint.model)
+    return model.context_window or _default_window(endpoint.model)
 
 
-def _usual_window(name: str) -> int:
-    return next((window for begin, window in _USUAL_WINDOWS if name.startswith(begin)), DEFAULT_WINDOW)
+def _default_window(name: str) -> int:
+    return next((window for begin, window in _DEFAULT_WINDOWS if name.startswith(begin)), DEFAULT_WINDOW)

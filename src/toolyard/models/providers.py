@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from toolyard.core.errors import ConfigError
-from toolyard.models.endpoint import NO_KEY, Place
+from toolyard.models.endpoint import PLACEHOLDER_KEY, ModelEndpoint
 from toolyard.models.schema_cache import rewrite_schemas_once
 
 if TYPE_CHECKING:
@@ -30,21 +30,23 @@ READ_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ProviderClient:
     """A model that can be asked."""
 
     model: Model[Any]
     close: Callable[[], Awaitable[None]]
 
 
-def speak(place: Place, timeout: float | None) -> Spoken:
-    _keep_quiet()
-    http = _http_client(place, timeout or READ_SECONDS)
-    model = {"gemini": _gemini, "openai": _openai, "claude": _claude}[place.kind.api](place, http)
-    return Spoken(rewrite_schemas_once(model), http.aclose)
+def create_provider_client(endpoint: ModelEndpoint, timeout: float | None) -> ProviderClient:
+    _silence_library_warnings()
+    http = _http_client(endpoint, timeout or READ_SECONDS)
+    model = {"gemini": _gemini_model, "openai": _openai_model, "claude": _claude_model}[endpoint.kind.api](
+        endpoint, http
+    )
+    return ProviderClient(rewrite_schemas_once(model), http.aclose)
 
 
-def _keep_quiet() -> None:
+def _silence_library_warnings() -> None:
     """That a model is old, or takes no temperature, is said by its provider where it matters.
 
     The library says it in the middle of a run, on the terminal that shows the run.
@@ -55,54 +57,54 @@ def _keep_quiet() -> None:
     logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)
 
 
-def _http_client(place: Place, read_seconds: float) -> httpx2.AsyncClient:
+def _http_client(endpoint: ModelEndpoint, read_seconds: float) -> httpx2.AsyncClient:
     """Raises ConfigError where the certificates cannot be read."""
     import httpx2
     from pydantic_ai.models import create_async_httpx2_client
 
-    from toolyard.models.close_streams import NotedTransport
-    from toolyard.models.response_limits import NOT_PACKED, BoundedTransport
-    from toolyard.models.sse_line_fix import UnbrokenTransport
+    from toolyard.models.close_streams import StreamTrackingTransport
+    from toolyard.models.response_limits import UNCOMPRESSED_HEADERS, BoundedTransport
+    from toolyard.models.sse_line_fix import SseLineFixTransport
 
     # A transport of our own: otherwise proxies would be taken from the environment.
     transport = httpx2.AsyncHTTPTransport(
-        verify=_certificates(place.certificates), trust_env=False, proxy=place.proxy or None
+        verify=_ssl_context(endpoint.certificates), trust_env=False, proxy=endpoint.proxy or None
     )
     client = create_async_httpx2_client(
         timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
-        transport=NotedTransport(UnbrokenTransport(BoundedTransport(transport))),
+        transport=StreamTrackingTransport(SseLineFixTransport(BoundedTransport(transport))),
     )
-    client.headers.update(NOT_PACKED)
+    client.headers.update(UNCOMPRESSED_HEADERS)
     return client
 
 
 @cache
-def _certificates(also: str) -> ssl.SSLContext:
+def _ssl_context(extra_file: str) -> ssl.SSLContext:
     """Reading them takes longer than a turn, and they are the same for all."""
     import httpx2
 
     trusted = httpx2.create_ssl_context(trust_env=False)
-    if also:
+    if extra_file:
         try:
-            trusted.load_verify_locations(also)
+            trusted.load_verify_locations(extra_file)
         except OSError as error:  # also what ssl raises for a file that holds none
             why = error.strerror or "it holds no certificates"
-            raise ConfigError(f"SSL_CERT_FILE names {also}, which cannot be read: {why}.") from error
+            raise ConfigError(f"SSL_CERT_FILE names {extra_file}, which cannot be read: {why}.") from error
     return trusted
 
 
-def _gemini(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
+def _gemini_model(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model[Any]:
     from google.genai.client import Client
     from google.genai.types import HttpOptions, HttpRetryOptions
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    trusted = _certificates(place.certificates)
+    trusted = _ssl_context(endpoint.certificates)
     client = Client(
         vertexai=False,
-        api_key=place.key or NO_KEY,
+        api_key=endpoint.key or PLACEHOLDER_KEY,
         http_options=HttpOptions(
-            base_url=place.base_url,
+            base_url=endpoint.base_url,
             api_version="v1beta",
             httpx_async_client=http,
             # For clients of its own, which are not used: otherwise it reads the certificates of the system twice.
@@ -112,57 +114,59 @@ def _gemini(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
             retry_options=HttpRetryOptions(attempts=1),
         ),
     )
-    return GoogleModel(place.model, provider=GoogleProvider(client=client))
+    return GoogleModel(endpoint.model, provider=GoogleProvider(client=client))
 
 
-def _claude(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
+def _claude_model(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model[Any]:
     from anthropic import AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     client = AsyncAnthropic(
-        api_key=place.key or NO_KEY,
-        base_url=place.base_url,
+        api_key=endpoint.key or PLACEHOLDER_KEY,
+        base_url=endpoint.base_url,
         http_client=http,
         timeout=http.timeout,
         max_retries=0,
     )
-    _forget_environment(client)
-    return AnthropicModel(place.model, provider=AnthropicProvider(anthropic_client=client))
+    _drop_environment_headers(client)
+    return AnthropicModel(endpoint.model, provider=AnthropicProvider(anthropic_client=client))
 
 
-def _openai(place: Place, http: httpx2.AsyncClient) -> Model[Any]:
+def _openai_model(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model[Any]:
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel
 
     client = AsyncOpenAI(
-        api_key=place.key or NO_KEY,
-        base_url=place.base_url,
+        api_key=endpoint.key or PLACEHOLDER_KEY,
+        base_url=endpoint.base_url,
         http_client=http,
         timeout=http.timeout,
         max_retries=0,
     )
-    _forget_environment(client)
+    _drop_environment_headers(client)
     client.organization = client.project = None
-    if place.kind.name == "openrouter":  # it passes on the signed thinking of the models behind it
+    if endpoint.kind.name == "openrouter":  # it passes on the signed thinking of the models behind it
         from pydantic_ai.models.openrouter import OpenRouterModel
         from pydantic_ai.providers.openrouter import OpenRouterProvider
 
-        return OpenRouterModel(place.model, provider=OpenRouterProvider(openai_client=client))
-    if place.kind.name == "ollama":
+        return OpenRouterModel(endpoint.model, provider=OpenRouterProvider(openai_client=client))
+    if endpoint.kind.name == "ollama":
         from pydantic_ai.models.ollama import OllamaModel
         from pydantic_ai.providers.ollama import OllamaProvider
 
-        return OllamaModel(place.model, provider=OllamaProvider(openai_client=client))
-    if place.is_home:
+        return OllamaModel(endpoint.model, provider=OllamaProvider(openai_client=client))
+    if endpoint.is_official:
         from pydantic_ai.providers.openai import OpenAIProvider
 
-        return OpenAIChatModel(place.model, provider=OpenAIProvider(openai_client=client))
+        return OpenAIChatModel(endpoint.model, provider=OpenAIProvider(openai_client=client))
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    return OpenAIChatModel(place.model, provider=OpenAICompatibleProvider(place.kind.name, openai_client=client))
+    return OpenAIChatModel(
+        endpoint.model, provider=OpenAICompatibleProvider(endpoint.kind.name, openai_client=client)
+    )
 
 
-def _forget_environment(client: Any) -> None:
+def _drop_environment_headers(client: Any) -> None:
     """Headers that a variable adds to every request would go to whichever host is asked."""
     client._custom_headers = {}  # noqa: SLF001 - the SDKs read the variable whatever they are given

@@ -14,28 +14,28 @@ from typing import Final
 
 import httpx2
 
-LARGEST: Final = 64 * 1024 * 1024
+MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
 """Bytes. The longest answers, with a few hundred bytes of wrapping for each token."""
-LONGEST_LINE: Final = 4 * 1024 * 1024
-LARGEST_WHOLE: Final = 8 * 1024 * 1024
+MAX_LINE_BYTES: Final = 4 * 1024 * 1024
+MAX_WHOLE_BYTES: Final = 8 * 1024 * 1024
 """Of an answer that was asked for in one piece, and has no wrapping."""
-LARGEST_ERROR: Final = 256 * 1024
-_STREAMING: Final = ":streamGenerateContent"
-_CHAT: Final = "/chat/completions"
-_STREAMED: Final = re.compile(rb'"stream"\s*:\s*true\b')
-NOT_PACKED: Final = {"accept-encoding": "identity"}
+MAX_ERROR_BYTES: Final = 256 * 1024
+_GEMINI_STREAM_PATH: Final = ":streamGenerateContent"
+_CHAT_PATH: Final = "/chat/completions"
+_STREAM_FLAG: Final = re.compile(rb'"stream"\s*:\s*true\b')
+UNCOMPRESSED_HEADERS: Final = {"accept-encoding": "identity"}
 """What a client has to ask for."""
 
 
-class TooMuch(httpx2.ReadError):
+class ResponseTooLarge(httpx2.ReadError):
     """More than an answer can be."""
 
 
-class Packed(httpx2.ReadError):
+class CompressedResponse(httpx2.ReadError):
     """A compressed answer, for which nobody asked."""
 
 
-class Whole(httpx2.ReadError):
+class NotStreamed(httpx2.ReadError):
     """An answer in one piece, where it was asked for in many. Servers that cannot stream ignore being asked to."""
 
 
@@ -49,42 +49,42 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
             await response.aclose()
-            raise Packed("the answer is compressed")
-        if response.is_success and _is_json(response) and _wants_pieces(request):
+            raise CompressedResponse("the answer is compressed")
+        if response.is_success and _is_json(response) and _must_stream(request):
             await response.aclose()
-            raise Whole("the answer came in one piece")
+            raise NotStreamed("the answer came in one piece")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _bounded(response, response.stream, request)
+            response.stream = _limit_stream(response, response.stream, request)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-def _bounded(
+def _limit_stream(
     response: httpx2.Response, stream: httpx2.AsyncByteStream, request: httpx2.Request
 ) -> httpx2.AsyncByteStream:
     if not response.is_success:
-        return _Beginning(stream, LARGEST_ERROR)
-    return _Bounded(stream, LARGEST if is_asked_in_pieces(request) else LARGEST_WHOLE)
+        return _TruncatedStream(stream, MAX_ERROR_BYTES)
+    return _BoundedStream(stream, MAX_STREAM_BYTES if is_streaming_request(request) else MAX_WHOLE_BYTES)
 
 
 def _is_json(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
-def _wants_pieces(request: httpx2.Request) -> bool:
+def _must_stream(request: httpx2.Request) -> bool:
     """Of the APIs that many servers speak: Anthropic's library would ask for pieces again, whatever it is told."""
-    return request.url.path.endswith((_CHAT, _STREAMING)) and is_asked_in_pieces(request)
+    return request.url.path.endswith((_CHAT_PATH, _GEMINI_STREAM_PATH)) and is_streaming_request(request)
 
 
-def is_asked_in_pieces(request: httpx2.Request) -> bool:
-    if request.url.path.endswith(_STREAMING):
+def is_streaming_request(request: httpx2.Request) -> bool:
+    if request.url.path.endswith(_GEMINI_STREAM_PATH):
         return True
-    return _STREAMED.search(request.content) is not None  # in a text, the quotation marks would be escaped
+    return _STREAM_FLAG.search(request.content) is not None  # in a text, the quotation marks would be escaped
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream, self._left = stream, most
 
@@ -94,15 +94,15 @@ class _Bounded(httpx2.AsyncByteStream):
             self._left -= len(piece)
             ended = piece.rfind(b"\n")
             line = len(piece) - ended - 1 if ended >= 0 else line + len(piece)
-            if self._left < 0 or line > LONGEST_LINE:
-                raise TooMuch("the answer is larger than any model's")
+            if self._left < 0 or line > MAX_LINE_BYTES:
+                raise ResponseTooLarge("the answer is larger than any model's")
             yield piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-class _Beginning(httpx2.AsyncByteStream):
+class _TruncatedStream(httpx2.AsyncByteStream):
     """So many bytes of it; the rest is not read."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:

@@ -12,11 +12,11 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from toolyard.models.messages import Said, TakenBack, Thought, Waiting
+from toolyard.models.messages import DeltasDiscarded, RetryWait, TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:
-    from toolyard.models.errors import Failure
-    from toolyard.models.messages import Hear, Heard
+    from toolyard.models.errors import ProviderFailure
+    from toolyard.models.messages import StreamEvent, StreamEventHandler
 
 PATIENCE = 300.0
 """Seconds of waiting in one turn: a provider that is down for a minute or two is outlasted."""
@@ -29,66 +29,69 @@ _MOST_COSTLY = 4
 """Answers that came to nothing but were paid for."""
 
 
-class Trying:
+class TurnRetries:
     """The tries of one turn, of a model that `is_known` to answer or not."""
 
     def __init__(
         self,
-        hear: Hear,
+        on_event: StreamEventHandler,
         patience: float,
         first_pause: float,
         *,
         is_known: bool,
         most_tries: int | None = None,
-        within: float | None = None,
+        seconds: float | None = None,
     ) -> None:
-        self._hear = hear
-        self._left = patience
+        self._on_event = on_event
+        self._patience_left = patience
         self._tries_left = most_tries
-        self._until = None if within is None else _now() + within
+        self._deadline = None if seconds is None else _now() + seconds
         self._is_known = is_known
         self._unreachable_since: float | None = None
         self._pause = first_pause
-        self._costly = 0
-        self._is_told = False
-        self._was_at_once = False
+        self._costly_failures = 0
+        self._has_emitted = False
+        self._has_retried_immediately = False
 
-    def tell(self, heard: Heard) -> None:
-        if isinstance(heard, (Said, Thought)):
-            self._is_told = True
-        self._hear(heard)
+    def emit(self, event: StreamEvent) -> None:
+        if isinstance(event, (TextDelta, ThinkingDelta)):
+            self._has_emitted = True
+        self._on_event(event)
 
-    def take_back(self) -> None:
-        if self._is_told:
-            self._is_told = False
-            self._hear(TakenBack())
+    def discard_deltas(self) -> None:
+        if self._has_emitted:
+            self._has_emitted = False
+            self._on_event(DeltasDiscarded())
 
-    def count(self, failure: Failure) -> None:
+    def count_attempt(self, failure: ProviderFailure) -> None:
         """Count a try. Raises the failure's error where it was the last."""
         if self._tries_left is not None:
             self._tries_left -= 1
         if self._tries_left == 0:
             raise failure.error
 
-    async def again(self, failure: Failure, *, is_costly: bool = False) -> None:
+    async def wait_to_retry(self, failure: ProviderFailure, *, is_costly: bool = False) -> None:
         """Wait for the next try. Raises the failure's error where there is none."""
-        self._costly += is_costly or self._is_told
+        self._costly_failures += is_costly or self._has_emitted
         pause = self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that many agents do not come back at once
-        if failure.after == 0 and not self._was_at_once:
-            pause, self._was_at_once = 0.0, True  # believed once: who always says so would be asked for ever
-        elif failure.after is not None:
-            pause = max(pause, failure.after)
-        self.count(failure)
-        if not failure.passes or self._costly > _MOST_COSTLY or pause > self._left_for(failure):
+        if failure.retry_after == 0 and not self._has_retried_immediately:
+            pause, self._has_retried_immediately = (
+                0.0,
+                True,
+            )  # believed once: who always says so would be asked for ever
+        elif failure.retry_after is not None:
+            pause = max(pause, failure.retry_after)
+        self.count_attempt(failure)
+        if not failure.is_transient or self._costly_failures > _MOST_COSTLY or pause > self._seconds_left(failure):
             raise failure.error
-        self.take_back()
-        self._left -= pause
+        self.discard_deltas()
+        self._patience_left -= pause
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-        self._hear(Waiting(pause, failure.why))
+        self._on_event(RetryWait(pause, failure.reason))
         await asyncio.sleep(pause)
 
-    def _left_for(self, failure: Failure) -> float:
-        left = self._left if self._until is None else min(self._left, self._until - _now())
+    def _seconds_left(self, failure: ProviderFailure) -> float:
+        left = self._patience_left if self._deadline is None else min(self._patience_left, self._deadline - _now())
         if not failure.is_unreachable:
             self._is_known = True  # somebody is there
         if self._is_known:

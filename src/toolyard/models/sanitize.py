@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
 
-def whole_characters(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """Halves that belong together are joined; one that is alone becomes a replacement character."""
     try:
         text.encode()
@@ -21,35 +21,38 @@ def whole_characters(text: str) -> str:
     return text
 
 
-def cleaned(response: ModelResponse) -> ModelResponse:
+def sanitize_response(response: ModelResponse) -> ModelResponse:
     """Raises TypeError where a part of it is not what it should be."""
-    return replace(response, parts=[_part(part) for part in response.parts])
+    return replace(response, parts=[_sanitize_part(part) for part in response.parts])
 
 
-def _part(part: Any) -> Any:
+def _sanitize_part(part: Any) -> Any:
     if part.part_kind == "tool-call":
         args = part.args
         if not isinstance(args, str | dict | None):
             raise TypeError("arguments that are no text")
         return replace(
-            part, tool_name=_text(part.tool_name), tool_call_id=_text(part.tool_call_id or ""), args=_value(args)
+            part,
+            tool_name=_sanitize_text(part.tool_name),
+            tool_call_id=_sanitize_text(part.tool_call_id or ""),
+            args=_sanitize_value(args),
         )
     content = getattr(part, "content", None)
     if part.part_kind in {"text", "thinking"} and content is not None:
-        return replace(part, content=_text(content))
+        return replace(part, content=_sanitize_text(content))
     return part
 
 
-def _text(value: object) -> str:
+def _sanitize_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("something that should be a text")
-    return whole_characters(value)
+    return repair_surrogates(value)
 
 
-def _value(value: Any) -> Any:
+def _sanitize_value(value: Any) -> Any:
     if isinstance(value, str):
-        return whole_characters(value)
+        return repair_surrogates(value)
     if isinstance(value, dict):
         named = cast("dict[Any, Any]", value)
-        return {_value(name): _value(each) for name, each in named.items()}
-    return [_value(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {_sanitize_value(name): _sanitize_value(each) for name, each in named.items()}
+    return [_sanitize_value(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value

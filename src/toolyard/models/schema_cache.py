@@ -19,11 +19,11 @@ _RAW_TEXT = "_raw_text_content"
 def rewrite_schemas_once(model: Model[Any]) -> Model[Any]:
     """The same model, which remembers the tools of its last turn."""
     # Its public hook, replaced for this one object: a subclass would be one for each provider's class.
-    object.__setattr__(model, "customize_request_parameters", _Once(model))
+    object.__setattr__(model, "customize_request_parameters", _SchemaCache(model))
     return model
 
 
-def forget_raw_text(stream: StreamedResponse) -> None:
+def drop_raw_text(stream: StreamedResponse) -> None:
     """Of what came so far, for OpenAI's API, where it is copied for each piece: for megabytes that takes minutes.
 
     It is there for citations, of which nothing is made here; the parts of the answer are kept elsewhere.
@@ -32,14 +32,14 @@ def forget_raw_text(stream: StreamedResponse) -> None:
         setattr(stream, _RAW_TEXT, "")
 
 
-class _Once:
+class _SchemaCache:
     def __init__(self, model: Model[Any]) -> None:
         self._customize = model.customize_request_parameters
-        self._given: list[ToolDefinition] | None = None
-        self._made: list[ToolDefinition] = []
+        self._source_tools: list[ToolDefinition] | None = None
+        self._rewritten_tools: list[ToolDefinition] = []
 
     def __call__(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
-        if self._given is not parameters.function_tools:
-            self._made = self._customize(parameters).function_tools
-            self._given = parameters.function_tools
-        return replace(parameters, function_tools=self._made)
+        if self._source_tools is not parameters.function_tools:
+            self._rewritten_tools = self._customize(parameters).function_tools
+            self._source_tools = parameters.function_tools
+        return replace(parameters, function_tools=self._rewritten_tools)

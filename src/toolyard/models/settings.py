@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from toolyard.models.messages import ThinkingMode, Wish
+from toolyard.models.messages import ThinkingMode, TurnSettings
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -21,70 +21,78 @@ if TYPE_CHECKING:
 
     from toolyard.config.backends import BackendKind
 
-TOKENS: Final[Mapping[ThinkingMode, int]] = {
+THINKING_TOKENS: Final[Mapping[ThinkingMode, int]] = {
     "minimal": 128,
     "low": 2_048,
     "medium": 8_192,
     "high": 16_384,
     "max": 32_768,
 }
-_GEMINI_TAKES: Final = (
+_GEMINI_BUDGETS: Final = (
     ("gemini-2.5-pro", 128, 32_768),
     ("gemini-2.5-flash-lite", 512, 24_576),
     ("gemini-2.5-flash", 1, 24_576),
     ("", 512, 24_576),
 )
 """How a name begins, and the least and the most tokens that may be set."""
-_CLAUDE_LEAST: Final = 1_024
-_CLAUDE_OUTPUT: Final = 32_000
+_CLAUDE_MIN_BUDGET: Final = 1_024
+_CLAUDE_OUTPUT_TOKENS: Final = 32_000
 """What the oldest that think give at most, thoughts included, where the library does not know."""
-_CLAUDE_ANSWER: Final = 8_192
+_CLAUDE_ANSWER_TOKENS: Final = 8_192
 """Tokens that stay for the answer itself."""
-_WITHOUT_MORE: Final = "gpt-5.1"
+_LAST_WITHOUT_MAX_EFFORT: Final = "gpt-5.1"
 """The first of OpenAI's to think more than `high` came after it; others know three levels."""
-_TAKES_ALL: Final = frozenset({"openrouter"})
+_ADAPTS_LEVELS: Final = frozenset({"openrouter"})
 """Who finds the nearest level that the model behind it has."""
 
 
-def wished(settings: ModelSettings, wish: Wish, kind: BackendKind, model: Model[Any]) -> ModelSettings:
+def model_settings(
+    settings: ModelSettings, turn_settings: TurnSettings, kind: BackendKind, model: Model[Any]
+) -> ModelSettings:
     """What is sent for a wish; what it leaves open is as `settings` have it."""
     made, profile = dict[str, Any](settings), cast("Mapping[str, Any]", model.profile)
-    if wish.temperature is not None:
-        made["temperature"] = wish.temperature
-    if wish.thinking is not None and profile.get("supports_thinking"):
+    if turn_settings.temperature is not None:
+        made["temperature"] = turn_settings.temperature
+    if turn_settings.thinking is not None and profile.get("supports_thinking"):
         made.pop("thinking", None)
         if kind.api == "gemini":
-            made |= _gemini(wish.thinking, wish.thinking_tokens, model.model_name, profile)
+            made |= _gemini_settings(turn_settings.thinking, turn_settings.thinking_tokens, model.model_name, profile)
         elif kind.api == "claude":
-            made |= _claude(wish.thinking, wish.thinking_tokens, made.get("max_tokens"), profile)
+            made |= _claude_settings(
+                turn_settings.thinking, turn_settings.thinking_tokens, made.get("max_tokens"), profile
+            )
         else:
-            level = _level(wish.thinking, wish.thinking_tokens)
-            made["thinking"] = level if kind.name in _TAKES_ALL else _effort(level, model.model_name, profile)
-    if wish.temperature is not None and kind.api == "claude":
-        made = _with_temperature(made, profile)
+            level = _level_within(turn_settings.thinking, turn_settings.thinking_tokens)
+            made["thinking"] = (
+                level if kind.name in _ADAPTS_LEVELS else _supported_effort(level, model.model_name, profile)
+            )
+    if turn_settings.temperature is not None and kind.api == "claude":
+        made = _with_claude_temperature(made, profile)
     return cast("ModelSettings", made)
 
 
-def _level(mode: ThinkingMode, most: int) -> ThinkingMode:
+def _level_within(mode: ThinkingMode, most: int) -> ThinkingMode:
     """The mode itself, or the highest below it that is within so many tokens."""
-    allowed: list[ThinkingMode] = [each for each, tokens in TOKENS.items() if tokens <= min(TOKENS[mode], most)]
+    allowed: list[ThinkingMode] = [
+        each for each, tokens in THINKING_TOKENS.items() if tokens <= min(THINKING_TOKENS[mode], most)
+    ]
     return allowed[-1] if allowed else "minimal"
 
 
-def _gemini(mode: ThinkingMode, most: int, name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
+def _gemini_settings(mode: ThinkingMode, most: int, name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
     if profile.get("google_supports_thinking_level", True):
-        return {"thinking": _level(mode, most)}
-    least, taken = next((least, taken) for begin, least, taken in _GEMINI_TAKES if name.startswith(begin))
-    budget = max(min(TOKENS[mode], most, taken), least)
+        return {"thinking": _level_within(mode, most)}
+    least, taken = next((least, taken) for begin, least, taken in _GEMINI_BUDGETS if name.startswith(begin))
+    budget = max(min(THINKING_TOKENS[mode], most, taken), least)
     return {"google_thinking_config": {"include_thoughts": True, "thinking_budget": budget}}
 
 
-def _claude(mode: ThinkingMode, most: int, length: int | None, profile: Mapping[str, Any]) -> dict[str, Any]:
-    level = _level(mode, most)
+def _claude_settings(mode: ThinkingMode, most: int, length: int | None, profile: Mapping[str, Any]) -> dict[str, Any]:
+    level = _level_within(mode, most)
     if profile.get("anthropic_supports_adaptive_thinking"):
         return {"thinking": level}
-    taken = (profile.get("anthropic_max_output_tokens") or _CLAUDE_OUTPUT) - _CLAUDE_ANSWER
-    budget = max(min(TOKENS[mode], most, taken), _CLAUDE_LEAST)
+    taken = (profile.get("anthropic_max_output_tokens") or _CLAUDE_OUTPUT_TOKENS) - _CLAUDE_ANSWER_TOKENS
+    budget = max(min(THINKING_TOKENS[mode], most, taken), _CLAUDE_MIN_BUDGET)
     told: dict[str, Any] = {
         "thinking": level,  # some take an effort beside the number
         "anthropic_thinking": {"type": "enabled", "budget_tokens": budget},
@@ -93,17 +101,17 @@ def _claude(mode: ThinkingMode, most: int, length: int | None, profile: Mapping[
     return told if length is None else {**told, "max_tokens": length + budget}
 
 
-def _effort(level: ThinkingMode, name: str, profile: Mapping[str, Any]) -> ThinkingMode:
+def _supported_effort(level: ThinkingMode, name: str, profile: Mapping[str, Any]) -> ThinkingMode:
     """A level that the library sends as one that the model has."""
     if "openai_reasoning_efforts" in profile:
         return level
-    has_more = profile.get("openai_supports_reasoning") and not name.startswith(_WITHOUT_MORE)
+    has_more = profile.get("openai_supports_reasoning") and not name.startswith(_LAST_WITHOUT_MAX_EFFORT)
     if level == "max" and not has_more:
         return "high"
     return "low" if level == "minimal" else level
 
 
-def _with_temperature(made: dict[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+def _with_claude_temperature(made: dict[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
     thinks = made.get("thinking", profile.get("thinking_enabled_by_default", False))
     if thinks or profile.get("anthropic_disallows_sampling_settings"):
         return {name: value for name, value in made.items() if name != "temperature"}

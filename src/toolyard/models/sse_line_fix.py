@@ -13,15 +13,15 @@ from typing import Final
 
 import httpx2
 
-from toolyard.models.response_limits import is_asked_in_pieces
+from toolyard.models.response_limits import is_streaming_request
 
-_SPELLED: Final = {"\u0085".encode(): b"\\u0085", "\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029"}
-_SIGN: Final = re.compile(b"|".join(_SPELLED))
-_BEGUN: Final = re.compile(rb"(?:\xc2|\xe2\x80?)\Z")
+_ESCAPES: Final = {"\u0085".encode(): b"\\u0085", "\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029"}
+_SEPARATOR: Final = re.compile(b"|".join(_ESCAPES))
+_PARTIAL_SEPARATOR: Final = re.compile(rb"(?:\xc2|\xe2\x80?)\Z")
 """The beginning of a sign at the end of a piece."""
 
 
-class UnbrokenTransport(httpx2.AsyncBaseTransport):
+class SseLineFixTransport(httpx2.AsyncBaseTransport):
     """Owns the transport that it is given."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
@@ -31,17 +31,17 @@ class UnbrokenTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if (
             response.is_success
-            and is_asked_in_pieces(request)
+            and is_streaming_request(request)
             and isinstance(response.stream, httpx2.AsyncByteStream)
         ):
-            response.stream = _Unbroken(response.stream)
+            response.stream = _EscapedStream(response.stream)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class _Unbroken(httpx2.AsyncByteStream):
+class _EscapedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 
@@ -49,9 +49,9 @@ class _Unbroken(httpx2.AsyncByteStream):
         held = b""
         async for piece in self._stream:
             whole = held + piece
-            begun = _BEGUN.search(whole, max(0, len(whole) - 2))
+            begun = _PARTIAL_SEPARATOR.search(whole, max(0, len(whole) - 2))
             held = begun[0] if begun else b""
-            yield _SIGN.sub(lambda sign: _SPELLED[sign[0]], whole[: len(whole) - len(held)])
+            yield _SEPARATOR.sub(lambda sign: _ESCAPES[sign[0]], whole[: len(whole) - len(held)])
         if held:
             yield held
 

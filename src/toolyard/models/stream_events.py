@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from toolyard.core.token_bucket import TokenBucket
-from toolyard.models.messages import Said, Thought
-from toolyard.models.response_limits import TooMuch
-from toolyard.models.sanitize import whole_characters
-from toolyard.models.schema_cache import forget_raw_text
+from toolyard.models.messages import TextDelta, ThinkingDelta
+from toolyard.models.response_limits import ResponseTooLarge
+from toolyard.models.sanitize import repair_surrogates
+from toolyard.models.schema_cache import drop_raw_text
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import StreamedResponse
 
-    from toolyard.models.retry import Trying
+    from toolyard.models.retry import TurnRetries
 
 MOST_CHARS: Final = 4_000_000
 MOST_PIECES: Final = 200_000
@@ -30,31 +30,31 @@ PIECES_A_SECOND: Final = 2_000
 """After that: the fastest models say as much."""
 
 
-async def hear_all(stream: StreamedResponse, trying: Trying) -> None:
+async def emit_stream(stream: StreamedResponse, retries: TurnRetries) -> None:
     """Tell all of an answer. Raises TooMuch, and what the library does."""
     pieces = chars = 0
     rate = TokenBucket(BURST_PIECES, PIECES_A_SECOND)
     async for event in stream:
         pieces += 1
-        chars += _tell(event, trying)
+        chars += _emit_event(event, retries)
         if pieces > MOST_PIECES or chars > MOST_CHARS:
-            raise TooMuch("the answer is longer than any model's")
+            raise ResponseTooLarge("the answer is longer than any model's")
         if not rate.take():
-            raise TooMuch("the answer comes faster than any model's")
-        forget_raw_text(stream)
+            raise ResponseTooLarge("the answer comes faster than any model's")
+        drop_raw_text(stream)
 
 
-def hear_whole(response: ModelResponse, trying: Trying) -> None:
+def emit_whole_answer(response: ModelResponse, retries: TurnRetries) -> None:
     """Tell an answer that came in one piece. Raises TooMuch."""
     said, thought = response.text or "", response.thinking or ""
     if len(said) + len(thought) > MOST_CHARS:
-        raise TooMuch("the answer is longer than any model's")
-    for piece in (Thought(thought) if thought else None, Said(said) if said else None):
+        raise ResponseTooLarge("the answer is longer than any model's")
+    for piece in (ThinkingDelta(thought) if thought else None, TextDelta(said) if said else None):
         if piece is not None:
-            trying.tell(piece)
+            retries.emit(piece)
 
 
-def _tell(event: Any, trying: Trying) -> int:
+def _emit_event(event: Any, retries: TurnRetries) -> int:
     """How many characters came."""
     if event.event_kind == "part_start":
         kind, part = event.part.part_kind, event.part
@@ -67,7 +67,7 @@ def _tell(event: Any, trying: Trying) -> int:
     if not isinstance(text, str) or not text:
         return 0
     if kind == "text":
-        trying.tell(Said(whole_characters(text)))
+        retries.emit(TextDelta(repair_surrogates(text)))
     elif kind == "thinking":
-        trying.tell(Thought(whole_characters(text)))
+        retries.emit(ThinkingDelta(repair_surrogates(text)))
     return len(text)

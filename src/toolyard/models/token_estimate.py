@@ -13,48 +13,49 @@ if TYPE_CHECKING:
 
     from toolyard.models.messages import OfferedTool
 
-_PICTURE = 1_600
+_PICTURE_TOKENS = 1_600
 """What the large providers ask for a picture of usual size."""
-_AROUND = 4
+_OVERHEAD_TOKENS = 4
 """Of a message or a part: who speaks, and where it ends."""
 _SAMPLES = 8
-_SAMPLE = 1_000
+_SAMPLE_CHARS = 1_000
 """Characters. A text longer than all samples together is judged by them: everybody waits while it is looked at."""
 _MARGIN = 1.05
 
 
-def tokens_of(message: ModelMessage) -> int:
-    return _AROUND + sum(_AROUND + _part(part) for part in message.parts)
+def message_tokens(message: ModelMessage) -> int:
+    return _OVERHEAD_TOKENS + sum(_OVERHEAD_TOKENS + _part_tokens(part) for part in message.parts)
 
 
-def tokens_of_text(text: str) -> int:
-    if len(text) <= _SAMPLES * _SAMPLE:
+def text_tokens(text: str) -> int:
+    if len(text) <= _SAMPLES * _SAMPLE_CHARS:
         return estimate_tokens(text)
-    apart = (len(text) - _SAMPLE) / (_SAMPLES - 1)
+    apart = (len(text) - _SAMPLE_CHARS) / (_SAMPLES - 1)
     starts = [int(apart * number) for number in range(_SAMPLES)]
-    seen = sum(estimate_tokens(text[start : start + _SAMPLE]) for start in starts)
-    return int(seen * _MARGIN * len(text) / (_SAMPLES * _SAMPLE))
+    seen = sum(estimate_tokens(text[start : start + _SAMPLE_CHARS]) for start in starts)
+    return int(seen * _MARGIN * len(text) / (_SAMPLES * _SAMPLE_CHARS))
 
 
-def tokens_of_content(content: Any) -> int:
+def content_tokens(content: Any) -> int:
     if isinstance(content, str):
-        return tokens_of_text(content)
+        return text_tokens(content)
     if isinstance(content, (list, tuple)):
-        return sum(tokens_of_content(each) for each in cast("list[Any]", content))
-    return _PICTURE
+        return sum(content_tokens(each) for each in cast("list[Any]", content))
+    return _PICTURE_TOKENS
 
 
-def tokens_of_tools(tools: Iterable[OfferedTool]) -> int:
+def tool_tokens(tools: Iterable[OfferedTool]) -> int:
     return sum(
-        _AROUND + estimate_tokens(f"{tool.name} {tool.description} {json.dumps(tool.schema)}") for tool in tools
+        _OVERHEAD_TOKENS + estimate_tokens(f"{tool.name} {tool.description} {json.dumps(tool.schema)}")
+        for tool in tools
     )
 
 
-def _part(part: Any) -> int:
+def _part_tokens(part: Any) -> int:
     if part.part_kind == "tool-call":
         arguments: str | Mapping[str, Any] | None = part.args
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, default=str)
-        return estimate_tokens(part.tool_name) + tokens_of_text(text)
+        return estimate_tokens(part.tool_name) + text_tokens(text)
     signature = getattr(part, "signature", None) or ""
     # A signature is base64: about two characters a token, and as one word it would be taken for less.
-    return tokens_of_content(part.content) + len(signature) // 2
+    return content_tokens(part.content) + len(signature) // 2

@@ -11,18 +11,18 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolyard.config.agents import agent_of
-from toolyard.config.error_location import blaming
+from toolyard.config.agents import select_agent
+from toolyard.config.error_location import with_error_location
 from toolyard.config.included_files import included_files
 from toolyard.core.actions import Effect
 from toolyard.core.errors import ConfigError
-from toolyard.core.paths import HOME_IN_SANDBOX, beneath
+from toolyard.core.paths import HOME_IN_SANDBOX, relative_to
 from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.linux.mountinfo import mount_points
 from toolyard.policy.circuit_breaker import CircuitBreaker
 from toolyard.policy.policy import Policy
 from toolyard.policy.presets import preset_rules
-from toolyard.policy.roots import ContextPath, Guard
+from toolyard.policy.roots import ContextPath, ProtectedPattern
 from toolyard.policy.rules import Rule, parse_rule
 from toolyard.policy.socket_folders import SocketFolders
 
@@ -43,10 +43,10 @@ def policy_for(
     resolve: Callable[[str], str] = os.path.realpath,
 ) -> Policy:
     """`workspace` is clean, absolute and real; `mode` goes before the agent's, and that before the file's."""
-    chosen = agent_of(config, agent)
+    chosen = select_agent(config, agent)
     permissions = config.permissions
     of_agent = chosen.backend.permission_mode if chosen else None
-    base = config.folder(workspace)
+    base = config.base_folder(workspace)
 
     def absolute(path: str) -> str:
         if path == "~" or path.startswith("~/"):
@@ -57,21 +57,23 @@ def policy_for(
     if extra is None:
         extra = (settings.documents, settings.temp_dir)
     own = [config.source, *included_files(config, settings.home)] if config.source else []
-    names = _both_names(own, resolve)
+    names = _with_resolved_paths(own, resolve)
     chosen_mode = mode or of_agent or permissions.mode or PermissionMode.STRICT
-    context = _contexts(config, settings, absolute, resolve, workspace)
-    extra_roots = _both_names((absolute(path) for path in extra), resolve)
+    context = _context_paths(config, settings, absolute, resolve, workspace)
+    extra_roots = _with_resolved_paths((absolute(path) for path in extra), resolve)
     return Policy(
         mode=chosen_mode,
         workspace=workspace,
         context=context,
         extra_roots=extra_roots,
         # Whoever may write the configuration, or what it includes, may write the policy.
-        protected=(*permissions.protected_paths, *(_guarded(name, workspace) for name in names)),
-        rules=_rules(config, settings),
+        protected=(*permissions.protected_paths, *(_file_pattern(name, workspace) for name in names)),
+        rules=_configured_rules(config, settings),
         home=settings.home,
-        spelled=_spelled(config, settings.home, absolute),
-        breaker=_breaker(config, settings, workspace, chosen_mode, (*(one.path for one in context), *extra_roots)),
+        display_patterns=_display_patterns(config, settings.home, absolute),
+        breaker=_build_circuit_breaker(
+            config, settings, workspace, chosen_mode, (*(one.path for one in context), *extra_roots)
+        ),
     )
 
 
@@ -80,14 +82,14 @@ def runs_on_host(execution: CodeExecution, mode: PermissionMode) -> bool:
     return execution.mode == "none" or (mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set)
 
 
-def _breaker(
+def _build_circuit_breaker(
     config: Config, settings: Settings, workspace: str, mode: PermissionMode, roots: tuple[str, ...]
 ) -> CircuitBreaker | None:
     execution = config.toolyard.code_execution
     if execution.allow_destructive:
         return None
     walled = not runs_on_host(execution, mode)
-    temporary = _both_names([settings.temp_dir], os.path.realpath)
+    temporary = _with_resolved_paths([settings.temp_dir], os.path.realpath)
     return CircuitBreaker(
         workspace,
         HOME_IN_SANDBOX if walled else settings.home,
@@ -97,29 +99,29 @@ def _breaker(
         temporary=() if walled else temporary,
         environment={"TMPDIR": settings.temp_dir, **execution.env},
         mount_points=mount_points,
-        walled=walled,
+        is_sandboxed=walled,
     )
 
 
-def _guarded(path: str, workspace: str) -> str:
+def _file_pattern(path: str, workspace: str) -> str:
     """The pattern of one file: a context path or a further root may hold it as well as the workspace."""
-    inside = beneath(path, workspace)
-    return "/" + _literal(path.lstrip("/")) if inside is None else _literal(inside)
+    inside = relative_to(path, workspace)
+    return "/" + _literal_pattern(path.lstrip("/")) if inside is None else _literal_pattern(inside)
 
 
-def keeping(policy: Policy, folder: str) -> Policy:
+def with_protected_folder(policy: Policy, folder: str) -> Policy:
     """The policy, with a folder of Toolyard's own (absolute) protected from every writing tool."""
-    return replace(policy, protected=(*policy.protected, "/" + _literal(folder.lstrip("/"))))
+    return replace(policy, protected=(*policy.protected, "/" + _literal_pattern(folder.lstrip("/"))))
 
 
-def hiding(policy: Policy, folder: str) -> Policy:
+def with_hidden_folder(policy: Policy, folder: str) -> Policy:
     """The policy, with a folder (absolute) that no tool and no command may read or write."""
-    pattern = "/" + _literal(folder.lstrip("/"))
+    pattern = "/" + _literal_pattern(folder.lstrip("/"))
     rules = (parse_rule(f"{name}({pattern})", Effect.DENY, home=policy.home) for name in ("Read", "Write"))
     return replace(policy, rules=(*policy.rules, *rules))
 
 
-def hiding_where_open(policy: Policy, folders: Iterable[str]) -> Policy:
+def hide_accessible_folders(policy: Policy, folders: Iterable[str]) -> Policy:
     """The policy, with those of the folders hidden that lie in a root which is open to the agent."""
     if policy.mode is PermissionMode.BYPASS:
         return policy
@@ -127,32 +129,32 @@ def hiding_where_open(policy: Policy, folders: Iterable[str]) -> Policy:
     if policy.mode is PermissionMode.MODERATE:
         roots += policy.extra_roots
     for folder in folders:
-        if any(beneath(folder, root) is not None for root in roots):
-            policy = hiding(policy, folder)
+        if any(relative_to(folder, root) is not None for root in roots):
+            policy = with_hidden_folder(policy, folder)
     return policy
 
 
-def _spelled(config: Config, home: str, absolute: Callable[[str], str]) -> dict[str, str]:
+def _display_patterns(config: Config, home: str, absolute: Callable[[str], str]) -> dict[str, str]:
     """How protected patterns are shown that have variables in the file. Each is seen to be a pattern."""
     found: dict[str, str] = {}
-    for at, pattern in _protected(config, absolute):
-        with blaming(config, *at):
-            Guard.of(pattern, home=home)
+    for at, pattern in _protected_patterns(config, absolute):
+        with with_error_location(config, *at):
+            ProtectedPattern.parse(pattern, home=home)
         if written := config.as_written("", *at):
             found[pattern] = written
     return found
 
 
-def _protected(config: Config, absolute: Callable[[str], str]) -> Iterator[tuple[Location, str]]:
+def _protected_patterns(config: Config, absolute: Callable[[str], str]) -> Iterator[tuple[Location, str]]:
     for number, text in enumerate(config.permissions.protected_paths):
         yield ("permissions", "protected_paths", number), text
     for place, entry in enumerate(config.orchestrator.context_paths):
         for number, text in enumerate(entry.protected_paths):
             at = ("orchestrator", "context_paths", place, "protected_paths", number)
-            yield at, _below(text, absolute(entry.path))
+            yield at, _relative_to_context(text, absolute(entry.path))
 
 
-def _contexts(
+def _context_paths(
     config: Config,
     settings: Settings,
     absolute: Callable[[str], str],
@@ -160,36 +162,38 @@ def _contexts(
     workspace: str,
 ) -> tuple[ContextPath, ...]:
     found: list[ContextPath] = []
-    sockets = SocketFolders.of(settings, resolve)
+    sockets = SocketFolders.from_settings(settings, resolve)
     for number, entry in enumerate(config.orchestrator.context_paths):
         declared = absolute(entry.path)
-        _refuse_led_out(declared, resolve(declared), workspace)
+        _refuse_escaping_link(declared, resolve(declared), workspace)
         if entry.permission is Access.WRITE:
-            with blaming(config, "orchestrator", "context_paths", number):
-                sockets.refuse_writable(_both_names([declared], resolve))
-        protected = tuple(_below(text, declared) for text in entry.protected_paths)
-        found.extend(ContextPath(path, entry.permission, protected) for path in _both_names([declared], resolve))
+            with with_error_location(config, "orchestrator", "context_paths", number):
+                sockets.refuse_writable(_with_resolved_paths([declared], resolve))
+        protected = tuple(_relative_to_context(text, declared) for text in entry.protected_paths)
+        found.extend(
+            ContextPath(path, entry.permission, protected) for path in _with_resolved_paths([declared], resolve)
+        )
     return tuple(found)
 
 
-def _refuse_led_out(declared: str, real: str, workspace: str) -> None:
+def _refuse_escaping_link(declared: str, real: str, workspace: str) -> None:
     """Inside the workspace an agent may have put a link on the way, to be led out by its own context path."""
-    if beneath(declared, workspace) is not None and beneath(real, workspace) is None:
+    if relative_to(declared, workspace) is not None and relative_to(real, workspace) is None:
         raise ConfigError(
             f'the context path "{declared}" lies in the workspace, but a link leads out of it to {real}.',
             hint=f"If that is meant, name {real} itself.",
         )
 
 
-def _below(pattern: str, root: str) -> str:
+def _relative_to_context(pattern: str, root: str) -> str:
     """A protected path that was written absolute, as a pattern of its context path."""
     if not pattern.startswith("/"):
         return pattern
-    inner = beneath("/" + pattern.strip("/"), root)
+    inner = relative_to("/" + pattern.strip("/"), root)
     return pattern if inner is None else "/" + inner
 
 
-def _both_names(paths: Iterable[str], resolve: Callable[[str], str]) -> tuple[str, ...]:
+def _with_resolved_paths(paths: Iterable[str], resolve: Callable[[str], str]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for path in paths:
         names[path] = None
@@ -197,12 +201,12 @@ def _both_names(paths: Iterable[str], resolve: Callable[[str], str]) -> tuple[st
     return tuple(names)
 
 
-def _literal(relative: str) -> str:
+def _literal_pattern(relative: str) -> str:
     """A pattern for exactly this path; a character that means something in patterns matches any one character."""
     return "/" + "".join("?" if char in "*?[]{}\\ " else char for char in relative)
 
 
-def _rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
+def _configured_rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
     permissions = config.permissions
     written = (
         (Effect.DENY, "deny", permissions.deny),
@@ -212,16 +216,16 @@ def _rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for effect, key, texts in written:
         for number, text in enumerate(texts):
-            with blaming(config, "permissions", key, number):
+            with with_error_location(config, "permissions", key, number):
                 rule = parse_rule(text, effect, home=settings.home)
                 rules.append(replace(rule, written=config.as_written("", "permissions", key, number)))
-    for preset in presets(config):
+    for preset in preset_rule_sets(config):
         rules.extend(preset)
     return tuple(rules)
 
 
-def presets(config: Config) -> Iterator[tuple[Rule, ...]]:
+def preset_rule_sets(config: Config) -> Iterator[tuple[Rule, ...]]:
     """The rules of each preset that the configuration names."""
     for number, name in enumerate(config.permissions.presets):
-        with blaming(config, "permissions", "presets", number):
+        with with_error_location(config, "permissions", "presets", number):
             yield preset_rules(name)

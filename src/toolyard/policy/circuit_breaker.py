@@ -25,31 +25,31 @@ from toolyard.core.limits import KIB
 from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
-    from toolyard.policy.shell.destruction import Destruction, DestructionRule, Reach, RulesOf
+    from toolyard.policy.shell.destruction import Destruction, DestructionRule, Reach, RuleLookup
 
 REPOSITORY: Final = ".git"
-_WHOLE: Final = frozenset({"*", "**", "?*", "*?"})
+_EVERYTHING_GLOBS: Final = frozenset({"*", "**", "?*", "*?"})
 """Patterns that stand for everything in a folder, except what is hidden."""
-_HIDDEN: Final = frozenset({".*", ".??*", ".[!.]*", ".[^.]*", ".[a-z]*", ".[A-Za-z]*"})
+_HIDDEN_FILES_GLOBS: Final = frozenset({".*", ".??*", ".[!.]*", ".[^.]*", ".[a-z]*", ".[A-Za-z]*"})
 """Patterns that stand for all that is hidden: in a home, the settings and keys of every program."""
-_SYSTEM: Final = (
+_SYSTEM_FOLDERS: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/run"),
     *("/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/share", "/var", "/var/lib"),
     *("/Applications", "/Library", "/System", "/Users"),
 )
-_NO_DEVICES: Final = frozenset(
+_HARMLESS_DEVICES: Final = frozenset(
     {
         *("null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "ptmx"),
         *("fd", "shm", "pts", "mqueue", "tcp", "udp"),
     }
 )
 """What may be written below /dev without any harm to a disk."""
-_MOST_NAMED: Final = 4
+_MAX_NAMED_ASSETS: Final = 4
 _SEPARATOR: Final = re.compile(r"[;\n]|&&|\|\|")
 _HERE_STRING: Final = re.compile(r"<<<\s*(?:'[^']*'|\"[^\"]*\"|\S+)")
 """The parser knows one only before all other redirections."""
 _PARTS_SECONDS: Final = 1.0
-_MOST_CHARS: Final = 64 * KIB
+_MAX_CHARS: Final = 64 * KIB
 
 
 class Asset(StrEnum):
@@ -66,14 +66,14 @@ class Asset(StrEnum):
     REPOSITORY = "the Git repository {path}"
 
 
-_OF_MODES: Final = frozenset({Asset.ROOT, Asset.SYSTEM, Asset.HOME})
-_ABOUT: Final = {
+_MODE_SENSITIVE_ASSETS: Final = frozenset({Asset.ROOT, Asset.SYSTEM, Asset.HOME})
+_SNAPSHOT_NOTES: Final = {
     Asset.WORKSPACE: "Automatic snapshots hold it, but for caches and what the user had left out.",
     Asset.REPOSITORY: "Automatic snapshots hold it.",
     Asset.CONTEXT: "",
 }
-_UNSAVED: Final = "No snapshot holds that."
-_CONTENT: Final = "everything in"
+_NO_SNAPSHOT_NOTE: Final = "No snapshot holds that."
+_CONTENT_PREFIX: Final = "everything in"
 
 
 def _no_mounts() -> frozenset[str]:
@@ -97,10 +97,10 @@ class CircuitBreaker:
     """Gives the mount points of the moment."""
     exists: Callable[[str], bool] = field(default=os.path.lexists, compare=False, repr=False)
     """Tells whether there is a repository that can be lost."""
-    walled: bool = True
+    is_sandboxed: bool = True
     """Whether commands see the mounts of a sandbox, and of the host's only those below what is shown to them."""
 
-    def loss(self, command: str, folder: str | None = None) -> str | None:
+    def describe_loss(self, command: str, folder: str | None = None) -> str | None:
         """What the command would destroy, to follow a subject: `deletes the home folder /home/me. ...`.
 
         None when it destroys nothing of this kind, or when its text is not understood. `folder` is where it starts.
@@ -108,62 +108,62 @@ class CircuitBreaker:
         from toolyard.policy.shell.ast import ParseFailure
 
         try:
-            return self.loss_by(command, folder, _rules_of)
+            return self.describe_loss_by_rules(command, folder, _checked_rules_for)
         except ParseFailure:
-            return self._loss_by_a_part(command, folder)
+            return self._describe_loss_by_parts(command, folder)
 
-    def _loss_by_a_part(self, command: str, folder: str | None) -> str | None:
+    def _describe_loss_by_parts(self, command: str, folder: str | None) -> str | None:
         """Of a text that is not understood as a whole: what one of its commands would destroy, taken alone."""
         from toolyard.policy.shell.ast import ParseFailure
 
-        parts = dict.fromkeys(map(str.strip, _SEPARATOR.split(_HERE_STRING.sub("", command[:_MOST_CHARS]))))
+        parts = dict.fromkeys(map(str.strip, _SEPARATOR.split(_HERE_STRING.sub("", command[:_MAX_CHARS]))))
         until = time.monotonic() + _PARTS_SECONDS
         for part in takewhile(lambda _: time.monotonic() < until, parts):
             with contextlib.suppress(ParseFailure):
-                if found := self.loss_by(part, folder, _rules_of):
+                if found := self.describe_loss_by_rules(part, folder, _checked_rules_for):
                     return found
         return None
 
-    def loss_of_move(self, path: str) -> str | None:
-        """As `loss`, for a tool that moves a folder away."""
+    def describe_move_loss(self, path: str) -> str | None:
+        """As `describe_loss`, for a tool that moves a folder away."""
         from toolyard.policy.shell.destruction import Destruction, Reach
 
-        return self._named(Destruction("moves away", Reach.ENTRY, path), self._assets())
+        return self._describe_hit(Destruction("moves away", Reach.ENTRY, path), self._assets())
 
-    def loss_by(self, command: str, folder: str | None, rules: RulesOf) -> str | None:
-        """As `loss`, by other rules than ours. Raises ParseFailure."""
-        from toolyard.policy.shell.destruction import destructions
-        from toolyard.policy.shell.shell_state import Shell, Value
-        from toolyard.policy.shell.variable_values import TOP
+    def describe_loss_by_rules(self, command: str, folder: str | None, rules: RuleLookup) -> str | None:
+        """As `describe_loss`, by other rules than ours. Raises ParseFailure."""
+        from toolyard.policy.shell.destruction import find_destructions
+        from toolyard.policy.shell.shell_state import ShellState, ShellValue
+        from toolyard.policy.shell.variable_values import REPOSITORY_TOP
 
-        known = {**self.environment, TOP: self.workspace}
+        known = {**self.environment, REPOSITORY_TOP: self.workspace}
         start = folder or self.workspace
-        shell = Shell(
+        shell = ShellState(
             (start,),
             self.home,
-            {name: (Value(value),) for name, value in known.items()},
-            existing=frozenset((start, self.workspace, self.home, *self.context, *self.temporary, *_SYSTEM)),
+            {name: (ShellValue(value),) for name, value in known.items()},
+            existing=frozenset((start, self.workspace, self.home, *self.context, *self.temporary, *_SYSTEM_FOLDERS)),
         )
-        hits = destructions(command, shell, rules)
+        hits = find_destructions(command, shell, rules)
         assets = self._assets() if hits else ()
         for hit in hits:
-            if found := self._named(hit, assets):
+            if found := self._describe_hit(hit, assets):
                 return found
         return None
 
     @staticmethod
-    def _named(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> str | None:
-        lost = sorted(set(_lost(hit, assets)), key=_outermost_first)
-        return _sentence(hit, lost) if lost else None
+    def _describe_hit(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> str | None:
+        lost = sorted(set(_lost_assets(hit, assets)), key=_outermost_first_key)
+        return _loss_sentence(hit, lost) if lost else None
 
     def _assets(self) -> tuple[tuple[Asset, str], ...]:
         shown = (self.workspace, *self.context)
         mounts = self.mount_points()
-        if self.walled:
+        if self.is_sandboxed:
             mounts = frozenset(path for path in mounts if any(is_beneath(path, root) for root in shown))
         found = {
             Asset.ROOT: ("/",),
-            Asset.SYSTEM: _SYSTEM,
+            Asset.SYSTEM: _SYSTEM_FOLDERS,
             Asset.HOME: (self.home, *self.homes, "/root"),
             Asset.MOUNT: tuple(mounts),
             Asset.WORKSPACE: (self.workspace,),
@@ -174,101 +174,106 @@ class CircuitBreaker:
         return tuple((asset, path) for asset, paths in found.items() for path in paths)
 
 
-def _lost(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[tuple[Asset, str]]:
+def _lost_assets(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[tuple[Asset, str]]:
     """Which of the assets a command's target is, or is around."""
     from toolyard.policy.shell.destruction import Reach
 
-    names = _names(hit.path)
-    if hit.reach is not Reach.TOP and names[:1] == ["dev"] and len(names) > 1 and names[1] not in _NO_DEVICES:
+    names = _path_names(hit.path)
+    if (
+        hit.reach is not Reach.ROOT_ONLY
+        and names[:1] == ["dev"]
+        and len(names) > 1
+        and names[1] not in _HARMLESS_DEVICES
+    ):
         yield Asset.DEVICE, hit.path
     if hit.reach is Reach.DEVICE:
         return
-    whole = hit.is_pattern and names[-1:] != [] and names[-1] in _WHOLE
-    hidden = hit.is_pattern and names[-1:] != [] and names[-1] in _HIDDEN
+    whole = hit.is_pattern and names[-1:] != [] and names[-1] in _EVERYTHING_GLOBS
+    hidden = hit.is_pattern and names[-1:] != [] and names[-1] in _HIDDEN_FILES_GLOBS
     for asset, path in assets:
         if asset is not Asset.ROOT and hit.into and is_beneath(hit.into, path):
             continue  # what is moved stays in there
-        own = _names(path)
+        own = _path_names(path)
         empties = (
             (whole or (hidden and asset is Asset.HOME))
             and len(own) == len(names) - 1
-            and (hit.reach is not Reach.ENTRY or asset is Asset.ROOT or _leaves(hit.into, path))
+            and (hit.reach is not Reach.ENTRY or asset is Asset.ROOT or _moves_out(hit.into, path))
         )
         exactly = own == names or empties
-        if _matters(hit.reach, asset, exactly=exactly) and _covers(
+        if _is_harmed(hit.reach, asset, exactly=exactly) and _contains_path(
             names[:-1] if empties else names, own, is_pattern=hit.is_pattern
         ):
             yield asset, path
 
 
-def _matters(reach: Reach, asset: Asset, *, exactly: bool) -> bool:
+def _is_harmed(reach: Reach, asset: Asset, *, exactly: bool) -> bool:
     from toolyard.policy.shell.destruction import Reach
 
-    if reach is Reach.TOP:
+    if reach is Reach.ROOT_ONLY:
         return asset is Asset.ROOT
     if reach is Reach.FILES:
         return asset is not Asset.REPOSITORY
-    if reach is Reach.ALL_BUT_A_KIND:
+    if reach is Reach.ALL_EXCEPT_MATCHING:
         return asset not in {Asset.REPOSITORY, Asset.WORKSPACE, Asset.CONTEXT}
-    return reach is not Reach.MODES or asset in _OF_MODES or (asset is Asset.MOUNT and exactly)
+    return reach is not Reach.MODES or asset in _MODE_SENSITIVE_ASSETS or (asset is Asset.MOUNT and exactly)
 
 
-def _leaves(into: str, folder: str) -> bool:
+def _moves_out(into: str, folder: str) -> bool:
     """Whether what is in the folder is moved out of it."""
     return bool(into) and not is_beneath(into, folder)
 
 
-def _names(path: str) -> list[str]:
+def _path_names(path: str) -> list[str]:
     return [name for name in path.split("/") if name]
 
 
-def _covers(target: list[str], path: list[str], *, is_pattern: bool) -> bool:
+def _contains_path(target: list[str], path: list[str], *, is_pattern: bool) -> bool:
     """Whether the target is the path or a folder around it."""
     if len(target) > len(path):
         return False
     if not is_pattern:
         return target == path[: len(target)]
-    return all(_finds(name, own) for name, own in zip(target, path, strict=False))
+    return all(_glob_matches(name, own) for name, own in zip(target, path, strict=False))
 
 
-def _finds(pattern: str, name: str) -> bool:
+def _glob_matches(pattern: str, name: str) -> bool:
     # A pattern finds hidden files only when it begins with a dot itself.
     return fnmatchcase(name, pattern.replace("[^", "[!")) and (not name.startswith(".") or pattern.startswith("."))
 
 
-def _outermost_first(lost: tuple[Asset, str]) -> tuple[int, int, str]:
+def _outermost_first_key(lost: tuple[Asset, str]) -> tuple[int, int, str]:
     asset, path = lost
-    return len(_names(path)), list(Asset).index(asset), path
+    return len(_path_names(path)), list(Asset).index(asset), path
 
 
-def _sentence(hit: Destruction, lost: list[tuple[Asset, str]]) -> str:
+def _loss_sentence(hit: Destruction, lost: list[tuple[Asset, str]]) -> str:
     outermost, path = lost[0]
     text = outermost.value.format(path=path)
-    if len(_names(hit.path)) > len(_names(path)):
+    if len(_path_names(hit.path)) > len(_path_names(path)):
         text = text.replace("the whole ", "the ")
-        text = text if hit.verb.endswith(_CONTENT) else f"{_CONTENT} {text}"
+        text = text if hit.verb.endswith(_CONTENT_PREFIX) else f"{_CONTENT_PREFIX} {text}"
     left_out = {outermost, Asset.SYSTEM, Asset.REPOSITORY}
     others = [] if outermost is Asset.ROOT else [one for one in lost[1:] if one[0] not in left_out]
-    for asset, other in others[:_MOST_NAMED]:
+    for asset, other in others[:_MAX_NAMED_ASSETS]:
         text += f"{' with' if is_beneath(other, path) else ' and'} {asset.value.format(path=other)}"
-    if hit.if_unmoved:
+    if hit.if_cd_fails:
         text += " if a `cd` before it fails (join them with `&&`)"
-    return f"{hit.verb} {text}. {_ABOUT.get(outermost, _UNSAVED)}".rstrip()
+    return f"{hit.verb} {text}. {_SNAPSHOT_NOTES.get(outermost, _NO_SNAPSHOT_NOTE)}".rstrip()
 
 
-EXAMPLE: Final = CircuitBreaker(
+EXAMPLE_BREAKER: Final = CircuitBreaker(
     "/srv/project",
     "/home/me",
     context=("/data",),
     mount_points=lambda: frozenset({"/mnt/disk"}),
     exists=lambda _: True,
-    walled=False,
+    is_sandboxed=False,
 )
 """Where the examples of the rules are judged."""
 
 
 @functools.cache
-def _rules_of(program: str) -> tuple[DestructionRule, ...]:
+def _checked_rules_for(program: str) -> tuple[DestructionRule, ...]:
     """The rules for a program. They are held to their examples when that program is first met."""
     from toolyard.policy.shell.rules_destruction import DESTRUCTION_RULES
 
@@ -282,13 +287,15 @@ def check_examples(rule: DestructionRule) -> None:
     """Raises SystemFault for a rule that has no examples or fails one of them."""
     name = f'the rule "{rule.verb}" for {", ".join(rule.programs[:3])}'
 
-    def this_one(program: str) -> tuple[DestructionRule, ...]:
+    def only_this_rule(program: str) -> tuple[DestructionRule, ...]:
         return (rule,) if program in rule.programs else ()
 
-    def matches(text: str) -> bool:
-        return EXAMPLE.loss_by(text, None, this_one) is not None
+    def reports_loss(text: str) -> bool:
+        return EXAMPLE_BREAKER.describe_loss_by_rules(text, None, only_this_rule) is not None
 
-    wrong = [text for text in rule.matches if not matches(text)] + [text for text in rule.misses if matches(text)]
+    wrong = [text for text in rule.matches if not reports_loss(text)] + [
+        text for text in rule.misses if reports_loss(text)
+    ]
     if wrong:
         raise SystemFault(f'{name} fails its own example "{wrong[0]}".', hint="Report this as a bug of Toolyard.")
     if not rule.matches or not rule.misses:

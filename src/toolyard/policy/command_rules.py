@@ -25,7 +25,7 @@ _ASSIGNMENT: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\+?=")
 _BLANKS: Final = re.compile(r"\s+")
 
 
-def analysed(command: str) -> Analysis:
+def analyse_command(command: str) -> Analysis:
     """What its text shows of a command. The parser is loaded with the first command, not with every start."""
     from toolyard.policy.shell import analyse
 
@@ -33,7 +33,7 @@ def analysed(command: str) -> Analysis:
 
 
 def is_read_only(command: str | None) -> bool:
-    return command is not None and analysed(command).read_only
+    return command is not None and analyse_command(command).read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +42,31 @@ class CommandPattern:
 
     text: str
 
-    def allows(self, command: str) -> bool:
+    def matches_whole(self, command: str) -> bool:
         """For allow rules: a command with shell syntax must be spelled out whole, a prefix does not cover it."""
         if self.text == READ_ONLY_CLASS:
             return is_read_only(command)
         if self.text in {command, "*"}:
             return True
-        found = analysed(command)
-        return found.plain and (self._matches(_words(command)) or self._matches(found.commands[0]))
+        found = analyse_command(command)
+        return found.plain and (self._matches(_collapse_blanks(command)) or self._matches(found.commands[0]))
 
-    def catches(self, command: str) -> bool:
+    def matches_any_part(self, command: str) -> bool:
         """For deny and ask rules: any part of a compound command is enough."""
         if self.text == READ_ONLY_CLASS:
             return is_read_only(command)
-        if self._matches(_words(command)):
+        if self._matches(_collapse_blanks(command)):
             return True
-        found = analysed(command)
+        found = analyse_command(command)
         if any(self._matches(text) for text in found.commands):
             return True
-        return not found.shows_all and any(self._matches(part) for part in _parts(command))
+        return not found.shows_all and any(self._matches(part) for part in _possible_commands(command))
 
     def _matches(self, command: str) -> bool:
         if self.text.endswith(":*"):
-            prefix = _words(self.text[:-2])
+            prefix = _collapse_blanks(self.text[:-2])
             return command == prefix or command.startswith(prefix + " ")
-        return _wildcard(_words(self.text), command)
+        return _matches_wildcard(_collapse_blanks(self.text), command)
 
 
 def parse_command_pattern(text: str) -> CommandPattern:
@@ -77,11 +77,11 @@ def parse_command_pattern(text: str) -> CommandPattern:
     return CommandPattern(text)
 
 
-def _words(command: str) -> str:
+def _collapse_blanks(command: str) -> str:
     return _BLANKS.sub(" ", command).strip()
 
 
-def _parts(command: str) -> set[str]:
+def _possible_commands(command: str) -> set[str]:
     """What may be the simple commands of a text nobody understands, also with the programs' bare names."""
     from toolyard.policy.shell import MAX_COMMAND_CHARS
 
@@ -98,7 +98,7 @@ def _parts(command: str) -> set[str]:
     return found
 
 
-def _wildcard(pattern: str, text: str) -> bool:
+def _matches_wildcard(pattern: str, text: str) -> bool:
     """`*` stands for anything. Each piece is looked for once, from left to right."""
     first, *rest = pattern.split("*")
     if not rest:

@@ -59,5 +59,5 @@ MODES: Final[dict[PermissionMode, ModeRow]] = {
 # fmt: on
 
 
-def strictest(first: Effect, second: Effect) -> Effect:
+def stricter_effect(first: Effect, second: Effect) -> Effect:
     return first if SEVERITY[first] >= SEVERITY[second] else second

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from toolyard.policy.patterns import PathPattern
 
 T = TypeVar("T")
-COMBINED_CACHE = 1_024
+MAX_CACHED_COMBINATIONS = 1_024
 
 
-@functools.lru_cache(maxsize=COMBINED_CACHE)
-def any_of(globs: frozenset[str]) -> re.Pattern[str]:
+@functools.lru_cache(maxsize=MAX_CACHED_COMBINATIONS)
+def combine_globs(globs: frozenset[str]) -> re.Pattern[str]:
     """One expression for many names' patterns."""
     return re.compile("|".join(f"(?:{glob})" for glob in sorted(globs)))
 
@@ -43,7 +43,7 @@ class PatternIndex(Generic[T]):
                 globs.add(glob.pattern)
             else:
                 self._always.append((position, thing))
-        self._globs = any_of(frozenset(globs)) if globs else None
+        self._globs = combine_globs(frozenset(globs)) if globs else None
 
     def candidates(self, names: Iterable[str]) -> list[T]:
         """What may hold for a path of these names, in the order it was given."""

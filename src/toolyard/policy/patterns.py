@@ -5,7 +5,7 @@
     //etc/ssl/**    an absolute path                  ~/.ssh          an absolute path in the user's home
 
 A pattern that matches a folder matches everything in it. `*`, `?` and `[...]` stay inside one name; matching is
-case-sensitive. A relative pattern starts at the root that holds the path: see `Place`.
+case-sensitive. A relative pattern starts at the root that holds the path: see `PathView`.
 
 Deny, ask and protected patterns match *widely* (in every root, and an unanchored one anywhere), allow patterns
 *narrowly* (in the workspace only), so that a doubt about what a pattern means never opens anything. For the same
@@ -36,7 +36,7 @@ States = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathView:
     """A path as patterns see it: its names from `/` on, and from each root that holds it."""
 
     path: str
@@ -57,8 +57,8 @@ class PathPattern:
     """A single leading slash: refusals take it as an absolute path too."""
 
     @property
-    def start(self) -> States:
-        return self._closed([0])
+    def start_states(self) -> States:
+        return self._epsilon_closure([0])
 
     def advance(self, states: States, name: str) -> States:
         """The states after one more name. Matching once is matching from there on."""
@@ -75,14 +75,14 @@ class PathPattern:
                     reached.append(state + 1)
             elif component.match(name):
                 reached.append(state + 1)
-        return self._closed(reached)
+        return self._epsilon_closure(reached)
 
     def accepts(self, states: States) -> bool:
         return len(self.components) in states
 
     def matches(self, names: Iterable[str]) -> bool:
         """Whether the pattern holds for these names, or for a folder on the way to them."""
-        states = self.start
+        states = self.start_states
         for name in names:
             states = self.advance(states, name)
             if not states:
@@ -91,46 +91,46 @@ class PathPattern:
                 return True
         return self.accepts(states)
 
-    def after(self, names: Iterable[str]) -> States:
-        states = self.start
+    def states_after(self, names: Iterable[str]) -> States:
+        states = self.start_states
         for name in names:
             states = self.advance(states, name)
         return states
 
-    def finishing(self, states: States) -> list[str | re.Pattern[str]]:
+    def final_components(self, states: States) -> list[str | re.Pattern[str]]:
         """What the next name has to be for the match to be complete with it."""
         end = len(self.components)
         return [
             component
             for state in states
             if state < end and (component := self.components[state]) is not None
-            if end in self._closed([state + 1])
+            if end in self._epsilon_closure([state + 1])
         ]
 
     def matches_exactly(self, names: Iterable[str]) -> bool:
         """Whether the pattern holds for these names themselves, not for a folder on the way."""
         end = len(self.components)
-        states = self.start
+        states = self.start_states
         for name in names:
             states = self.advance(states - {end}, name)
         return end in states
 
-    def below(self, root: str) -> PathPattern:
+    def anchored_at(self, root: str) -> PathPattern:
         """The same pattern, meant for one root alone."""
         if self.is_absolute:
             return self
         names = tuple(name for name in root.split("/") if name)
         return PathPattern(self.text, is_absolute=True, is_anchored=True, components=names + self.components)
 
-    def widely(self, place: Place) -> bool:
-        return any(self.matches(names) for names in self.sequences(place))
+    def matches_in_any_root(self, place: PathView) -> bool:
+        return any(self.matches(names) for names in self.name_sequences(place))
 
-    def narrowly(self, place: Place) -> bool:
+    def matches_in_workspace(self, place: PathView) -> bool:
         if self.is_absolute:
             return self.matches(place.absolute)
         return place.workspace is not None and self.matches(place.workspace)
 
-    def sequences(self, place: Place) -> tuple[tuple[str, ...], ...]:
+    def name_sequences(self, place: PathView) -> tuple[tuple[str, ...], ...]:
         """The sequences of names that a refusing pattern is held against."""
         if self.is_absolute:
             return (place.absolute,)
@@ -138,7 +138,7 @@ class PathPattern:
             return (*place.roots, place.absolute)
         return place.roots
 
-    def folders_on_the_way(self) -> tuple[PathPattern, ...]:
+    def parent_folder_patterns(self) -> tuple[PathPattern, ...]:
         """Patterns of the named folders that a match lies in: moving one away would carry the match with it."""
         return tuple(
             PathPattern(self.text, self.is_absolute, self.is_anchored, self.components[:length], self.also_absolute)
@@ -146,7 +146,7 @@ class PathPattern:
             if isinstance(self.components[length - 1], str)
         )
 
-    def _closed(self, states: Iterable[int]) -> States:
+    def _epsilon_closure(self, states: Iterable[int]) -> States:
         """`**` may stand for nothing, so the state after it is reached with it."""
         closed: set[int] = set()
         for state in states:
@@ -159,7 +159,7 @@ class PathPattern:
 
 def parse_pattern(text: str, *, home: str | None = None) -> PathPattern:
     """Raises ConfigError for what cannot be a pattern, or would not mean what it seems to."""
-    _refuse_traps(text)
+    _check_pattern_text(text)
     body, is_absolute, also_absolute = text, False, False
     if text.startswith("~/") or text == "~":
         if home is None:
@@ -183,14 +183,14 @@ def parse_pattern(text: str, *, home: str | None = None) -> PathPattern:
         names.insert(0, "**")
     components: list[Component] = []
     for name in names:
-        component = _component(name)
+        component = _parse_component(name)
         if component is not ANY_DEPTH or not components or components[-1] is not ANY_DEPTH:
             components.append(component)
     is_anchored = is_anchored and bool(components) and components[0] is not ANY_DEPTH
     return PathPattern(text, is_absolute, is_anchored, tuple(components), also_absolute)
 
 
-def _refuse_traps(text: str) -> None:
+def _check_pattern_text(text: str) -> None:
     if not text.strip() or text != text.strip():
         raise ConfigError(f'the pattern "{text}" is empty or has blanks around it.', hint="Example: src/**/*.py")
     if len(text) > MAX_PATTERN_CHARS:
@@ -203,7 +203,7 @@ def _refuse_traps(text: str) -> None:
         raise ConfigError(f'the pattern "{text}" has braces.', hint="Write one rule for each alternative.")
 
 
-def _component(name: str) -> Component:
+def _parse_component(name: str) -> Component:
     if name == "**":
         return ANY_DEPTH
     if not _WILD.search(name):

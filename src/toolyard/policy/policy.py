@@ -23,11 +23,11 @@ from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.policy import messages
 from toolyard.policy.circuit_breaker import CircuitBreaker
-from toolyard.policy.command_rules import analysed
-from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, strictest
-from toolyard.policy.pattern_index import PatternIndex, any_of
-from toolyard.policy.patterns import Place
-from toolyard.policy.roots import DEFAULT_PROTECTED, ContextPath, Guard, Root, Roots
+from toolyard.policy.command_rules import analyse_command
+from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, stricter_effect
+from toolyard.policy.pattern_index import PatternIndex, combine_globs
+from toolyard.policy.patterns import PathView
+from toolyard.policy.roots import DEFAULT_PROTECTED, ContextPath, ProtectedPattern, Root, Roots
 from toolyard.policy.rules import Rule
 
 MAX_CACHED_FOLDERS = 20_000
@@ -44,34 +44,38 @@ class _RuleSet:
     allow: tuple[Rule, ...]
     refusing: PatternIndex[Rule]
     """The deny rules, and after them the ask rules, by the paths they may speak to."""
-    needs_place: bool
+    needs_path_view: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _FolderVisibility:
     """What is known about the files of a folder: one answer for all, or the names that a rule may be about."""
 
-    answer: bool | None = None
-    each: bool = False
+    all_visible: bool | None = None
+    decides_each_file: bool = False
     """Every file has to be decided by itself."""
     names: frozenset[str] = frozenset()
     globs: re.Pattern[str] | None = None
 
     def may_be_refused(self, name: str) -> bool:
-        return self.each or name in self.names or (self.globs is not None and self.globs.match(name) is not None)
+        return (
+            self.decides_each_file
+            or name in self.names
+            or (self.globs is not None and self.globs.match(name) is not None)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled:
+class _CompiledPolicy:
     row: ModeRow
     roots: Roots
-    guards: PatternIndex[Guard]
-    allowed: Decision
+    guards: PatternIndex[ProtectedPattern]
+    allow_decision: Decision
     workspace_prefix: str
-    reads_unruled: bool
+    reads_unrestricted: bool
     """No deny or ask rule can touch a read, so everything inside is visible."""
     rule_sets: dict[tuple[Kind, str], _RuleSet] = field(default_factory=dict)
-    folders: dict[tuple[str, str], _Folder] = field(default_factory=dict)
+    folders: dict[tuple[str, str], _FolderVisibility] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,24 +89,26 @@ class Policy:
     """Patterns that are not written, beside the ones that never are."""
     rules: tuple[Rule, ...] = ()
     home: str | None = None
-    spelled: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    display_patterns: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
     """How protected patterns are shown that have variables in the file."""
     breaker: CircuitBreaker | None = field(default=None, repr=False, compare=False)
     """None where the configuration says `allow_destructive`."""
-    _compiled: _Compiled = field(init=False, repr=False, compare=False)
+    _compiled: _CompiledPolicy = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         row = MODES[self.mode]
-        guards = [Guard.of(text, home=self.home) for text in (*DEFAULT_PROTECTED, *self.protected)]
+        guards = [ProtectedPattern.parse(text, home=self.home) for text in (*DEFAULT_PROTECTED, *self.protected)]
         for entry in self.context:
-            guards.extend(Guard.of(text, home=self.home, root=entry.path) for text in entry.protected_paths)
-        compiled = _Compiled(
+            guards.extend(
+                ProtectedPattern.parse(text, home=self.home, root=entry.path) for text in entry.protected_paths
+            )
+        compiled = _CompiledPolicy(
             row=row,
             roots=Roots(self.workspace, self.context, self.extra_roots if row.opens_extra_roots else ()),
             guards=PatternIndex((guard.matches, guard) for guard in guards),
-            allowed=Decision(Effect.ALLOW, f"{self.mode} mode allows it.", f"mode {self.mode}"),
+            allow_decision=Decision(Effect.ALLOW, f"{self.mode} mode allows it.", f"mode {self.mode}"),
             workspace_prefix=self.workspace.rstrip("/") + "/",
-            reads_unruled=all(
+            reads_unrestricted=all(
                 rule.effect is Effect.ALLOW or rule.name in {"Write", "Edit", "Bash"} for rule in self.rules
             ),
         )
@@ -114,60 +120,66 @@ class Policy:
         if action.kind is Kind.CALL:
             return self._decide_call(action)
         path = action.path or self.workspace
-        decision = self._decide_at(action, path)
+        decision = self._decide_path(action, path)
         if action.real_path is not None and action.real_path != path:
-            behind = self._decide_at(action, action.real_path)
+            behind = self._decide_path(action, action.real_path)
             decision = behind if SEVERITY[behind.effect] > SEVERITY[decision.effect] else decision
-        broken = self._broken(action, messages.subject(action)) if action.displaces else None
+        broken = (
+            self._circuit_breaker_decision(action, messages.describe_action(action)) if action.displaces else None
+        )
         return broken if broken is not None and decision.effect is not Effect.DENY else decision
 
-    def visible(self, path: str, real_path: str | None = None, *, tool: str = READ_TOOL) -> bool:
+    def is_visible(self, path: str, real_path: str | None = None, *, tool: str = READ_TOOL) -> bool:
         """Whether reading the path is allowed unasked. Made for filtering thousands of search results."""
-        if real_path is not None and real_path != path and not self.visible(real_path, tool=tool):
+        if real_path is not None and real_path != path and not self.is_visible(real_path, tool=tool):
             return False
         compiled = self._compiled
-        if compiled.reads_unruled and path.startswith(compiled.workspace_prefix):
+        if compiled.reads_unrestricted and path.startswith(compiled.workspace_prefix):
             return True
         folder, _, name = path.rpartition("/")
-        known = compiled.folders.get((folder, tool)) or self._folder(folder, tool)
-        if known.answer is not None:
-            return known.answer
+        known = compiled.folders.get((folder, tool)) or self._folder_visibility(folder, tool)
+        if known.all_visible is not None:
+            return known.all_visible
         if path not in compiled.roots.paths and not known.may_be_refused(name):
             return True
         return self.decide(Action(Kind.READ, tool, path)).effect is Effect.ALLOW
 
-    def may_be_hidden(self, folder: str, *, tool: str = READ_TOOL) -> Callable[[str], bool]:
+    def hidden_name_filter(self, folder: str, *, tool: str = READ_TOOL) -> Callable[[str], bool]:
         """A quick test for the names in a folder: what it is False for is visible, the rest has to be asked about."""
-        known = self._compiled.folders.get((folder, tool)) or self._folder(folder, tool)
-        return known.may_be_refused if known.answer is None else _anything
+        known = self._compiled.folders.get((folder, tool)) or self._folder_visibility(folder, tool)
+        return known.may_be_refused if known.all_visible is None else _always_true
 
-    def _folder(self, folder: str, tool: str) -> _Folder:
+    def _folder_visibility(self, folder: str, tool: str) -> _FolderVisibility:
         compiled = self._compiled
-        known = self._judge_folder(folder or "/", tool)
+        known = self._compute_folder_visibility(folder or "/", tool)
         if len(compiled.folders) >= MAX_CACHED_FOLDERS:
             compiled.folders.clear()
         compiled.folders[(folder, tool)] = known
         return known
 
-    def _judge_folder(self, folder: str, tool: str) -> _Folder:
-        if self._zone_effect(Kind.READ, self._compiled.roots.of(folder)) is not Effect.ALLOW:
-            return _Folder(each=True)
+    def _compute_folder_visibility(self, folder: str, tool: str) -> _FolderVisibility:
+        if self._zone_effect(Kind.READ, self._compiled.roots.containing_root(folder)) is not Effect.ALLOW:
+            return _FolderVisibility(decides_each_file=True)
         rules = self._rules_for(Kind.READ, tool)
-        place = self._compiled.roots.place(folder)
+        place = self._compiled.roots.path_view(folder)
         last: set[str | re.Pattern[str]] = set()
         # bypassPermissions asks nobody, so there its ask rules hide nothing.
         for rule in rules.deny + (rules.ask if self._compiled.row.guards else ()):
             if rule.paths is None:
-                return _Folder(answer=False)
-            for names in rule.paths.sequences(place):
-                states = rule.paths.after(names)
+                return _FolderVisibility(all_visible=False)
+            for names in rule.paths.name_sequences(place):
+                states = rule.paths.states_after(names)
                 if rule.paths.accepts(states):
-                    return _Folder(each=True) if rule.exceptions else _Folder(answer=False)
-                last.update(rule.paths.finishing(states))
+                    return (
+                        _FolderVisibility(decides_each_file=True)
+                        if rule.exceptions
+                        else _FolderVisibility(all_visible=False)
+                    )
+                last.update(rule.paths.final_components(states))
         globs = frozenset(component.pattern for component in last if isinstance(component, re.Pattern))
-        return _Folder(
+        return _FolderVisibility(
             names=frozenset(component for component in last if isinstance(component, str)),
-            globs=any_of(globs) if globs else None,
+            globs=combine_globs(globs) if globs else None,
         )
 
     def _rules_for(self, kind: Kind, tool: str) -> _RuleSet:
@@ -193,136 +205,156 @@ class Policy:
             return row.inside_read
         return row.inside_write
 
-    def _decide_at(self, action: Action, path: str) -> Decision:
+    def _decide_path(self, action: Action, path: str) -> Decision:
         compiled = self._compiled
         rules = self._rules_for(action.kind, action.tool)
-        place = compiled.roots.place(path) if rules.needs_place or action.kind is Kind.WRITE else None
+        place = compiled.roots.path_view(path) if rules.needs_path_view or action.kind is Kind.WRITE else None
         refusals = rules.refusing.candidates(place.absolute if place else ())
         refusal = next((rule for rule in refusals if rule.applies(action, place)), None)
         if refusal is not None and refusal.effect is Effect.DENY:
-            return _ruled(refusal, messages.subject(action, path))
+            return _decision_from_rule(refusal, messages.describe_action(action, path))
         if not compiled.row.guards:
-            return compiled.allowed
-        root = compiled.roots.of(path)
+            return compiled.allow_decision
+        root = compiled.roots.containing_root(path)
         if action.kind is Kind.WRITE and place is not None:
-            wall = self._wall(action, place, root)
+            wall = self._hard_denial(action, place, root)
             if wall is not None:
                 return wall
         base = self._zone_effect(action.kind, root)
-        lift = None if base is Effect.ALLOW else _lifting(rules.allow, action, place, base)
+        lift = None if base is Effect.ALLOW else _matching_allow_rule(rules.allow, action, place, base)
         if root is None and base is not Effect.ALLOW and lift is None:
-            reason = messages.outside(messages.subject(action, path), compiled.roots, self.mode, base)
+            reason = messages.outside_workspace_reason(
+                messages.describe_action(action, path), compiled.roots, self.mode, base
+            )
             return Decision(base, reason, f"mode {self.mode}")
         if refusal is not None:
-            return _ruled(refusal, messages.subject(action, path))
+            return _decision_from_rule(refusal, messages.describe_action(action, path))
         if lift is not None:
-            return _ruled(lift, messages.subject(action, path))
+            return _decision_from_rule(lift, messages.describe_action(action, path))
         if base is not Effect.ALLOW:
-            return Decision(base, messages.asks(messages.subject(action, path), self.mode), f"mode {self.mode}")
-        return compiled.allowed
+            return Decision(
+                base,
+                messages.mode_asks_reason(messages.describe_action(action, path), self.mode),
+                f"mode {self.mode}",
+            )
+        return compiled.allow_decision
 
-    def _wall(self, action: Action, place: Place, root: Root | None) -> Decision | None:
+    def _hard_denial(self, action: Action, place: PathView, root: Root | None) -> Decision | None:
         """What no rule lifts for a write."""
         if self.mode is PermissionMode.PLAN:
             return Decision(
-                Effect.DENY, messages.read_only_mode(messages.subject(action, place.path)), f"mode {self.mode}"
+                Effect.DENY,
+                messages.plan_mode_write_reason(messages.describe_action(action, place.path)),
+                f"mode {self.mode}",
             )
         if root is not None and root.zone is Zone.READ_ONLY:
-            reason = messages.read_only_root(messages.subject(action, place.path), root.path, self.workspace)
+            reason = messages.read_only_root_reason(
+                messages.describe_action(action, place.path), root.path, self.workspace
+            )
             return Decision(Effect.DENY, reason, f"context {root.path}")
         for guard in self._compiled.guards.candidates(place.absolute):
-            if guard.holds(place):
-                what = messages.subject(action, place.path)
-                shown = self.spelled.get(guard.text, guard.text)
-                return Decision(Effect.DENY, messages.protected(what, shown), f"protected {shown}")
+            if guard.protects(place):
+                what = messages.describe_action(action, place.path)
+                shown = self.display_patterns.get(guard.text, guard.text)
+                return Decision(Effect.DENY, messages.protected_path_reason(what, shown), f"protected {shown}")
         return None
 
     def _decide_call(self, action: Action) -> Decision:
         """A tool of somebody else's: rules know it by its name, modes by what it says of itself."""
-        compiled, what = self._compiled, messages.subject(action)
+        compiled, what = self._compiled, messages.describe_action(action)
         rules = self._rules_for(Kind.CALL, action.tool)
         if rules.deny:
-            return _ruled(rules.deny[0], what)
+            return _decision_from_rule(rules.deny[0], what)
         if not compiled.row.guards:
-            return compiled.allowed
+            return compiled.allow_decision
         base = compiled.row.read_only_call if action.claims_read_only else compiled.row.other_call
         if base is Effect.DENY:
-            return Decision(base, messages.plan_call(what), f"mode {self.mode}")
+            return Decision(base, messages.plan_mode_call_reason(what), f"mode {self.mode}")
         if rules.ask:
-            return _ruled(rules.ask[0], what)
+            return _decision_from_rule(rules.ask[0], what)
         if base is Effect.ASK and rules.allow:
-            return _ruled(rules.allow[0], what)
+            return _decision_from_rule(rules.allow[0], what)
         return (
-            compiled.allowed
+            compiled.allow_decision
             if base is Effect.ALLOW
-            else Decision(base, messages.asks(what, self.mode), f"mode {self.mode}")
+            else Decision(base, messages.mode_asks_reason(what, self.mode), f"mode {self.mode}")
         )
 
     def _decide_command(self, action: Action) -> Decision:
-        compiled, what = self._compiled, messages.subject(action)
+        compiled, what = self._compiled, messages.describe_action(action)
         rules = self._rules_for(Kind.EXECUTE, action.tool)
         # The folder a command starts in is judged as a read of it.
         paths = dict.fromkeys(path for path in (action.path, action.real_path) if path is not None)
-        places = [compiled.roots.place(path) for path in paths] or [None]
+        places = [compiled.roots.path_view(path) for path in paths] or [None]
         for rule in rules.deny:
             if any(rule.applies(action, place) for place in places):
-                return _ruled(rule, what)
-        broken = self._broken(action, what)
+                return _decision_from_rule(rule, what)
+        broken = self._circuit_breaker_decision(action, what)
         if not compiled.row.guards:
-            return broken or compiled.allowed
-        found = None if action.command is None else analysed(action.command)
+            return broken or compiled.allow_decision
+        found = None if action.command is None else analyse_command(action.command)
         read_only, does = (False, "") if found is None else (found.read_only, found.summary)
         if self.mode is PermissionMode.PLAN and not read_only:
-            return Decision(Effect.DENY, messages.plan_command(what, does), f"mode {self.mode}")
+            return Decision(Effect.DENY, messages.plan_mode_command_reason(what, does), f"mode {self.mode}")
         base = compiled.row.read_only_command if read_only else compiled.row.other_command
         for path in paths:
-            base = strictest(base, self._zone_effect(Kind.READ, compiled.roots.of(path)))
+            base = stricter_effect(base, self._zone_effect(Kind.READ, compiled.roots.containing_root(path)))
         if base is Effect.DENY:
-            reason = messages.outside(f"{what} in {action.path}", compiled.roots, self.mode, base)
+            reason = messages.outside_workspace_reason(f"{what} in {action.path}", compiled.roots, self.mode, base)
             return Decision(base, reason, f"mode {self.mode}")
         if broken is not None:
             return broken
         for rule in rules.ask:
             if any(rule.applies(action, place) for place in places):
-                return _ruled(rule, messages.command(action, does))
+                return _decision_from_rule(rule, messages.describe_command(action, does))
         if base is Effect.ALLOW:
-            return compiled.allowed
-        lifts = [_lifting_command(rules.allow, action, place, base) for place in places]
+            return compiled.allow_decision
+        lifts = [_matching_allow_rule_for_command(rules.allow, action, place, base) for place in places]
         if lifts[0] is None or None in lifts:
-            return Decision(base, messages.asks(messages.command(action, does), self.mode), f"mode {self.mode}")
-        return _ruled(lifts[0], what)
+            return Decision(
+                base,
+                messages.mode_asks_reason(messages.describe_command(action, does), self.mode),
+                f"mode {self.mode}",
+            )
+        return _decision_from_rule(lifts[0], what)
 
-    def _broken(self, action: Action, what: str) -> Decision | None:
+    def _circuit_breaker_decision(self, action: Action, what: str) -> Decision | None:
         """The answer of the circuit breaker, where it trips."""
         if self.breaker is None:
             return None
         loss: str | None = None
         if action.command is not None:
-            loss = self.breaker.loss(action.command, action.folder)
+            loss = self.breaker.describe_loss(action.command, action.folder)
         elif action.displaces:
-            loss = self.breaker.loss_of_move(action.real_path or action.path or self.workspace)
-        return None if loss is None else Decision(Effect.ASK, messages.destroys(what, loss), CIRCUIT_BREAKER)
+            loss = self.breaker.describe_move_loss(action.real_path or action.path or self.workspace)
+        return (
+            None if loss is None else Decision(Effect.ASK, messages.destruction_reason(what, loss), CIRCUIT_BREAKER)
+        )
 
 
-def _anything(_: str) -> bool:
+def _always_true(_: str) -> bool:
     return True
 
 
-def _lifting_command(allow: tuple[Rule, ...], action: Action, place: Place | None, base: Effect) -> Rule | None:
-    """As `_lifting`; a compound is also allowed when each of its parts is, by a rule or because it only reads."""
-    lift = _lifting(allow, action, place, base)
+def _matching_allow_rule_for_command(
+    allow: tuple[Rule, ...], action: Action, place: PathView | None, base: Effect
+) -> Rule | None:
+    """As `_matching_allow_rule`; a compound is also allowed when each of its parts is, by a rule or because it only reads."""
+    lift = _matching_allow_rule(allow, action, place, base)
     if lift is not None or action.command is None:
         return lift
     first: Rule | None = None
-    for piece in analysed(action.command).pieces:
-        rule = _lifting(allow, replace(action, command=piece.text), place, base) if piece.plain else None
+    for piece in analyse_command(action.command).pieces:
+        rule = _matching_allow_rule(allow, replace(action, command=piece.text), place, base) if piece.plain else None
         if rule is None and not piece.read_only:
             return None
         first = first or rule
     return first
 
 
-def _lifting(allow: tuple[Rule, ...], action: Action, place: Place | None, base: Effect) -> Rule | None:
+def _matching_allow_rule(
+    allow: tuple[Rule, ...], action: Action, place: PathView | None, base: Effect
+) -> Rule | None:
     """The allow rule that lifts this answer: any for an ask, one with an absolute path for a refusal."""
     for rule in allow:
         if rule.applies(action, place) and (base is Effect.ASK or rule.names_absolute_path):
@@ -330,5 +362,5 @@ def _lifting(allow: tuple[Rule, ...], action: Action, place: Place | None, base:
     return None
 
 
-def _ruled(rule: Rule, what: str) -> Decision:
-    return Decision(rule.effect, messages.by_rule(what, rule), f"rule {rule.label}")
+def _decision_from_rule(rule: Rule, what: str) -> Decision:
+    return Decision(rule.effect, messages.rule_reason(what, rule), f"rule {rule.label}")

@@ -42,7 +42,7 @@ class Preset:
     does_not_match: tuple[str, ...]
     unless: tuple[str, ...] = ()
 
-    def parsed(self) -> tuple[Rule, ...]:
+    def parse_rules(self) -> tuple[Rule, ...]:
         """The rules, once the examples hold."""
         rules = tuple(parse_rule(text, self.effect, unless=self.unless, source=self.name) for text in self.rules)
         # `default` asks for what no rule speaks to and allows plain reads, so each effect shows there.
@@ -138,15 +138,15 @@ def preset_rules(name: str) -> tuple[Rule, ...]:
     preset = PRESETS.get(name)
     if preset is None:
         raise ConfigError(f'there is no preset "{name}".', hint=did_you_mean(name, PRESETS))
-    return preset.parsed()
+    return preset.parse_rules()
 
 
 def may_hold_secrets(path: str, workspace: str) -> bool:
     """Whether the preset `secrets` speaks of the clean, absolute `path`, be it in force or not."""
-    return not _keeping_secrets(workspace).visible(path)
+    return not _secrets_policy(workspace).is_visible(path)
 
 
 @functools.lru_cache(maxsize=8)
-def _keeping_secrets(workspace: str) -> Policy:
+def _secrets_policy(workspace: str) -> Policy:
     # In this mode everything is allowed that no rule denies, wherever it lies.
     return Policy(PermissionMode.BYPASS, workspace, rules=preset_rules("secrets"))

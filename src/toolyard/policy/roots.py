@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ConfigError
-from toolyard.core.paths import beneath, clean
+from toolyard.core.paths import normalize_path, relative_to
 from toolyard.core.permission_modes import Access
 from toolyard.policy.modes import Zone
-from toolyard.policy.patterns import PathPattern, Place, parse_pattern
+from toolyard.policy.patterns import PathPattern, PathView, parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class ProtectedPattern:
     """A protected pattern: its matches are not written, and the named folders they lie in not moved or replaced."""
 
     text: str
@@ -52,16 +52,16 @@ class Guard:
     folders: tuple[PathPattern, ...]
 
     @classmethod
-    def of(cls, text: str, *, home: str | None, root: str | None = None) -> Guard:
+    def parse(cls, text: str, *, home: str | None, root: str | None = None) -> ProtectedPattern:
         pattern = parse_pattern(text, home=home)
         if root is not None:
-            pattern = pattern.below(root)
-        return cls(text, pattern, pattern.folders_on_the_way())
+            pattern = pattern.anchored_at(root)
+        return cls(text, pattern, pattern.parent_folder_patterns())
 
-    def holds(self, place: Place) -> bool:
-        if self.matches.widely(place):
+    def protects(self, place: PathView) -> bool:
+        if self.matches.matches_in_any_root(place):
             return True
-        return any(folder.matches_exactly(names) for folder in self.folders for names in folder.sequences(place))
+        return any(folder.matches_exactly(names) for folder in self.folders for names in folder.name_sequences(place))
 
 
 class Roots:
@@ -69,7 +69,7 @@ class Roots:
 
     def __init__(self, workspace: str, context: Sequence[ContextPath], extra: Iterable[str]) -> None:
         for path in (workspace, *(entry.path for entry in context), *extra):
-            if not path.startswith("/") or clean(path, "/") != path:
+            if not path.startswith("/") or normalize_path(path, "/") != path:
                 raise ConfigError(
                     f'the root "{path}" is not an absolute path.', hint="Resolve it before building a policy."
                 )
@@ -84,23 +84,23 @@ class Roots:
         self.all = tuple(roots)
         self.paths = frozenset(root.path for root in roots)
 
-    def of(self, path: str) -> Root | None:
+    def containing_root(self, path: str) -> Root | None:
         """The innermost root that holds the path."""
         for root in self.all:
-            if beneath(path, root.path) is not None:
+            if relative_to(path, root.path) is not None:
                 return root
         return None
 
-    def place(self, path: str) -> Place:
-        held = [below for root in self.paths if (below := beneath(path, root)) is not None]
-        inside = beneath(path, self.workspace)
-        return Place(
+    def path_view(self, path: str) -> PathView:
+        held = [below for root in self.paths if (below := relative_to(path, root)) is not None]
+        inside = relative_to(path, self.workspace)
+        return PathView(
             path,
-            _names(path.lstrip("/")),
-            None if inside is None else _names(inside),
-            tuple(_names(below) for below in held),
+            _split_names(path.lstrip("/")),
+            None if inside is None else _split_names(inside),
+            tuple(_split_names(below) for below in held),
         )
 
 
-def _names(relative: str) -> tuple[str, ...]:
+def _split_names(relative: str) -> tuple[str, ...]:
     return () if relative in {"", "."} else tuple(relative.split("/"))

@@ -20,7 +20,7 @@ from toolyard.config.suggestions import did_you_mean
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError
 from toolyard.policy.command_rules import CommandPattern, parse_command_pattern
-from toolyard.policy.patterns import MAX_PATTERN_CHARS, PathPattern, Place, parse_pattern
+from toolyard.policy.patterns import MAX_PATTERN_CHARS, PathPattern, PathView, parse_pattern
 
 _RULE: Final = re.compile(r"([A-Za-z0-9_.*-]+)(?:\((.*)\))?", re.DOTALL)
 _EXAMPLE: Final = "Examples: Read(src/**), Write(//tmp/out/**), Bash(git status:*), mcp__github__*."
@@ -85,7 +85,7 @@ class Rule:
             return _KINDS[self.name] is kind
         return self.names is not None and self.names.match(tool) is not None
 
-    def applies(self, action: Action, place: Place | None) -> bool:
+    def applies(self, action: Action, place: PathView | None) -> bool:
         """Whether the rule speaks to this action at this place (None when it has no path)."""
         if not self.governs(action.kind, action.tool):
             return False
@@ -95,17 +95,17 @@ class Rule:
                 # Code without a command line: a refusal of some commands cannot tell, permission must not guess.
                 return False
             allow = self.effect is Effect.ALLOW
-            return self.commands.allows(command) if allow else self.commands.catches(command)
-        return self.paths is None or (place is not None and self.covers(place))
+            return self.commands.matches_whole(command) if allow else self.commands.matches_any_part(command)
+        return self.paths is None or (place is not None and self.matches_path(place))
 
-    def covers(self, place: Place) -> bool:
+    def matches_path(self, place: PathView) -> bool:
         if self.paths is None:
             return True
         if self.effect is Effect.ALLOW:
-            return self.paths.narrowly(place)
-        return self.paths.widely(place) and not self.spares(place)
+            return self.paths.matches_in_workspace(place)
+        return self.paths.matches_in_any_root(place) and not self.is_exception(place)
 
-    def spares(self, place: Place) -> bool:
+    def is_exception(self, place: PathView) -> bool:
         """An exception is about a file's own name: a folder called `.env.example` spares nothing in it."""
         last = place.absolute[-1:]
         return any(exception.matches(last) for exception in self.exceptions)
@@ -138,7 +138,7 @@ def parse_rule(
         paths=paths,
         exceptions=exceptions,
         commands=commands,
-        names=None if name in _KINDS else _names(name),
+        names=None if name in _KINDS else _tool_name_regex(name),
     )
 
 
@@ -150,7 +150,7 @@ def _check_name(name: str, text: str) -> None:
     raise ConfigError(f'the rule "{text}" names no tool: there is no "{name}".', hint=guess)
 
 
-def _names(name: str) -> re.Pattern[str]:
+def _tool_name_regex(name: str) -> re.Pattern[str]:
     if name.startswith("mcp__") and len(name.split("__")) == _SERVER_PARTS:
         name = f"{name}__*"
     # The pieces between stars are literal and each star takes what is shortest, so this cannot backtrack far;

@@ -8,16 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ConfigError
-from toolyard.core.paths import beneath
+from toolyard.core.paths import relative_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from toolyard.config.settings import Settings
 
-_IN_TEMPORARY = ("ssh-*", "tmux-*", "screens", "uscreens", "dbus-*", "gpg-*", "keyring-*", ".X11-unix", ".ICE-unix")
+_TEMPORARY_SOCKET_PATTERNS = (
+    "ssh-*",
+    "tmux-*",
+    "screens",
+    "uscreens",
+    "dbus-*",
+    "gpg-*",
+    "keyring-*",
+    ".X11-unix",
+    ".ICE-unix",
+)
 """What ssh-agent, tmux and the like call the folders of their sockets in a folder for temporary files."""
-_IN_HOME = (".ssh", ".gnupg", ".screen", ".tmux", ".docker/run", ".local/share/containers")
+_HOME_SOCKET_FOLDERS = (".ssh", ".gnupg", ".screen", ".tmux", ".docker/run", ".local/share/containers")
 _HINT = "List the folder that is really meant, for example one below it, or give the path `permission: read`."
 
 
@@ -29,34 +39,34 @@ class SocketFolders:
     """For sockets and nothing else: no part of it may be given away."""
 
     @classmethod
-    def of(cls, settings: Settings, resolve: Callable[[str], str]) -> SocketFolders:
-        runtime = (*settings.runtime_folders, *(posixpath.join(settings.home, name) for name in _IN_HOME))
-        return cls(_with_real(settings.temporary_folders, resolve), _with_real(runtime, resolve))
+    def from_settings(cls, settings: Settings, resolve: Callable[[str], str]) -> SocketFolders:
+        runtime = (*settings.runtime_folders, *(posixpath.join(settings.home, name) for name in _HOME_SOCKET_FOLDERS))
+        return cls(_with_resolved(settings.temporary_folders, resolve), _with_resolved(runtime, resolve))
 
     def refuse_writable(self, names: Iterable[str]) -> None:
         """Raises ConfigError where a context path with one of these names cannot be writable."""
         for path in names:
-            if (folder := self._folder_of_sockets(path)) is not None:
-                how = "is" if folder == path else "lies in" if beneath(path, folder) is not None else "holds"
+            if (folder := self._find_socket_folder(path)) is not None:
+                how = "is" if folder == path else "lies in" if relative_to(path, folder) is not None else "holds"
                 raise ConfigError(
                     f'the context path "{path}" cannot be writable: it {how} {folder}, where other programs put '
                     "their sockets, and a command that reaches those acts as you, outside of the sandbox.",
                     hint=_HINT,
                 )
 
-    def _folder_of_sockets(self, path: str) -> str | None:
+    def _find_socket_folder(self, path: str) -> str | None:
         for folder in (*self.temporary, *self.runtime):
-            if beneath(folder, path) is not None:
+            if relative_to(folder, path) is not None:
                 return folder
         for folder in self.runtime:
-            if beneath(path, folder) is not None:
+            if relative_to(path, folder) is not None:
                 return folder
         for folder in self.temporary:
-            first = (beneath(path, folder) or "").split("/")[0]
-            if any(fnmatch.fnmatchcase(first, pattern) for pattern in _IN_TEMPORARY):
+            first = (relative_to(path, folder) or "").split("/")[0]
+            if any(fnmatch.fnmatchcase(first, pattern) for pattern in _TEMPORARY_SOCKET_PATTERNS):
                 return posixpath.join(folder, first)
         return None
 
 
-def _with_real(folders: Iterable[str], resolve: Callable[[str], str]) -> tuple[str, ...]:
+def _with_resolved(folders: Iterable[str], resolve: Callable[[str], str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for folder in folders for name in (folder, resolve(folder))))

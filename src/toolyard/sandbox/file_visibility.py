@@ -20,17 +20,17 @@ from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.policy.policy import Policy
-from toolyard.policy.sandbox_rules import Seals
+from toolyard.policy.sandbox_rules import SandboxRules
 from toolyard.sandbox.spec import Mount
-from toolyard.sandbox.tree_scan import Found, Looking
+from toolyard.sandbox.tree_scan import ScanResult, TreeScan
 
-_MOST_MOUNTS = 4_000  # some seconds of the kernel's time
-_MOST_CLOSED = 100  # folders that are made read-only one by one; where there are more, all of the root is
-_NAMED = 3  # of them in a note
+_MAX_MOUNTS = 4_000  # some seconds of the kernel's time
+_MAX_READ_ONLY_FOLDERS = 100  # folders that are made read-only one by one; where there are more, all of the root is
+_MAX_NAMED_FOLDERS = 3  # of them in a note
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleFiles:
     mounts: tuple[Mount, ...]
     """Beside the workspace and inside it, the outer before the inner."""
     hidden: tuple[str, ...]
@@ -39,14 +39,14 @@ class Shown:
     """What the agent has to know: where less is shown, or less may be written, than the policy says."""
 
 
-class Exposure:
-    def __init__(self, policy: Policy, seals: Seals, state: str, socket_folders: Sequence[str] = ()) -> None:
+class FileVisibility:
+    def __init__(self, policy: Policy, rules: SandboxRules, state: str, socket_folders: Sequence[str] = ()) -> None:
         self._policy = policy
-        self._seals = seals
+        self._rules = rules
         self._state = state
         self._socket_folders = tuple({os.path.realpath(folder) for folder in socket_folders})
 
-    def shown(self, *, writable: bool) -> Shown:
+    def visible_files(self, *, writable: bool) -> VisibleFiles:
         """Raises SecurityError where the workspace itself is a folder that other programs put sockets into."""
         if self._policy.workspace in self._socket_folders:
             raise SecurityError(
@@ -55,18 +55,18 @@ class Exposure:
             )
         roots = self._roots(writable=writable)
         sources = {root.source for root in roots}
-        plan = _Plan(roots)
+        plan = _MountCollector(roots)
         plan.hidden += {folder for root in sources for folder in self._socket_folders_in(root)}
-        plan.note(self._left_out())
+        plan.add_note(self._omitted_roots_note())
         for root in roots:
             for outer in roots:
-                plan.pin(_between(outer.source, root.source), writable=outer.writable)
+                plan.pin(_intermediate_folders(outer.source, root.source), writable=outer.writable)
         for root in roots:
-            plan.add(root, Looking(self._seals, root, sources).found())
+            plan.add_scan(root, TreeScan(self._rules, root, sources).scan())
         if self._state not in plan.hidden and any(is_beneath(self._state, root.source) for root in roots):
             plan.hidden.append(self._state)
-        plan.make_fit()
-        return plan.shown(self._policy.workspace, workspace_writable=writable)
+        plan.reduce_mounts()
+        return plan.build(self._policy.workspace, workspace_writable=writable)
 
     def _roots(self, *, writable: bool) -> list[Mount]:
         """The workspace and what lies beside it, each path once: of two declarations the stricter counts."""
@@ -95,7 +95,7 @@ class Exposure:
             is_beneath(other, folder) for other in others for folder in inside
         )
 
-    def _left_out(self) -> str:
+    def _omitted_roots_note(self) -> str:
         paths = sorted({entry.path for entry in self._policy.context if not self._may_show(entry.path)})
         if not paths:
             return ""
@@ -105,7 +105,7 @@ class Exposure:
         return [folder for folder in self._socket_folders if is_beneath(folder, root) and os.path.isdir(folder)]
 
 
-class _Plan:
+class _MountCollector:
     """The mounts of a sandbox while they are gathered, by path."""
 
     def __init__(self, roots: list[Mount]) -> None:
@@ -115,7 +115,7 @@ class _Plan:
         self._special: list[str] = []
         self._notes: list[str] = []
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         if text:
             self._notes.append(text)
 
@@ -124,89 +124,91 @@ class _Plan:
         for folder in folders:
             self._mounts.setdefault(folder, Mount(folder, writable=writable))
 
-    def add(self, root: Mount, found: Found) -> None:
-        self.hidden += found.hidden
-        self._special += found.special
-        self._mounts |= {path: Mount(path, writable=True) for path in found.pinned}
-        self._mounts |= {path: Mount(path) for path in found.sealed}
-        for path in found.movable:
-            self.pin(_between(root.source, path), writable=True)
-        if found.unseen and root.writable:
-            closed = self._closed(root, {_top(root.source, path) for path in found.unseen})
+    def add_scan(self, root: Mount, scan: ScanResult) -> None:
+        self.hidden += scan.hidden
+        self._special += scan.special
+        self._mounts |= {path: Mount(path, writable=True) for path in scan.pinned}
+        self._mounts |= {path: Mount(path) for path in scan.sealed}
+        for path in scan.in_writable_folders:
+            self.pin(_intermediate_folders(root.source, path), writable=True)
+        if scan.unscanned and root.writable:
+            closed = self._make_read_only(root, {_top_entry(root.source, path) for path in scan.unscanned})
             self._notes.append(f"{closed} read-only for commands: there is too much to look through.")
-        elif found.unseen:
+        elif scan.unscanned:
             self._notes.append(f"{root.source} is too large to be looked through: sockets in it can be reached.")
 
-    def make_fit(self) -> None:
+    def reduce_mounts(self) -> None:
         """Where there is too much to mount, close whole folders, those with the most in them first."""
         closed: list[str] = []
         for root in [root for root in self._roots.values() if root.writable]:
-            if self._count() <= _MOST_MOUNTS:
+            if self._count() <= _MAX_MOUNTS:
                 break
-            inner = Counter(_top(root.source, path) for path in self._mounts if self._owner(path) == root.source)
+            inner = Counter(
+                _top_entry(root.source, path) for path in self._mounts if self._innermost_root(path) == root.source
+            )
             del inner[root.source]
             tops: set[str] = set()
             left = self._count()
-            for top, count in inner.most_common(_MOST_CLOSED):
-                if left <= _MOST_MOUNTS:
+            for top, count in inner.most_common(_MAX_READ_ONLY_FOLDERS):
+                if left <= _MAX_MOUNTS:
                     break
                 tops.add(top)
                 left -= count - 1
-            whole = left > _MOST_MOUNTS
-            closed.append(self._closed(root, {root.source} if whole else tops))
+            whole = left > _MAX_MOUNTS
+            closed.append(self._make_read_only(root, {root.source} if whole else tops))
         if closed:
             why = "too many repositories or files in there would have to be guarded one by one."
             self._notes.append(f"{'; '.join(closed)} read-only for commands: {why}")
-        if self._count() > _MOST_MOUNTS:
+        if self._count() > _MAX_MOUNTS:
             message = (
-                f"{self._count():,} files and folders would have to be hidden one by one; {_MOST_MOUNTS:,} can be."
+                f"{self._count():,} files and folders would have to be hidden one by one; {_MAX_MOUNTS:,} can be."
             )
             raise SystemFault(
                 message, hint="Move them into a few folders, and name those in the rules that hide them."
             )
 
-    def shown(self, workspace: str, *, workspace_writable: bool) -> Shown:
+    def build(self, workspace: str, *, workspace_writable: bool) -> VisibleFiles:
         hidden = set(self.hidden)
         sealed = {path for path, mount in self._mounts.items() if not mount.writable and path not in self._roots}
         mounts = [
             mount
             for path, mount in self._mounts.items()
-            if not _is_below(path, hidden) and (not mount.writable or not self._is_in(path, sealed))
+            if not _is_below(path, hidden) and (not mount.writable or not self._is_inside_sealed(path, sealed))
         ]
         ordered = sorted(mounts, key=lambda mount: mount.source.count("/"))
         # The workspace is there anyway, unless another root lies around it and would cover it.
         if ordered and ordered[0] == Mount(workspace, workspace_writable):
             ordered = ordered[1:]
-        return Shown(tuple(ordered), tuple(self.hidden), tuple(self._special), " ".join(self._notes))
+        return VisibleFiles(tuple(ordered), tuple(self.hidden), tuple(self._special), " ".join(self._notes))
 
     def _count(self) -> int:
         return len(self._mounts) + len(self.hidden) + len(self._special)
 
-    def _owner(self, path: str) -> str:
+    def _innermost_root(self, path: str) -> str:
         """The innermost root that holds it."""
         return max((source for source in self._roots if is_beneath(path, source)), key=len)
 
-    def _is_in(self, path: str, sealed: set[str]) -> bool:
+    def _is_inside_sealed(self, path: str, sealed: set[str]) -> bool:
         """Whether a folder is only pinned, and in one that is sealed: there it stays put, and would be open."""
         if path in self._roots:
             return False
-        owner = self._owner(path)
-        return any(folder in sealed for folder in _between(owner, path))
+        owner = self._innermost_root(path)
+        return any(folder in sealed for folder in _intermediate_folders(owner, path))
 
-    def _closed(self, root: Mount, folders: set[str]) -> str:
+    def _make_read_only(self, root: Mount, folders: set[str]) -> str:
         """Make folders of a root read-only with all that is in them; what lies in other roots stays. In words."""
-        if len(folders) > _MOST_CLOSED:
+        if len(folders) > _MAX_READ_ONLY_FOLDERS:
             folders = {root.source}
         for path in [path for path in self._mounts if _is_below(path, folders)]:
-            if self._owner(path) == root.source:
+            if self._innermost_root(path) == root.source:
                 del self._mounts[path]
         self._mounts |= {folder: Mount(folder) for folder in folders}
-        named = sorted(folders)[:_NAMED]
-        more = [f"{len(folders) - _NAMED} other folders"] if len(folders) > _NAMED else []
+        named = sorted(folders)[:_MAX_NAMED_FOLDERS]
+        more = [f"{len(folders) - _MAX_NAMED_FOLDERS} other folders"] if len(folders) > _MAX_NAMED_FOLDERS else []
         return f"{' and '.join([', '.join(named), *more])} {'are' if len(folders) > 1 else 'is'}"
 
 
-def _between(root: str, path: str) -> Iterator[str]:
+def _intermediate_folders(root: str, path: str) -> Iterator[str]:
     """The folders from below `root` down to the one that holds `path`."""
     folder = os.path.dirname(path)
     while folder != root and is_beneath(folder, root):
@@ -214,7 +216,7 @@ def _between(root: str, path: str) -> Iterator[str]:
         folder = os.path.dirname(folder)
 
 
-def _top(root: str, path: str) -> str:
+def _top_entry(root: str, path: str) -> str:
     """The entry of `root` that `path` lies in, or is."""
     if path == root:
         return root

@@ -17,8 +17,8 @@ from toolyard.core.errors import SystemFault
 from toolyard.core.limits import RunLimits
 from toolyard.core.paths import HOME_IN_SANDBOX, is_beneath
 from toolyard.linux import landlock, seccomp
-from toolyard.linux.seccomp import Sockets
-from toolyard.sandbox.spec import RunSetup, Spec
+from toolyard.linux.seccomp import AllowedSockets
+from toolyard.sandbox.spec import RunSetup, SandboxSpec
 
 HOME = HOME_IN_SANDBOX
 TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
@@ -28,7 +28,7 @@ NETWORK = f"{RUNTIME}/network"
 """The folder with the door to the allowed hosts, where there are any."""
 BROKER = f"{RUNTIME}/broker"
 """The folder with the broker's sockets, where the Spec names one."""
-BROKER_SOCKET, BROKER_HAND = "socket", "hand"
+BROKER_SOCKET, BROKER_FD_SOCKET = "socket", "hand"
 """What code connects to, and what hands connections to code that may make none."""
 BROKER_DESCRIPTOR = 60
 """Where such code finds the way to the latter; a number that shells and programs leave alone."""
@@ -40,7 +40,7 @@ _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _PID_MAX_PER_NAMESPACE = (6, 14)
 _RESERVED_PIDS = 300  # once the kernel has come round, it gives out no number below this one
 
-ETC = {
+ETC_FILES = {
     "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\nagent:x:{USER_ID}:{USER_ID}:agent:{HOME}:/bin/bash\n"
     "nobody:x:65534:65534:nobody:/:/bin/false\n",
     "/etc/group": f"root:x:0:\nagent:x:{USER_ID}:\nnogroup:x:65534:\n",
@@ -60,7 +60,7 @@ class Interpreter:
     folders: tuple[str, ...]
 
     @property
-    def scripts(self) -> str:
+    def scripts_folder(self) -> str:
         return os.path.dirname(self.executable)
 
 
@@ -98,12 +98,12 @@ def _compile(source: str) -> None:
             py_compile.compile(source, doraise=True)
 
 
-def start_line(
-    python: str, runtime: str, reading: int, writing: int, *, module: str = "supervisor"
+def supervisor_command(
+    python: str, runtime: str, read_fd: int, write_fd: int, *, module: str = "supervisor"
 ) -> tuple[str, ...]:
     """The command that starts the warden; `start` gets it up quicker where it needs not build its walls itself."""
     code = f"import sys; sys.path.insert(0, {runtime!r}); from toolyard_runtime.{module} import main; main()"
-    return (python, "-I", "-S", "-c", code, str(reading), str(writing))
+    return (python, "-I", "-S", "-c", code, str(read_fd), str(write_fd))
 
 
 def find_shell() -> str:
@@ -113,7 +113,7 @@ def find_shell() -> str:
     raise SystemFault("Commands need bash, and none was found.", hint="Install bash.")
 
 
-def variables(scripts: str, named: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
+def environment_variables(scripts: str, user_variables: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
     """The whole environment of a run: a few plain values, and what the user named."""
     proxy = f"http://127.0.0.1:{PROXY_PORT}"
     return {
@@ -135,13 +135,13 @@ def variables(scripts: str, named: Mapping[str, str], *, proxied: bool) -> dict[
         "MPLBACKEND": "module://toolyard_runtime.matplotlib_backend",
         "MPLCONFIGDIR": f"{TEMPORARY}/matplotlib",
         **(dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy) if proxied else {}),
-        **named,
+        **user_variables,
     }
 
 
 def with_broker(
     environment: Mapping[str, str],
-    spec: Spec,
+    spec: SandboxSpec,
     address: str = f"{BROKER}/{BROKER_SOCKET}",
     runtime: str = f"{RUNTIME}/toolyard_runtime",
 ) -> dict[str, str]:
@@ -157,13 +157,15 @@ def with_broker(
     }
 
 
-def run_setup(spec: Spec, scripts: str) -> RunSetup:
+def run_setup(spec: SandboxSpec, scripts: str) -> RunSetup:
     """What every run of a sandbox on this machine starts from."""
-    environment = with_broker(variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts)), spec)
-    return RunSetup(spec.workspace, find_shell(), environment, resources(spec.limits), spec.limits.output_bytes)
+    environment = with_broker(
+        environment_variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts)), spec
+    )
+    return RunSetup(spec.workspace, find_shell(), environment, resource_limits(spec.limits), spec.limits.output_bytes)
 
 
-def resources(limits: RunLimits) -> dict[str, int]:
+def resource_limits(limits: RunLimits) -> dict[str, int]:
     """The limits that the kernel holds for each process, by the names the worker knows."""
     return {
         "cpu_seconds": limits.cpu_seconds,
@@ -185,7 +187,7 @@ def pid_max(limits: RunLimits) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class Restrictions:
     """Landlock and seccomp for one sandbox, as far as this kernel has them."""
 
     landlock: bytes
@@ -194,24 +196,24 @@ class Walls:
     seccomp: bytes
 
     @classmethod
-    def around(cls, writable: Iterator[str], *, readable: tuple[str, ...] = ("/",), own_network: bool) -> Walls:
+    def build(cls, writable: Iterator[str], *, readable: tuple[str, ...] = ("/",), own_network: bool) -> Restrictions:
         """Everything below `readable` may be read and executed, everything below `writable` changed as well.
 
         A sandbox without a network of its own gets no sockets at all.
         """
-        level = landlock.level()
+        level = landlock.abi_version()
         reading = (landlock.READ | landlock.EXECUTE, landlock.READ_FILE | landlock.EXECUTE)
-        changing = (landlock.everything(level, folder=True), landlock.everything(level, folder=False))
+        changing = (landlock.all_access(level, folder=True), landlock.all_access(level, folder=False))
         rules = [(path, *reading) for path in readable]
         rules += [(path, *changing) for path in writable]
-        sockets = Sockets.ORDINARY if own_network else Sockets.NONE
+        sockets = AllowedSockets.ORDINARY if own_network else AllowedSockets.NONE
         return cls(
-            landlock.attributes(level, reach=not own_network) if level else b"",
+            landlock.ruleset_attributes(level, with_tcp_and_scopes=not own_network) if level else b"",
             tuple(rules) if level else (),
-            seccomp.program(sockets=sockets) if seccomp.available() else b"",
+            seccomp.build_program(sockets=sockets) if seccomp.is_available() else b"",
         )
 
-    def worded(self, *, pid_max: int, in_worker: bool) -> dict[str, object]:
+    def setup_fields(self, *, pid_max: int, in_worker: bool) -> dict[str, object]:
         """As the warden's first frame carries it."""
         return {
             "pid_max": pid_max,

@@ -10,10 +10,10 @@ import os
 import socket
 import stat
 
-_NOBODY = frozenset({errno.ECONNREFUSED, errno.ENOENT})
+_NO_LISTENER_ERRORS = frozenset({errno.ECONNREFUSED, errno.ENOENT})
 
 
-def leads_out(path: str, *, writable: bool) -> bool:
+def reaches_host_program(path: str, *, writable: bool) -> bool:
     """Of sockets only those that somebody listens on: one that was left behind may be removed and made anew inside.
 
     Pipes where nothing else can be written. Where commands may write they make pipes of their own.
@@ -24,10 +24,10 @@ def leads_out(path: str, *, writable: bool) -> bool:
         return False
     if stat.S_ISFIFO(mode):
         return not writable
-    return stat.S_ISSOCK(mode) and _is_served(path)
+    return stat.S_ISSOCK(mode) and _has_listener(path)
 
 
-def _is_served(path: str) -> bool:
+def _has_listener(path: str) -> bool:
     """Asked for with the wrong type, which the kernel answers by itself: the program is not disturbed."""
     folder, name = os.path.split(path)
     try:
@@ -38,7 +38,7 @@ def _is_served(path: str) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
             asking.connect(f"/proc/self/fd/{handle}/{name}")  # the whole path may be too long for a socket's name
     except OSError as error:
-        return error.errno not in _NOBODY
+        return error.errno not in _NO_LISTENER_ERRORS
     finally:
         os.close(handle)
     return True

@@ -11,40 +11,40 @@ import os
 
 from toolyard.core.errors import SystemFault
 from toolyard.linux import openat2
-from toolyard.sandbox.spec import Mount, Spec
+from toolyard.sandbox.spec import Mount, SandboxSpec
 
-_HERE = -100  # AT_FDCWD, of no effect on an absolute path
+_AT_FDCWD = -100  # AT_FDCWD, of no effect on an absolute path
 
-Identities = tuple[tuple[str, int, int], ...]
+Inodes = tuple[tuple[str, int, int], ...]
 
 
-def identities(spec: Spec) -> Identities:
+def mounted_inodes(spec: SandboxSpec) -> Inodes:
     """Each covered path with the file it names now. Looked at often, so that it costs one call a path.
 
     A link in the way that leads to the same file takes no cover off: a cover lies on the file, not on its path.
     """
-    return tuple(_seen(path) for path in (*spec.hidden, *(mount.source for mount in spec.mounts)))
+    return tuple(_lstat_inode(path) for path in (*spec.hidden, *(mount.source for mount in spec.mounts)))
 
 
-def special_identities(spec: Spec) -> Identities:
+def special_inodes(spec: SandboxSpec) -> Inodes:
     """The same for sockets and pipes, which services replace when they start again."""
-    return tuple(_seen(path) for path in spec.special)
+    return tuple(_lstat_inode(path) for path in spec.special)
 
 
-def placed(spec: Spec) -> list[tuple[str, int, int]]:
+def expected_mounts(spec: SandboxSpec) -> list[tuple[str, int, int]]:
     """The workspace and each mount by its path inside, with the file that has to be found there."""
-    return [(mount.inside, *_identity(mount.source)[1:]) for mount in (Mount(spec.workspace), *spec.mounts)]
+    return [(mount.inside, *_open_inode(mount.source)[1:]) for mount in (Mount(spec.workspace), *spec.mounts)]
 
 
-def open_plain(path: str) -> int:
+def open_without_symlinks(path: str) -> int:
     """A handle on exactly this path. Raises SystemFault when a link lies anywhere on the way.
 
     Whoever may write a folder above it may have put one there, to have something else shown, or written.
     """
     try:
-        if openat2.available():
+        if openat2.is_available():
             resolve = openat2.RESOLVE_NO_SYMLINKS | openat2.RESOLVE_NO_MAGICLINKS
-            return openat2.openat2(_HERE, path, os.O_PATH, resolve)
+            return openat2.openat2(_AT_FDCWD, path, os.O_PATH, resolve)
         if os.path.realpath(path) != path:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -54,7 +54,7 @@ def open_plain(path: str) -> int:
         raise SystemFault(message, hint="Look at that folder before you run anything there.") from error
 
 
-def _seen(path: str) -> tuple[str, int, int]:
+def _lstat_inode(path: str) -> tuple[str, int, int]:
     try:
         found = os.lstat(path)
     except OSError:
@@ -62,9 +62,9 @@ def _seen(path: str) -> tuple[str, int, int]:
     return path, found.st_dev, found.st_ino
 
 
-def _identity(path: str) -> tuple[str, int, int]:
+def _open_inode(path: str) -> tuple[str, int, int]:
     try:
-        fd = open_plain(path)
+        fd = open_without_symlinks(path)
     except SystemFault:
         return path, 0, 0
     try:

@@ -16,7 +16,7 @@ from toolyard.core.limits import MIB
 from toolyard.core.paths import is_beneath
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.guest_layout import Interpreter
-from toolyard.sandbox.spec import Spec
+from toolyard.sandbox.spec import SandboxSpec
 
 _HOME_BYTES = 256 * MIB
 _SHARED_MEMORY_BYTES = 256 * MIB
@@ -55,12 +55,12 @@ _READ_ONLY_PROC = (
     "/proc/acpi",
     "/proc/scsi",
 )
-_OF_THE_KERNEL = ("/proc/kallsyms", "/proc/keys", "/proc/tty/driver")
+_HIDDEN_KERNEL_FILES = ("/proc/kallsyms", "/proc/keys", "/proc/tty/driver")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
 _PID_MAX = "/proc/sys/kernel/pid_max"
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """What a step does. `toolyard_runtime.mounts` knows these words too."""
 
     LINK = "link"
@@ -79,46 +79,46 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    kind: Kind
+class MountStep:
+    kind: StepKind
     target: str
     source: str = ""
     writable: bool = False
     size: int = 0
     mode: int = 0
-    plain: bool = False
+    no_symlinks: bool = False
     """No link may lie on the way to `source`."""
 
-    def worded(self) -> tuple[str, str, str, bool, int, int, bool]:
+    def as_tuple(self) -> tuple[str, str, str, bool, int, int, bool]:
         """As the warden's first frame carries it."""
-        return self.kind.value, self.target, self.source, self.writable, self.size, self.mode, self.plain
+        return self.kind.value, self.target, self.source, self.writable, self.size, self.mode, self.no_symlinks
 
 
-def steps(spec: Spec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[Step]:
-    yield from _system()
-    yield from _kernel_files(sets_pid_max=sets_pid_max)
-    yield Step(Kind.MEMORY, guest_layout.TEMPORARY, size=spec.limits.temporary_bytes, mode=0o1777)
-    yield Step(Kind.MEMORY, guest_layout.HOME, size=_HOME_BYTES, mode=0o700)
-    yield Step(Kind.BIND, spec.workspace, spec.workspace, writable=spec.writable, plain=True)
+def mount_steps(spec: SandboxSpec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[MountStep]:
+    yield from _system_steps()
+    yield from _kernel_file_steps(sets_pid_max=sets_pid_max)
+    yield MountStep(StepKind.MEMORY, guest_layout.TEMPORARY, size=spec.limits.temporary_bytes, mode=0o1777)
+    yield MountStep(StepKind.MEMORY, guest_layout.HOME, size=_HOME_BYTES, mode=0o700)
+    yield MountStep(StepKind.BIND, spec.workspace, spec.workspace, writable=spec.writable, no_symlinks=True)
     for mount in spec.mounts:
-        yield Step(Kind.BIND, mount.inside, mount.source, writable=mount.writable, plain=True)
+        yield MountStep(StepKind.BIND, mount.inside, mount.source, writable=mount.writable, no_symlinks=True)
     # After the workspace, which may hold the very environment that Toolyard runs from.
     for path in python.folders:
-        yield Step(Kind.BIND, path, path, plain=is_beneath(path, spec.workspace))
-    yield Step(Kind.BIND, f"{guest_layout.RUNTIME}/toolyard_runtime", guest_layout.runtime_folder())
+        yield MountStep(StepKind.BIND, path, path, no_symlinks=is_beneath(path, spec.workspace))
+    yield MountStep(StepKind.BIND, f"{guest_layout.RUNTIME}/toolyard_runtime", guest_layout.runtime_folder())
     for path in (*spec.hidden, *spec.special):
-        yield _covered(path)
-    yield Step(Kind.READ_ONLY, "/dev")
-    yield Step(Kind.READ_ONLY, "/")
+        yield _hiding_step(path)
+    yield MountStep(StepKind.READ_ONLY, "/dev")
+    yield MountStep(StepKind.READ_ONLY, "/")
 
 
-def _covered(path: str) -> Step:
+def _hiding_step(path: str) -> MountStep:
     if os.path.isdir(path):
-        return Step(Kind.MEMORY, path, size=_HIDDEN_BYTES, mode=0)
-    return Step(Kind.BIND, path, os.devnull)  # a device on such a mount cannot be opened
+        return MountStep(StepKind.MEMORY, path, size=_HIDDEN_BYTES, mode=0)
+    return MountStep(StepKind.BIND, path, os.devnull)  # a device on such a mount cannot be opened
 
 
-def writable(spec: Spec) -> Iterator[str]:
+def writable_paths(spec: SandboxSpec) -> Iterator[str]:
     """The paths inside that runs may write to."""
     yield from (guest_layout.TEMPORARY, guest_layout.HOME, "/dev")
     if spec.writable:
@@ -126,33 +126,33 @@ def writable(spec: Spec) -> Iterator[str]:
     yield from (mount.inside for mount in spec.mounts if mount.writable)
 
 
-def _system() -> Iterator[Step]:
+def _system_steps() -> Iterator[MountStep]:
     for path in SYSTEM_FOLDERS:
         if os.path.islink(path):
-            yield Step(Kind.LINK, path, os.readlink(path))
+            yield MountStep(StepKind.LINK, path, os.readlink(path))
         elif os.path.isdir(path):
-            yield Step(Kind.BIND, path, path)
+            yield MountStep(StepKind.BIND, path, path)
     for path in SYSTEM_FILES:
-        yield Step(Kind.BIND_IF_THERE, path, path)
-    for path, content in guest_layout.ETC.items():
-        yield Step(Kind.TEXT, path, content)
+        yield MountStep(StepKind.BIND_IF_THERE, path, path)
+    for path, content in guest_layout.ETC_FILES.items():
+        yield MountStep(StepKind.TEXT, path, content)
 
 
-def _kernel_files(*, sets_pid_max: bool) -> Iterator[Step]:
-    yield Step(Kind.PROC, "/proc")
+def _kernel_file_steps(*, sets_pid_max: bool) -> Iterator[MountStep]:
+    yield MountStep(StepKind.PROC, "/proc")
     for path in _READ_ONLY_PROC:
-        yield Step(Kind.BIND_IF_THERE, path, path)
-    for path in _untold():
-        yield _covered(path)
+        yield MountStep(StepKind.BIND_IF_THERE, path, path)
+    for path in _hidden_proc_files():
+        yield _hiding_step(path)
     if sets_pid_max:  # each namespace has its own
-        yield Step(Kind.BIND_IF_THERE, _PID_MAX, _PID_MAX, writable=True)
-    yield Step(Kind.DEV, "/dev")
-    yield Step(Kind.MEMORY, _SHARED_MEMORY, size=_SHARED_MEMORY_BYTES, mode=0o1777)
+        yield MountStep(StepKind.BIND_IF_THERE, _PID_MAX, _PID_MAX, writable=True)
+    yield MountStep(StepKind.DEV, "/dev")
+    yield MountStep(StepKind.MEMORY, _SHARED_MEMORY, size=_SHARED_MEMORY_BYTES, mode=0o1777)
 
 
-def _untold() -> Iterator[str]:
+def _hidden_proc_files() -> Iterator[str]:
     """What the kernel tells of itself and code has no use for; to root, whatever it tells nobody else."""
-    yield from filter(os.path.exists, _OF_THE_KERNEL)
+    yield from filter(os.path.exists, _HIDDEN_KERNEL_FILES)
     if os.geteuid() != 0:  # an ordinary user cannot read the rest anywhere
         return
     with os.scandir("/proc") as entries:

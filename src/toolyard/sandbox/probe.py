@@ -22,22 +22,22 @@ from toolyard.linux import change_filter, landlock, seccomp
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.backends import docker_engine
 from toolyard.sandbox.backends import landlock as backends_landlock
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.backends.docker import docker
-from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
-from toolyard.sandbox.backends.unsandboxed import plain
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.backends.docker import docker_sandbox
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces_sandbox
+from toolyard.sandbox.backends.unsandboxed import unsandboxed_process
 from toolyard.sandbox.limits.cgroups import Cgroup
-from toolyard.sandbox.process.sandbox import BoxSandbox
-from toolyard.sandbox.spec import ChangedPath, Ending, Request, Spec, Stream, Tier, What
+from toolyard.sandbox.process.sandbox import ProcessSandbox
+from toolyard.sandbox.spec import ChangedPath, RunEnding, RunKind, RunRequest, SandboxSpec, Stream, Tier
 from toolyard.storage.temp_folders import TemporaryFolder
 
 _RUN_SECONDS = 20.0
-_PASSING = tuple(
+_TRANSIENT_ERRORS = tuple(
     os.strerror(number)
     for number in (errno.EAGAIN, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EUSERS, errno.ENOBUFS)
 )
 """As programs spell them. The kernel says ENOSPC and EUSERS where `user.max_*_namespaces` are used up."""
-_SETTINGS = (
+_KERNEL_SETTINGS = (
     "/proc/sys/user/max_user_namespaces",
     "/proc/sys/kernel/unprivileged_userns_clone",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
@@ -54,7 +54,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SandboxPrograms:
     """The programs that sandboxes are made with; None for what is not there."""
 
     bubblewrap: str | None = None
@@ -62,39 +62,42 @@ class Means:
     engine: str | None = None
     image: str = docker_engine.DEFAULT_IMAGE
     network: str = _NO_NETWORK
-    client: tuple[tuple[str, str], ...] = ()
+    client_environment: tuple[tuple[str, str], ...] = ()
     """The variables a container client needs."""
-    user: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    user_environment: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """The caller's own HOME, USER, LANG and TERM, for commands without a sandbox."""
 
     @classmethod
-    def found(
+    def find_programs(
         cls, client: Mapping[str, str] | None = None, *, image: str | None = None, network: str = _NO_NETWORK
-    ) -> Means:
+    ) -> SandboxPrograms:
         return cls(
             bubblewrap=find_bubblewrap(),
             unshare=find_unshare(),
             engine=docker_engine.find_engine(),
             image=image or docker_engine.DEFAULT_IMAGE,
             network=network,
-            client=tuple(sorted((client or {}).items())),
+            client_environment=tuple(sorted((client or {}).items())),
         )
 
-    def make(self, tier: Tier) -> BoxSandbox:
+    def make_sandbox(self, tier: Tier) -> ProcessSandbox:
         """A new one, not started. Raises SystemFault where a program for it is missing."""
         match tier:
             case Tier.DOCKER:
-                return docker(
-                    _there(self.engine, "docker or podman", tier), self.image, self.network, dict(self.client)
+                return docker_sandbox(
+                    _require_program(self.engine, "docker or podman", tier),
+                    self.image,
+                    self.network,
+                    dict(self.client_environment),
                 )
             case Tier.BUBBLEWRAP:
-                return bubblewrap(_there(self.bubblewrap, "bubblewrap", tier))
+                return bubblewrap_sandbox(_require_program(self.bubblewrap, "bubblewrap", tier))
             case Tier.NAMESPACES:
-                return namespaces(_there(self.unshare, "unshare", tier))
+                return namespaces_sandbox(_require_program(self.unshare, "unshare", tier))
             case Tier.LANDLOCK:
-                return backends_landlock.landlocked()
+                return backends_landlock.landlock_sandbox()
             case Tier.NONE:
-                return plain(dict(self.user))
+                return unsandboxed_process(dict(self.user_environment))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,135 +105,149 @@ class TierReport:
     """Whether one kind of sandbox can be had here."""
 
     tier: Tier
-    stands: bool
+    is_available: bool
     reason: str = ""
     """Why it does not stand."""
     hint: str = ""
     """How to get it."""
-    is_passing: bool = False
+    is_transient: bool = False
     """Whether it failed for a reason that may be gone in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wall:
+class RestrictionReport:
     """One means of containment by itself, whatever sandbox uses it."""
 
     name: str
-    stands: bool
+    is_available: bool
     detail: str
 
 
-_known: dict[tuple[Tier, Means, tuple[str, ...]], TierReport] = {}
+_report_cache: dict[tuple[Tier, SandboxPrograms, tuple[str, ...]], TierReport] = {}
 
 
-def stands(tier: Tier, means: Means) -> TierReport:
+def probe_tier(tier: Tier, programs: SandboxPrograms) -> TierReport:
     """Start one of these sandboxes, run something trivial in it, and tell how that went."""
-    key = tier, means, _dependencies(means)
-    known = _known.get(key)
+    key = tier, programs, _cache_dependencies(programs)
+    known = _report_cache.get(key)
     if known is not None:
         return known
-    report = _tried(tier, means)
-    if not report.is_passing:
-        _known[key] = report
+    report = _try_tier(tier, programs)
+    if not report.is_transient:
+        _report_cache[key] = report
     return report
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Try every kind again with the next question: one that stood has failed to start."""
-    _known.clear()
+    _report_cache.clear()
 
 
-def _tried(tier: Tier, means: Means) -> TierReport:
+def _try_tier(tier: Tier, programs: SandboxPrograms) -> TierReport:
     try:
-        with TemporaryFolder("probe") as folder, means.make(tier) as sandbox:
-            sandbox.start(Spec(folder.path))
-            reason = _trivial_run(sandbox)
+        with TemporaryFolder("probe") as folder, programs.make_sandbox(tier) as sandbox:
+            sandbox.start(SandboxSpec(folder.path))
+            reason = _trivial_run_failure(sandbox)
     except (SystemFault, OSError) as fault:
         reason = fault.message if isinstance(fault, SystemFault) else f"{fault.strerror or fault}"
         own_hint = fault.hint if isinstance(fault, SystemFault) else ""
         return TierReport(
-            tier, stands=False, reason=reason, hint=_HINTS.get(tier, own_hint), is_passing=_is_passing(reason)
+            tier,
+            is_available=False,
+            reason=reason,
+            hint=_HINTS.get(tier, own_hint),
+            is_transient=_is_transient(reason),
         )
     if not reason:
-        return TierReport(tier, stands=True)
-    return TierReport(tier, stands=False, reason=reason, hint=_HINTS.get(tier, ""), is_passing=True)
+        return TierReport(tier, is_available=True)
+    return TierReport(tier, is_available=False, reason=reason, hint=_HINTS.get(tier, ""), is_transient=True)
 
 
-def _is_passing(reason: str) -> bool:
-    return any(sign in reason for sign in _PASSING)
+def _is_transient(reason: str) -> bool:
+    return any(sign in reason for sign in _TRANSIENT_ERRORS)
 
 
-def _dependencies(means: Means) -> tuple[str, ...]:
+def _cache_dependencies(programs: SandboxPrograms) -> tuple[str, ...]:
     """What decides whether a sandbox can be made: when this changes, everything is found out again."""
     found: list[str] = [str(os.geteuid())]
-    for program in (means.bubblewrap, means.unshare, means.engine):
+    for program in (programs.bubblewrap, programs.unshare, programs.engine):
         with contextlib.suppress(OSError, TypeError):
             status = os.stat(program or "")
             found.append(f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}")
-    for setting in _SETTINGS:
+    for setting in _KERNEL_SETTINGS:
         with contextlib.suppress(OSError), open(setting, encoding="ascii") as file:
             found.append(file.read().strip())
     return tuple(found)
 
 
-def probe(means: Means) -> tuple[TierReport, ...]:
+def probe_tiers(programs: SandboxPrograms) -> tuple[TierReport, ...]:
     """All kinds, the strongest first. `none` always stands and is left out."""
-    return tuple(stands(tier, means) for tier in Tier if tier is not Tier.NONE)
+    return tuple(probe_tier(tier, programs) for tier in Tier if tier is not Tier.NONE)
 
 
-def walls(means: Means) -> tuple[Wall, ...]:
+def probe_restrictions(programs: SandboxPrograms) -> tuple[RestrictionReport, ...]:
     """The single walls. A sandbox uses all that stand, and says nothing about those that do not: this does."""
     limits = RunLimits()
-    apart = [tier for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES) if stands(tier, means).stands]
-    level = landlock.level()
-    held = _group_limits()
+    apart = [tier for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES) if probe_tier(tier, programs).is_available]
+    level = landlock.abi_version()
+    held = _cgroup_limits()
     counted = guest_layout.pid_max(limits) > 0
     return (
-        Wall("namespaces", bool(apart), f"by {apart[0].value}" if apart else "none can be made"),
-        Wall("landlock", level > 0, f"level {level}" if level else "not in this kernel, or switched off"),
-        Wall("seccomp", seccomp.available(), "a filter is taken" if seccomp.available() else "no filter is taken"),
-        Wall("cgroup memory", "memory" in held, _group_detail("memory", held)),
-        Wall("cgroup processes", "processes" in held, _group_detail("processes", held)),
-        Wall("pid_max", counted, "of each namespace" if counted else "one for the whole machine before Linux 6.14"),
-        Wall("rlimit processes", os.geteuid() != 0, "does not bind root" if os.geteuid() == 0 else "binds this user"),
-        Wall("network", bool(apart), "off, or the allowed hosts only" if apart else "off: no sockets at all"),
+        RestrictionReport("namespaces", bool(apart), f"by {apart[0].value}" if apart else "none can be made"),
+        RestrictionReport(
+            "landlock", level > 0, f"level {level}" if level else "not in this kernel, or switched off"
+        ),
+        RestrictionReport(
+            "seccomp", seccomp.is_available(), "a filter is taken" if seccomp.is_available() else "no filter is taken"
+        ),
+        RestrictionReport("cgroup memory", "memory" in held, _cgroup_detail("memory", held)),
+        RestrictionReport("cgroup processes", "processes" in held, _cgroup_detail("processes", held)),
+        RestrictionReport(
+            "pid_max", counted, "of each namespace" if counted else "one for the whole machine before Linux 6.14"
+        ),
+        RestrictionReport(
+            "rlimit processes", os.geteuid() != 0, "does not bind root" if os.geteuid() == 0 else "binds this user"
+        ),
+        RestrictionReport(
+            "network", bool(apart), "off, or the allowed hosts only" if apart else "off: no sockets at all"
+        ),
     )
 
 
-def _trivial_run(sandbox: BoxSandbox) -> str:
+def _trivial_run_failure(sandbox: ProcessSandbox) -> str:
     """Why it failed; empty when it went well."""
     said = bytearray()
 
-    def hear(_stream: Stream, data: bytes) -> None:
+    def collect_output(_stream: Stream, data: bytes) -> None:
         said.extend(data)
 
-    outcome = sandbox.run(Request(What.COMMAND, "echo fine", _RUN_SECONDS), hear, threading.Event())
-    if outcome.ending is Ending.FINISHED and bytes(said) == b"fine\n":
+    outcome = sandbox.run(RunRequest(RunKind.COMMAND, "echo fine", _RUN_SECONDS), collect_output, threading.Event())
+    if outcome.ending is RunEnding.FINISHED and bytes(said) == b"fine\n":
         return ""
     return f"a trivial command failed in it ({outcome.ending.value}, exit code {outcome.exit_code})"
 
 
-class _Sink:
+class _CoverageSink:
     """Hears whether changes are recorded."""
 
     is_recorded = False
 
-    def recorded(self, *, is_complete: bool) -> None:
+    def report_coverage(self, *, is_complete: bool) -> None:
         self.is_recorded = is_complete
 
-    def changed(self, paths: Sequence[ChangedPath]) -> None:
+    def add_changes(self, paths: Sequence[ChangedPath]) -> None:
         """Which ones does not matter."""
 
 
-def why_not_recorded(tier: Tier, means: Means) -> str:
+def recording_unsupported_reason(tier: Tier, programs: SandboxPrograms) -> str:
     """Why this kind of sandbox cannot record what its runs change; empty where it does, which is tried."""
-    if reason := change_filter.why_not():
+    if reason := change_filter.unsupported_reason():
         return reason
-    sink = _Sink()
+    sink = _CoverageSink()
     try:
-        with TemporaryFolder("probe") as folder, means.make(tier) as sandbox:
-            sandbox.start(Spec(folder.path, records_changes=True))
-            request = Request(What.COMMAND, ": > made", _RUN_SECONDS, changes=sink)
+        with TemporaryFolder("probe") as folder, programs.make_sandbox(tier) as sandbox:
+            sandbox.start(SandboxSpec(folder.path, records_changes=True))
+            request = RunRequest(RunKind.COMMAND, ": > made", _RUN_SECONDS, changes=sink)
             sandbox.run(request, lambda _stream, _data: None, threading.Event())
     except (SystemFault, OSError) as fault:
         return fault.message if isinstance(fault, SystemFault) else f"{fault.strerror or fault}"
@@ -239,20 +256,20 @@ def why_not_recorded(tier: Tier, means: Means) -> str:
     return "the kernel refuses the listener, or to look into a command's memory (kernel.yama.ptrace_scope)"
 
 
-def _there(program: str | None, name: str, tier: Tier) -> str:
+def _require_program(program: str | None, name: str, tier: Tier) -> str:
     if program is None:
         raise SystemFault(f"{name} was not found", hint=_HINTS[tier])
     return program
 
 
 @cache
-def _group_limits() -> frozenset[str]:
+def _cgroup_limits() -> frozenset[str]:
     group = Cgroup.create(memory_bytes=64 * MIB, processes=16, name="probe")
     if group is None:
         return frozenset()
     group.close()
-    return group.limits_held
+    return group.enforced_limits
 
 
-def _group_detail(which: str, held: frozenset[str]) -> str:
+def _cgroup_detail(which: str, held: frozenset[str]) -> str:
     return "held for all processes together" if which in held else "this user may not create control groups"

@@ -44,7 +44,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class SandboxSpec:
     workspace: str
     """Real path of the agent's folder: where runs start."""
     writable: bool = True
@@ -66,7 +66,7 @@ class Spec:
     """Whether runs can be asked for with a record of what they change. Each run starts a little later then."""
 
 
-class What(StrEnum):
+class RunKind(StrEnum):
     COMMAND = "command"
     PYTHON = "python"
 
@@ -84,18 +84,18 @@ class ChangedPath(NamedTuple):
 class ChangeSink(Protocol):
     """Gets what a run changes while it runs, in the thread that called `run`."""
 
-    def recorded(self, *, is_complete: bool) -> None:
-        """Whether `changed` gets all that the run changes. Never called where nothing can be recorded."""
+    def report_coverage(self, *, is_complete: bool) -> None:
+        """Whether `add_changes` gets all that the run changes. Never called where nothing can be recorded."""
         ...
 
-    def changed(self, paths: Sequence[ChangedPath]) -> None:
+    def add_changes(self, paths: Sequence[ChangedPath]) -> None:
         """The run's processes say what they do: believe that it is about this run, and nothing else."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    what: What
+class RunRequest:
+    kind: RunKind
     code: str
     seconds: float
     session: str = ""
@@ -108,7 +108,7 @@ class Request:
     """Where what it changes is recorded, in a sandbox whose Spec says so."""
 
 
-class Ending(StrEnum):
+class RunEnding(StrEnum):
     FINISHED = "finished"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
@@ -120,25 +120,25 @@ class Ending(StrEnum):
     """It wrote more than `disk_bytes`."""
     MEMORY = "memory"
     """The kernel ended it because the sandbox used more than `memory_bytes`."""
-    UNCOVERED = "uncovered"
+    MOUNT_LOST = "uncovered"
     """A file that was hidden or read-only inside was replaced on the host, which takes the cover off."""
     LOST = "lost"
     """The sandbox itself went away under it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    ending: Ending
+class RunResult:
+    ending: RunEnding
     exit_code: int
     """As a shell tells it: 128 and the signal's number for a process that was killed."""
     value: Mapping[str, object] | None = None
     """What the Python code answered. It crossed the wall: believe none of it."""
     folder: str = ""
     """Where a command ended, when it told."""
-    left_behind: int = 0
+    leftover_processes: int = 0
     """Processes that outlived the run and were ended."""
     reason: str = ""
-    lacked_processes: bool = False
+    hit_process_limit: bool = False
     """The sandbox had as many processes as it may, and was refused another, while it ran."""
     session_is_new: bool = False
     sandbox_is_new: bool = False
@@ -150,7 +150,7 @@ class Stream(StrEnum):
     ERR = "stderr"
 
 
-Sink = Callable[[Stream, bytes], None]
+OutputSink = Callable[[Stream, bytes], None]
 """Gets output as it comes, in the thread that called `run`."""
 
 
@@ -159,15 +159,15 @@ class Sandbox(Protocol):
 
     tier: Tier
 
-    def start(self, spec: Spec) -> None: ...
+    def start(self, spec: SandboxSpec) -> None: ...
 
-    def run(self, request: Request, sink: Sink, cancelled: threading.Event) -> Outcome: ...
+    def run(self, request: RunRequest, sink: OutputSink, cancelled: threading.Event) -> RunResult: ...
 
     def drop_session(self, name: str) -> bool:
         """Forget a Python session and its variables. False when there was none."""
         ...
 
-    def covers_hold(self) -> bool:
+    def mounts_intact(self) -> bool:
         """Whether each file that is covered is the one that it was at the start: one put in its place is open."""
         ...
 

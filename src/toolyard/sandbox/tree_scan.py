@@ -11,16 +11,16 @@ import os
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from toolyard.policy.sandbox_rules import Seals
-from toolyard.sandbox.host_sockets import leads_out
+from toolyard.policy.sandbox_rules import SandboxRules
+from toolyard.sandbox.host_sockets import reaches_host_program
 from toolyard.sandbox.spec import Mount
 
-_LOOKED_AT = 1_000_000  # entries, about two seconds
-_LONGEST_PATH = 3_500  # bytes; mounts need a little of the 4,095 for themselves
+_MAX_ENTRIES = 1_000_000  # entries, about two seconds
+_MAX_PATH_BYTES = 3_500  # bytes; mounts need a little of the 4,095 for themselves
 
 
 @dataclass(slots=True)
-class Found:
+class ScanResult:
     """What of a root is not like the rest of it, each the outer before the inner."""
 
     hidden: list[str] = field(default_factory=list[str])
@@ -28,103 +28,107 @@ class Found:
     """Sockets and pipes that lead to programs of the host."""
     sealed: list[str] = field(default_factory=list[str])
     pinned: list[str] = field(default_factory=list[str])
-    movable: list[str] = field(default_factory=list[str])
+    in_writable_folders: list[str] = field(default_factory=list[str])
     """Those of all that lie where commands may write: their folders must be kept from being moved away."""
-    unseen: list[str] = field(default_factory=list[str])
+    unscanned: list[str] = field(default_factory=list[str])
     """Folders that were not looked into."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _PendingFolder:
     path: str
     writable: bool
-    judges_all: bool
+    checks_all: bool
     """Everything in it has to be judged, whatever its name."""
-    at_once: bool = False
+    is_priority: bool = False
     """It goes before what waits already."""
 
 
-class Looking:
+class TreeScan:
     """One look at one root. What `skipped` holds is a root too, and is looked at for itself."""
 
-    def __init__(self, seals: Seals, root: Mount, skipped: set[str]) -> None:
-        self._seals = seals
+    def __init__(self, rules: SandboxRules, root: Mount, skipped: set[str]) -> None:
+        self._rules = rules
         self._skipped = skipped
-        self._found = Found()
-        self._waiting = deque([_Folder(root.source, root.writable, root.writable and seals.take_in(root.source))])
-        self._looked_at = 0
+        self._result = ScanResult()
+        self._pending = deque(
+            [_PendingFolder(root.source, root.writable, root.writable and rules.covers_folder(root.source))]
+        )
+        self._entry_count = 0
 
-    def found(self) -> Found:
+    def scan(self) -> ScanResult:
         """Breadth first, but into a repository at once: little lies there, and it matters."""
-        waiting, found = self._waiting, self._found
+        waiting, found = self._pending, self._result
         while waiting:
-            if self._looked_at > _LOOKED_AT and not self._seals.hides_something:
-                found.unseen += [folder.path for folder in waiting]
+            if self._entry_count > _MAX_ENTRIES and not self._rules.has_hiding_rules:
+                found.unscanned += [folder.path for folder in waiting]
                 break
             folder = waiting.popleft()
             try:
-                self._look_into(folder)
+                self._scan_folder(folder)
             except FileNotFoundError:
                 continue
             except OSError:
                 # Closed to us for the moment, or deeper than any path can say: commands get there all the same.
-                self._keep(found.hidden, folder.path, folder)
+                self._add_path(found.hidden, folder.path, folder)
         return found
 
-    def _look_into(self, folder: _Folder) -> None:
-        if len(os.fsencode(folder.path)) > _LONGEST_PATH:
+    def _scan_folder(self, folder: _PendingFolder) -> None:
+        if len(os.fsencode(folder.path)) > _MAX_PATH_BYTES:
             raise OSError(f"too long to be looked into: {folder.path}")
-        speaks_of = self._seals.may_speak_of
-        hides = self._seals.may_hide_in(folder.path)
+        speaks_of = self._rules.may_match_name
+        hides = self._rules.hidden_name_filter(folder.path)
         with os.scandir(folder.path) as found:
             entries = list(found)
-        self._looked_at += len(entries)
+        self._entry_count += len(entries)
         for entry in entries:
             # Almost everything is a file that nobody speaks of: that has to be told quickly.
             name = entry.name
             if (
-                not folder.judges_all
+                not folder.checks_all
                 and not (folder.writable and speaks_of(name))
                 and (hides is None or not hides(name))
                 and entry.is_file(follow_symlinks=False)
             ):
                 continue
             if not entry.is_symlink():
-                self._see(entry, folder)
+                self._classify_entry(entry, folder)
 
-    def _see(self, entry: os.DirEntry[str], folder: _Folder) -> None:
+    def _classify_entry(self, entry: os.DirEntry[str], folder: _PendingFolder) -> None:
         path = entry.path
         if path in self._skipped:
             return
-        if self._seals.hides_something and self._seals.hidden(path):
-            self._keep(self._found.hidden, path, folder)
+        if self._rules.has_hiding_rules and self._rules.is_hidden(path):
+            self._add_path(self._result.hidden, path, folder)
             return
-        judged = folder.writable and (folder.judges_all or self._seals.may_speak_of(entry.name))
+        judged = folder.writable and (folder.checks_all or self._rules.may_match_name(entry.name))
         if entry.is_dir(follow_symlinks=False):
-            self._go_into(path, folder, judged=judged)
-        elif not entry.is_file(follow_symlinks=False) and leads_out(path, writable=folder.writable):
-            self._keep(self._found.special, path, folder)
-        elif judged and self._seals.sealed(path):
-            self._keep(self._found.sealed, path, folder)
-        elif judged and self._seals.pinned(path):
-            self._keep(self._found.pinned, path, folder)
+            self._queue_folder(path, folder, judged=judged)
+        elif not entry.is_file(follow_symlinks=False) and reaches_host_program(path, writable=folder.writable):
+            self._add_path(self._result.special, path, folder)
+        elif judged and self._rules.is_write_protected(path):
+            self._add_path(self._result.sealed, path, folder)
+        elif judged and self._rules.is_move_protected(path):
+            self._add_path(self._result.pinned, path, folder)
 
-    def _go_into(self, path: str, folder: _Folder, *, judged: bool) -> None:
-        inner = _Folder(path, folder.writable, judges_all=False, at_once=folder.at_once)
-        if judged and self._seals.sealed(path):
-            self._keep(self._found.sealed, path, folder)
+    def _queue_folder(self, path: str, folder: _PendingFolder, *, judged: bool) -> None:
+        inner = _PendingFolder(path, folder.writable, checks_all=False, is_priority=folder.is_priority)
+        if judged and self._rules.is_write_protected(path):
+            self._add_path(self._result.sealed, path, folder)
             inner = replace(inner, writable=False)  # what is hidden in there is still to be found
         elif judged:
-            is_pinned = self._seals.pinned(path)
+            is_pinned = self._rules.is_move_protected(path)
             if is_pinned:
-                self._keep(self._found.pinned, path, folder)
-            inner = replace(inner, judges_all=self._seals.take_in(path), at_once=is_pinned or folder.at_once)
-        if inner.at_once:
-            self._waiting.appendleft(inner)
+                self._add_path(self._result.pinned, path, folder)
+            inner = replace(
+                inner, checks_all=self._rules.covers_folder(path), is_priority=is_pinned or folder.is_priority
+            )
+        if inner.is_priority:
+            self._pending.appendleft(inner)
         else:
-            self._waiting.append(inner)
+            self._pending.append(inner)
 
-    def _keep(self, among: list[str], path: str, folder: _Folder) -> None:
+    def _add_path(self, among: list[str], path: str, folder: _PendingFolder) -> None:
         among.append(path)
         if folder.writable:
-            self._found.movable.append(path)
+            self._result.in_writable_folders.append(path)

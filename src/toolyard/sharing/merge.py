@@ -12,18 +12,18 @@ from enum import StrEnum
 
 from toolyard.core.limits import MIB
 from toolyard.files.content.file_type import Category, sniff
-from toolyard.sharing.conflict_markers import Names, Side, joined, unresolved
+from toolyard.sharing.conflict_markers import Side, SideNames, parse_conflict_markers, render_merge
 from toolyard.sharing.diff3 import Conflict, merge_lines
-from toolyard.snapshots.store.objects import Entry
+from toolyard.snapshots.store.objects import TreeEntry
 
-_MOST_BYTES = 1 * MIB
-_MOST_LINES = 20_000
+_MAX_BYTES = 1 * MIB
+_MAX_LINES = 20_000
 """Of a text that is merged line by line."""
 _TOO_LARGE = "changed on both sides, and too large to merge"
-_MODES = 0o777
+_PERMISSION_BITS = 0o777
 
 
-class Outcome(StrEnum):
+class MergeOutcome(StrEnum):
     ADDED = "added"
     MERGED = "merged"
     REMOVED = "removed"
@@ -33,8 +33,8 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    outcome: Outcome
+class MergeDecision:
+    outcome: MergeOutcome
     why: str = ""
     data: bytes | None = None
     """What is to be written; None when nothing is."""
@@ -44,108 +44,126 @@ class Decision:
     """It goes beside the file, which stays."""
 
 
-Read = Callable[[Entry], bytes]
+ReadEntry = Callable[[TreeEntry], bytes]
 
 
-def decide(
-    base: Entry | None,
-    ours: Entry | None,
-    theirs: Entry | None,
-    read: Read,
-    names: Names,
+def decide_merge(
+    base: TreeEntry | None,
+    ours: TreeEntry | None,
+    theirs: TreeEntry | None,
+    read: ReadEntry,
+    names: SideNames,
     *,
     prefer: Side | None = None,
-) -> Decision:
+) -> MergeDecision:
     """What is to become of our file. `read` gives a version's bytes, and may raise. `prefer` settles conflicts."""
     if theirs is None:
-        return _removed(base, ours)
+        return _decide_removed(base, ours)
     if ours is None:
-        return _settled(_absent(base, theirs, read), prefer)
-    mode = _mode(base, ours, theirs)
+        return _apply_preference(_decide_absent(base, theirs, read), prefer)
+    mode = _merged_mode(base, ours, theirs)
     if ours.ref == theirs.ref:
-        return Decision(Outcome.UNCHANGED) if mode is None else Decision(Outcome.MERGED, "its mode", mode=mode)
+        return (
+            MergeDecision(MergeOutcome.UNCHANGED)
+            if mode is None
+            else MergeDecision(MergeOutcome.MERGED, "its mode", mode=mode)
+        )
     if base is not None and base.ref == ours.ref:
-        return Decision(Outcome.MERGED, "changed there alone", read(theirs), mode)
+        return MergeDecision(MergeOutcome.MERGED, "changed there alone", read(theirs), mode)
     is_ours_alone = base is not None and base.ref == theirs.ref
-    marked = _still_marked(ours, read, names, prefer if is_ours_alone else None)
+    marked = _decide_marked(ours, read, names, prefer if is_ours_alone else None)
     if marked is not None:
         return marked
     if is_ours_alone:
-        return Decision(Outcome.KEPT, "changed here alone")
-    decision = _settled(_three_way(base, ours, theirs, read, names, prefer=prefer), prefer)
+        return MergeDecision(MergeOutcome.KEPT, "changed here alone")
+    decision = _apply_preference(_merge_three_way(base, ours, theirs, read, names, prefer=prefer), prefer)
     return decision if decision.beside or decision.data is None else replace(decision, mode=mode)
 
 
-def _still_marked(ours: Entry, read: Read, names: Names, prefer: Side | None) -> Decision | None:
+def _decide_marked(ours: TreeEntry, read: ReadEntry, names: SideNames, prefer: Side | None) -> MergeDecision | None:
     """Marks of an earlier merge that are still there: merging over them would mark the marks."""
-    if ours.size > _MOST_BYTES:
+    if ours.size > _MAX_BYTES:
         return None
-    pieces = unresolved(read(ours), names.ours)
+    pieces = parse_conflict_markers(read(ours), names.ours)
     if not any(isinstance(piece, Conflict) for piece in pieces):
         return None
     if prefer is None:
-        return Decision(Outcome.CONFLICT, "still has conflict markers: resolve them first")
-    return Decision(Outcome.MERGED, f"its conflict markers: {prefer} taken", joined(pieces, names, b"", prefer))
+        return MergeDecision(MergeOutcome.CONFLICT, "still has conflict markers: resolve them first")
+    return MergeDecision(
+        MergeOutcome.MERGED, f"its conflict markers: {prefer} taken", render_merge(pieces, names, b"", prefer)
+    )
 
 
-def _settled(decision: Decision, prefer: Side | None) -> Decision:
+def _apply_preference(decision: MergeDecision, prefer: Side | None) -> MergeDecision:
     """A file that would go beside ours, as one side settles it."""
     if prefer is None or not decision.beside:
         return decision
     why = f"{decision.why}: {prefer} taken"
     if prefer is Side.OURS:
-        return Decision(Outcome.KEPT, why)
-    return replace(decision, outcome=Outcome.MERGED, why=why, beside=False)
+        return MergeDecision(MergeOutcome.KEPT, why)
+    return replace(decision, outcome=MergeOutcome.MERGED, why=why, beside=False)
 
 
-def _removed(base: Entry | None, ours: Entry | None) -> Decision:
+def _decide_removed(base: TreeEntry | None, ours: TreeEntry | None) -> MergeDecision:
     if ours is None:
-        return Decision(Outcome.UNCHANGED)
+        return MergeDecision(MergeOutcome.UNCHANGED)
     if base is None:
-        return Decision(Outcome.KEPT, "never was theirs")
+        return MergeDecision(MergeOutcome.KEPT, "never was theirs")
     if base.ref == ours.ref:
-        return Decision(Outcome.REMOVED, "removed there, unchanged here")
-    return Decision(Outcome.KEPT, "removed there, but changed here")
+        return MergeDecision(MergeOutcome.REMOVED, "removed there, unchanged here")
+    return MergeDecision(MergeOutcome.KEPT, "removed there, but changed here")
 
 
-def _absent(base: Entry | None, theirs: Entry, read: Read) -> Decision:
+def _decide_absent(base: TreeEntry | None, theirs: TreeEntry, read: ReadEntry) -> MergeDecision:
     if base is None:
-        return Decision(Outcome.ADDED, data=read(theirs), mode=theirs.mode & _MODES)
+        return MergeDecision(MergeOutcome.ADDED, data=read(theirs), mode=theirs.mode & _PERMISSION_BITS)
     if base.ref == theirs.ref:
-        return Decision(Outcome.KEPT, "removed here, unchanged there")
-    return Decision(
-        Outcome.CONFLICT, "removed here, but changed there", read(theirs), theirs.mode & _MODES, beside=True
+        return MergeDecision(MergeOutcome.KEPT, "removed here, unchanged there")
+    return MergeDecision(
+        MergeOutcome.CONFLICT,
+        "removed here, but changed there",
+        read(theirs),
+        theirs.mode & _PERMISSION_BITS,
+        beside=True,
     )
 
 
-def _mode(base: Entry | None, ours: Entry, theirs: Entry) -> int | None:
+def _merged_mode(base: TreeEntry | None, ours: TreeEntry, theirs: TreeEntry) -> int | None:
     """Their mode, where they changed it and we did not."""
-    mine, their = ours.mode & _MODES, theirs.mode & _MODES
-    if mine == their or base is None or base.mode & _MODES != mine:
+    mine, their = ours.mode & _PERMISSION_BITS, theirs.mode & _PERMISSION_BITS
+    if mine == their or base is None or base.mode & _PERMISSION_BITS != mine:
         return None
     return their
 
 
-def _three_way(
-    base: Entry | None, ours: Entry, theirs: Entry, read: Read, names: Names, *, prefer: Side | None
-) -> Decision:
+def _merge_three_way(
+    base: TreeEntry | None,
+    ours: TreeEntry,
+    theirs: TreeEntry,
+    read: ReadEntry,
+    names: SideNames,
+    *,
+    prefer: Side | None,
+) -> MergeDecision:
     versions = [version for version in (base, ours, theirs) if version is not None]
-    beside = Decision(Outcome.CONFLICT, mode=theirs.mode & _MODES, beside=True)
-    if any(version.size > _MOST_BYTES for version in versions):
+    beside = MergeDecision(MergeOutcome.CONFLICT, mode=theirs.mode & _PERMISSION_BITS, beside=True)
+    if any(version.size > _MAX_BYTES for version in versions):
         return replace(beside, why=_TOO_LARGE, data=read(theirs))
     data = {version.ref: read(version) for version in versions}
     their_data = data[theirs.ref]
     if not all(_is_text(text) for text in data.values()):
         return replace(beside, why="changed on both sides, and no text", data=their_data)
-    if any(text.count(b"\n") >= _MOST_LINES for text in data.values()):
+    if any(text.count(b"\n") >= _MAX_LINES for text in data.values()):
         return replace(beside, why=_TOO_LARGE, data=their_data)
     merged, conflicts = merge_texts(data[base.ref] if base else b"", data[ours.ref], their_data, names, prefer)
     told = f"{conflicts} conflict{'s' * (conflicts != 1)}"
     if conflicts and prefer is None:
-        return Decision(Outcome.CONFLICT, f"{told} to resolve", merged)
+        return MergeDecision(MergeOutcome.CONFLICT, f"{told} to resolve", merged)
     if merged == data[ours.ref]:
-        return Decision(Outcome.KEPT, f"{told}: ours taken" if conflicts else "holds their changes already")
-    return Decision(Outcome.MERGED, f"{told}: {prefer} taken" if conflicts else "changed on both sides", merged)
+        return MergeDecision(MergeOutcome.KEPT, f"{told}: ours taken" if conflicts else "holds their changes already")
+    return MergeDecision(
+        MergeOutcome.MERGED, f"{told}: {prefer} taken" if conflicts else "changed on both sides", merged
+    )
 
 
 def _is_text(data: bytes) -> bool:
@@ -153,10 +171,10 @@ def _is_text(data: bytes) -> bool:
 
 
 def merge_texts(
-    base: bytes, ours: bytes, theirs: bytes, names: Names, prefer: Side | None = None
+    base: bytes, ours: bytes, theirs: bytes, names: SideNames, prefer: Side | None = None
 ) -> tuple[bytes, int]:
     """Both sides' changes in one text, and how many conflicts there were: marked in it, or settled."""
     lines = [text.splitlines(keepends=True) for text in (base, ours, theirs)]
     ending = b"\r\n" if ours.partition(b"\n")[0].endswith(b"\r") else b"\n"
     pieces = list(merge_lines(lines[0], lines[1], lines[2]))
-    return joined(pieces, names, ending, prefer), sum(isinstance(piece, Conflict) for piece in pieces)
+    return render_merge(pieces, names, ending, prefer), sum(isinstance(piece, Conflict) for piece in pieces)

@@ -8,32 +8,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolyard.sharing.provenance import Origin
-from toolyard.snapshots.diff.sides import top_of
-from toolyard.snapshots.store.models import Damaged, Snapshot
-from toolyard.snapshots.store.object_reader import Trees
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.sharing.provenance import MergeOrigin
+from toolyard.snapshots.diff.sides import root_entry
+from toolyard.snapshots.store.models import DamagedObjectError, Snapshot
+from toolyard.snapshots.store.object_reader import TreeReader
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeRecords:
     """What each side merged of the other at the path in question, the newest first."""
 
-    ours: Sequence[Origin] = ()
-    theirs: Sequence[Origin] = ()
+    ours: Sequence[MergeOrigin] = ()
+    theirs: Sequence[MergeOrigin] = ()
 
 
-class History:
+class AgentHistory:
     """One agent's snapshots, the newest first, looked into by path. Folders that stayed are read once."""
 
-    def __init__(self, trees: Trees, snapshots: Sequence[Snapshot]) -> None:
+    def __init__(self, trees: TreeReader, snapshots: Sequence[Snapshot]) -> None:
         self._trees = trees
         self._snapshots = snapshots
-        self._folders: dict[bytes, dict[bytes, Entry]] = {}
+        self._folders: dict[bytes, dict[bytes, TreeEntry]] = {}
 
-    def versions(self, path: bytes) -> list[tuple[Snapshot, Entry | None]]:
+    def versions(self, path: bytes) -> list[tuple[Snapshot, TreeEntry | None]]:
         """The file at `path` in each snapshot, without repetitions of the same content."""
-        found: list[tuple[Snapshot, Entry | None]] = []
+        found: list[tuple[Snapshot, TreeEntry | None]] = []
         for snapshot in self._snapshots:
             entry = self.entry(snapshot, path)
             if found and found[-1][1] == entry:
@@ -42,26 +42,28 @@ class History:
                 found.append((snapshot, entry))
         return found
 
-    def entry(self, snapshot: Snapshot, path: bytes) -> Entry | None:
-        found: Entry | None = top_of(snapshot)
+    def entry(self, snapshot: Snapshot, path: bytes) -> TreeEntry | None:
+        found: TreeEntry | None = root_entry(snapshot)
         for name in path.split(b"/"):
-            if found is None or found.kind is not Kind.FOLDER:
+            if found is None or found.kind is not EntryKind.FOLDER:
                 return None
-            found = self._inside(found.ref).get(name)
+            found = self._folder_entries(found.ref).get(name)
         return found if found is not None and found.is_file else None
 
-    def _inside(self, tree: bytes) -> dict[bytes, Entry]:
+    def _folder_entries(self, tree: bytes) -> dict[bytes, TreeEntry]:
         known = self._folders.get(tree)
         if known is None:
             try:
                 known = {entry.name: entry for entry in self._trees.entries(tree)}
-            except Damaged:  # what cannot be read is no ancestor
+            except DamagedObjectError:  # what cannot be read is no ancestor
                 known = {}
             self._folders[tree] = known
         return known
 
 
-def ancestor(ours: History, theirs: History, path: bytes, peer_path: bytes, merged: Merged) -> Entry | None:
+def common_ancestor(
+    ours: AgentHistory, theirs: AgentHistory, path: bytes, peer_path: bytes, merged: MergeRecords
+) -> TreeEntry | None:
     """The newest content that both sides have held; None when there is none."""
     own = [entry for _, entry in ours.versions(path) if entry is not None]
     mine = {entry.ref: entry for entry in reversed(own)}

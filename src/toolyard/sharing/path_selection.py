@@ -7,61 +7,61 @@ from collections.abc import Iterable, Sequence
 
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import Limits
-from toolyard.core.paths import beneath
+from toolyard.core.paths import relative_to
 from toolyard.files.search.glob_patterns import Glob, compile_glob
 
-_MAGIC = re.compile(r"[*?\[{]")
+_GLOB_CHARACTERS = re.compile(r"[*?\[{]")
 _GIT = ".git"
 
 
-def is_git(name: str) -> bool:
+def is_git_name(name: str) -> bool:
     """Whether a name is a repository's own folder, or the file that leads to it."""
     return name.lower() == _GIT  # where case does not count, git takes any spelling for it
 
 
-class Selection:
-    def __init__(self, patterns: Iterable[str], places: Sequence[str], limits: Limits) -> None:
-        """`places` are spellings of the folder in which the peer's files are seen, and may stand before a path."""
+class PathSelection:
+    def __init__(self, patterns: Iterable[str], folder_spellings: Sequence[str], limits: Limits) -> None:
+        """`folder_spellings` are spellings of the folder in which the peer's files are seen, and may stand before a path."""
         self._exact: list[tuple[str, ...]] = []
         self._globs: list[Glob] = []
         for pattern in patterns:
-            path = _inside(pattern, places)
+            path = _relative_pattern(pattern, folder_spellings)
             names = tuple(name for name in path.split("/") if name not in {"", "."})
             if ".." in names:
                 raise ValidationError.of("paths", "go up with ..", hint="Name files of the peer's workspace.")
-            if any(is_git(name) for name in names):
+            if any(is_git_name(name) for name in names):
                 raise ValidationError.of(
                     "paths",
                     f"{pattern} is inside a repository's .git, which is never merged file by file",
-                    hint=f"Take its commits with git: {pulling(places[0])}.",
+                    hint=f"Take its commits with git: {git_pull_command(folder_spellings[0])}.",
                 )
-            if not _MAGIC.search(path):
+            if not _GLOB_CHARACTERS.search(path):
                 self._exact.append(names)
             else:
                 self._globs.append(compile_glob(path, "paths", limits, any_depth=True))
         if not self._exact and not self._globs:
             raise ValidationError.of("paths", "is empty", hint='Name files or folders, or "**" for all of them.')
 
-    def takes(self, path: str) -> bool:
+    def includes(self, path: str) -> bool:
         parts = tuple(path.split("/"))
         if any(parts[: len(names)] == names for names in self._exact):
             return True
         return any(glob.matches(parts) for glob in self._globs)
 
 
-def pulling(place: str) -> str:
+def git_pull_command(place: str) -> str:
     """How commits are taken from a repository at `place`."""
     return f"git pull {place} BRANCH"
 
 
-def _inside(pattern: str, places: Sequence[str]) -> str:
+def _relative_pattern(pattern: str, folder_spellings: Sequence[str]) -> str:
     pattern = pattern.removeprefix("./")
-    for place in places:
-        inside = beneath(pattern.rstrip("/"), place)
+    for place in folder_spellings:
+        inside = relative_to(pattern.rstrip("/"), place)
         if inside is not None:
             return inside
     if pattern.startswith("/"):
         raise ValidationError.of(
-            "paths", f"{pattern} is not a file of the peer", hint=f"Use paths relative to {places[0]}."
+            "paths", f"{pattern} is not a file of the peer", hint=f"Use paths relative to {folder_spellings[0]}."
         )
     return pattern

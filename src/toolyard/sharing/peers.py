@@ -7,54 +7,56 @@ import threading
 from collections.abc import Iterable
 
 from toolyard.core.agent_folder_names import folder_name
-from toolyard.sharing.manifest import NOTE, Published, Step, read_note
+from toolyard.sharing.manifest import MANIFEST_FILE, PublicationManifest, PublicationStep, read_manifest
 
 
 class Peers:
     def __init__(self, shared: str, agents: Iterable[str]) -> None:
         self.shared = shared
         self.agents = tuple(agents)
-        self._notes = tuple(os.path.join(self.place(agent), NOTE) for agent in self.agents)
+        self._notes = tuple(os.path.join(self.folder_of(agent), MANIFEST_FILE) for agent in self.agents)
 
-    def place(self, agent: str) -> str:
+    def folder_of(self, agent: str) -> str:
         return os.path.join(self.shared, folder_name(agent))
 
-    def published(self, agent: str) -> Published | None:
-        return read_note(self.place(agent))
+    def manifest_of(self, agent: str) -> PublicationManifest | None:
+        return read_manifest(self.folder_of(agent))
 
-    def look(self) -> tuple[tuple[int, int], ...]:
+    def publication_stamps(self) -> tuple[tuple[int, int], ...]:
         """Something that is another one whenever a peer has published since. A few microseconds for each of them."""
-        return tuple(map(_look, self._notes))
+        return tuple(map(_file_stamp, self._notes))
 
 
-class Following:
+class PublicationFollower:
     """What peers publish from now on, each step once. Used from any thread; quick enough for the event loop's."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._lock = threading.Lock()
-        self._look = peers.look()
-        self._known = {agent: note.snapshot if (note := peers.published(agent)) else "" for agent in peers.agents}
+        self._last_stamps = peers.publication_stamps()
+        self._seen_snapshots = {
+            agent: note.snapshot if (note := peers.manifest_of(agent)) else "" for agent in peers.agents
+        }
 
-    def steps(self) -> list[tuple[str, Step]]:
+    def new_steps(self) -> list[tuple[str, PublicationStep]]:
         """By agent, what is new since this was last asked."""
-        if self._peers.look() == self._look:
+        if self._peers.publication_stamps() == self._last_stamps:
             return []
         with self._lock:
-            self._look = self._peers.look()
-            found: list[tuple[str, Step]] = []
+            self._last_stamps = self._peers.publication_stamps()
+            found: list[tuple[str, PublicationStep]] = []
             for agent in self._peers.agents:
-                note = self._peers.published(agent)
-                if note is None or note.snapshot == self._known[agent]:
+                note = self._peers.manifest_of(agent)
+                if note is None or note.snapshot == self._seen_snapshots[agent]:
                     continue
-                step = note.since(self._known[agent])
-                self._known[agent] = note.snapshot
+                step = note.changes_since(self._seen_snapshots[agent])
+                self._seen_snapshots[agent] = note.snapshot
                 if step is not None and step.total != 0:
                     found.append((agent, step))
             return found
 
 
-def _look(note: str) -> tuple[int, int]:
+def _file_stamp(note: str) -> tuple[int, int]:
     try:
         status = os.stat(note, follow_symlinks=False)
     except OSError:

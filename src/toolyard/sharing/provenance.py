@@ -15,10 +15,10 @@ import time
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
-from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
-from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_disk_full
+from toolyard.storage.sqlite import create_private_file, enable_wal
 from toolyard.storage.state_folder import ensure_state_dir
 from toolyard.workspace.layout import SHARING
 
@@ -35,13 +35,13 @@ CREATE TABLE IF NOT EXISTS looked (
     agent TEXT NOT NULL, peer TEXT NOT NULL, snapshot TEXT NOT NULL, PRIMARY KEY (agent, peer)
 ) WITHOUT ROWID;
 """
-_CANNOT, _FULL = "Where merged files come from cannot be kept in", "the disk is full"
-_STAYS = "What was merged stays merged."
+_CANNOT_RECORD, _DISK_FULL = "Where merged files come from cannot be kept in", "the disk is full"
+_MERGE_STAYS = "What was merged stays merged."
 _COLUMNS = "agent, path, peer, peer_path, snapshot, digest, outcome, time_ns"
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MergeOrigin:
     """One merge of one file: `agent` took what `peer` had."""
 
     agent: str
@@ -55,27 +55,27 @@ class Origin:
     time_ns: int = 0
 
 
-class Provenance(Closing):
+class Provenance(Closeable):
     def __init__(self, state: str) -> None:
         folder = ensure_state_dir(os.path.join(state, SHARING))
         self._path = path = os.path.join(folder, _FILE)
-        self._using = threading.Lock()
-        with self._in_words():
-            make_private(path)
+        self._lock = threading.Lock()
+        with self._translate_errors():
+            create_private_file(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             try:
-                write_ahead(self._db, _BUSY_SECONDS)
+                enable_wal(self._db, _BUSY_SECONDS)
                 self._db.executescript(_SCHEMA)
             except BaseException:
                 self._db.close()
                 raise
 
     def close(self) -> None:
-        with self._using:
+        with self._lock:
             self._db.close()
 
     @contextlib.contextmanager
-    def _in_words(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         """What SQLite or the disk says, as an error of ours."""
         try:
             yield
@@ -83,24 +83,28 @@ class Provenance(Closing):
             check_descriptors(error)
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise SystemFault(f"{self._path} is in use.", hint="Try again.", retryable=True) from error
-            why, hint = (_FULL, FREE_SPACE) if is_full(error, self._path) else (str(error), "Move the file away.")
-            raise SystemFault(f"{_CANNOT} {self._path}: {why}. {_STAYS}", hint=hint) from error
+            why, hint = (
+                (_DISK_FULL, FREE_SPACE) if is_disk_full(error, self._path) else (str(error), "Move the file away.")
+            )
+            raise SystemFault(f"{_CANNOT_RECORD} {self._path}: {why}. {_MERGE_STAYS}", hint=hint) from error
         except OSError as error:
             hint = "Free some space, or look at the folder's rights."
-            raise SystemFault(f"{_CANNOT} {self._path}: {error.strerror}. {_STAYS}", hint=hint) from error
+            raise SystemFault(
+                f"{_CANNOT_RECORD} {self._path}: {error.strerror}. {_MERGE_STAYS}", hint=hint
+            ) from error
 
-    def record(self, origins: Iterable[Origin]) -> None:
+    def record(self, origins: Iterable[MergeOrigin]) -> None:
         """All of them or none."""
         now = time.time_ns()
         rows = [
             (one.agent, one.path, one.peer, one.peer_path, one.snapshot, one.digest, one.outcome, one.time_ns or now)
             for one in origins
         ]
-        with self._using, self._in_words(), self._db:  # which commits, or takes all of it back
+        with self._lock, self._translate_errors(), self._db:  # which commits, or takes all of it back
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(f"INSERT INTO origins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)  # noqa: S608
 
-    def of(self, agent: str, path: bytes | None = None, peer: str | None = None) -> list[Origin]:
+    def origins_of(self, agent: str, path: bytes | None = None, peer: str | None = None) -> list[MergeOrigin]:
         """What `agent` merged, the newest first; of one path, of one peer."""
         statement = f"SELECT {_COLUMNS} FROM origins WHERE agent = ?"  # noqa: S608 - constants
         parameters: list[str | bytes] = [agent]
@@ -110,18 +114,18 @@ class Provenance(Closing):
         if peer is not None:
             statement += " AND peer = ?"
             parameters.append(peer)
-        with self._using, self._in_words():
+        with self._lock, self._translate_errors():
             rows = self._db.execute(f"{statement} ORDER BY number DESC", parameters).fetchall()
-        return [Origin(*row) for row in rows]
+        return [MergeOrigin(*row) for row in rows]
 
-    def looked(self, agent: str, peer: str) -> str:
+    def last_seen_snapshot(self, agent: str, peer: str) -> str:
         """The snapshot of `peer` that `agent` last looked at; empty when it never did."""
-        with self._using, self._in_words():
+        with self._lock, self._translate_errors():
             row = self._db.execute(
                 "SELECT snapshot FROM looked WHERE agent = ? AND peer = ?", (agent, peer)
             ).fetchone()
         return str(row[0]) if row else ""
 
-    def look(self, agent: str, peer: str, snapshot: str) -> None:
-        with self._using, self._in_words():
+    def record_seen_snapshot(self, agent: str, peer: str, snapshot: str) -> None:
+        with self._lock, self._translate_errors():
             self._db.execute("INSERT OR REPLACE INTO looked VALUES (?, ?, ?)", (agent, peer, snapshot))

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolyardError
-from toolyard.sharing.notifications import News
+from toolyard.sharing.notifications import PeerNotifications
 from toolyard.sharing.peers import Peers
-from toolyard.workspace.agent_paths import Home
+from toolyard.workspace.agent_paths import AgentPaths
 from toolyard.workspace.layout import SHARED
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from toolyard.config.settings import Settings
     from toolyard.policy.policy import Policy
     from toolyard.sharing.provenance import Provenance
-    from toolyard.sharing.visibility import Filter
-    from toolyard.snapshots import Snapshot, Taken
+    from toolyard.sharing.visibility import VisibilityFilter
+    from toolyard.snapshots import Snapshot, SnapshotResult
 
 _CLOSE_SECONDS = 10.0
 _CATCH_UP_SECONDS = 10.0
 """Between two looks after peers: each costs something for every one of them."""
-_SETTLED_SECONDS = 5.0
+_MIN_PEER_AGE_SECONDS = 5.0
 """What is younger its agent, if it lives, is about to publish itself."""
 
 
-def sharing_for(home: Home, config: Config, settings: Settings, tell: Callable[[str], None]) -> Sharing:
+def build_sharing(home: AgentPaths, config: Config, settings: Settings, log: Callable[[str], None]) -> SharingService:
     """The part of a layout's agent that has peers."""
     from toolyard.policy.builder import policy_for
 
@@ -46,28 +46,28 @@ def sharing_for(home: Home, config: Config, settings: Settings, tell: Callable[[
         return replace(policy_for(config, settings, home.workspace, agent=home.agent), workspace=workspace)
 
     beside = os.path.join(home.workspace, SHARED)
-    is_ours = os.path.islink(beside) and os.readlink(beside) == home.shared
-    return Sharing(home, SHARED if is_ours else home.shared, policy_at, tell)
+    is_ours = os.path.islink(beside) and os.readlink(beside) == home.shared_folder
+    return SharingService(home, SHARED if is_ours else home.shared_folder, policy_at, log)
 
 
-class _Stopped(Exception):  # noqa: N818 - the end, not an error
+class _DeadlineExceeded(Exception):  # noqa: N818 - the end, not an error
     """The time that the end may take is over."""
 
 
-class Sharing(Closing):
+class SharingService(Closeable):
     def __init__(
-        self, home: Home, prefix: str, policy_at: Callable[[str], Policy], tell: Callable[[str], None]
+        self, home: AgentPaths, prefix: str, policy_at: Callable[[str], Policy], log: Callable[[str], None]
     ) -> None:
-        """`policy_at` gives the policy of the configuration alone, for a workspace; `tell` writes to the audit log.
+        """`policy_at` gives the policy of the configuration alone, for a workspace; `log` writes to the audit log.
 
         `prefix` is how the agent spells the shared folder.
         """
-        self.home = home
+        self.paths = home
         self.prefix = prefix
-        self.peers = Peers(home.shared, home.peers)
-        self.news = News(self.peers, prefix)
+        self.peers = Peers(home.shared_folder, home.peers)
+        self.notifications = PeerNotifications(self.peers, prefix)
         self._policy_at = policy_at
-        self._tell = tell
+        self._log = log
         self._ready = threading.Condition()
         self._thread: threading.Thread | None = None
         self._pending: Snapshot | None = None
@@ -77,14 +77,14 @@ class Sharing(Closing):
         self._catch_up_at = float("-inf")
         self._provenance: Provenance | None = None
 
-    def taken(self, taken: Taken) -> None:
+    def on_snapshot_taken(self, taken: SnapshotResult) -> None:
         """A snapshot of this agent was taken: it will be published."""
         with self._ready:
             if self._is_closed:
                 return
             self._pending = taken.snapshot
             if self._thread is None:
-                self._thread = threading.Thread(target=self._main, name="toolyard-sharing", daemon=True)
+                self._thread = threading.Thread(target=self._publish_loop, name="toolyard-sharing", daemon=True)
                 self._thread.start()
             self._ready.notify_all()
 
@@ -93,40 +93,44 @@ class Sharing(Closing):
         with self._ready:
             return self._ready.wait_for(lambda: self._pending is None and not self._is_busy, seconds)
 
-    def catch_up(self, *, settled: float = 0.0) -> None:
+    def catch_up(self, *, min_age_seconds: float = 0.0) -> None:
         """Publish what peers have a snapshot of and did not live to publish, or published under other rules.
 
-        News of the last `settled` seconds are left to who made them. Takes long, and raises nothing of the disk's.
+        News of the last `min_age_seconds` seconds are left to who made them. Takes long, and raises nothing of the disk's.
         """
         from toolyard.sharing.publisher import Publisher
-        from toolyard.sharing.visibility import stamp_of
+        from toolyard.sharing.visibility import filter_stamp
         from toolyard.snapshots import SnapshotStore
 
         try:
-            with SnapshotStore(self.home.snapshots) as store:
-                publisher = Publisher(self.home.shared, self.home.state, store)
+            with SnapshotStore(self.paths.snapshots_folder) as store:
+                publisher = Publisher(self.paths.shared_folder, self.paths.state, store)
                 newest = {one.agent: one for one in reversed(store.list())}
-                rules = [rule.identity for rule in self._policy_at(self.home.workspace).rules]
-                before = time.time_ns() - int(settled * 1e9)
+                rules = [rule.identity for rule in self._policy_at(self.paths.workspace).rules]
+                before = time.time_ns() - int(min_age_seconds * 1e9)
                 for agent in self.peers.agents:
-                    snapshot, note = newest.get(agent), self.peers.published(agent)
+                    snapshot, note = newest.get(agent), self.peers.manifest_of(agent)
                     if snapshot is None:
                         continue
-                    stamp = stamp_of(rules, snapshot.root, self.home.root, self.peers.place(agent))
+                    stamp = filter_stamp(rules, snapshot.root, self.paths.root, self.peers.folder_of(agent))
                     is_news = note is None or note.number < snapshot.number
                     if (is_news and snapshot.time_ns <= before) or (note is not None and note.stamp != stamp):
-                        publisher.publish(agent, snapshot, self.filter_for(agent, snapshot.root), self._check)
-        except _Stopped:
+                        publisher.publish(
+                            agent, snapshot, self.filter_for(agent, snapshot.root), self._check_deadline
+                        )
+        except _DeadlineExceeded:
             return
         except (ToolyardError, OSError, sqlite3.Error) as error:
-            self._tell(f"What peers did last could not be looked up: {error}")
+            self._log(f"What peers did last could not be looked up: {error}")
 
-    def filter_for(self, agent: str, workspace: str) -> Filter:
+    def filter_for(self, agent: str, workspace: str) -> VisibilityFilter:
         """What of an agent that works in `workspace` its peers may see."""
-        from toolyard.sharing.visibility import Filter
+        from toolyard.sharing.visibility import VisibilityFilter
 
         policy = self._policy_at(workspace)
-        return Filter(policy, workspace=workspace, root=self.home.root, place=self.peers.place(agent))
+        return VisibilityFilter(
+            policy, workspace=workspace, root=self.paths.root, published_folder=self.peers.folder_of(agent)
+        )
 
     @property
     def provenance(self) -> Provenance:
@@ -135,7 +139,7 @@ class Sharing(Closing):
 
         with self._ready:
             if self._provenance is None:
-                self._provenance = Provenance(self.home.state)
+                self._provenance = Provenance(self.paths.state)
             return self._provenance
 
     def close(self) -> None:
@@ -148,20 +152,20 @@ class Sharing(Closing):
         if self._provenance is not None:
             self._provenance.close()
 
-    def _main(self) -> None:
-        while (snapshot := self._next()) is not None:
+    def _publish_loop(self) -> None:
+        while (snapshot := self._next_snapshot()) is not None:
             try:
                 self._publish(snapshot)
-            except _Stopped:
-                self._tell("What was changed last is not shared: there was no time left.")
+            except _DeadlineExceeded:
+                self._log("What was changed last is not shared: there was no time left.")
             except Exception as error:  # noqa: BLE001 - the thread's edge: the next snapshot is to be shared all the same
-                self._tell(f"Snapshot {snapshot.id} could not be shared: {error}")
+                self._log(f"Snapshot {snapshot.id} could not be shared: {error}")
             finally:
                 with self._ready:
                     self._is_busy = False
                     self._ready.notify_all()
 
-    def _next(self) -> Snapshot | None:
+    def _next_snapshot(self) -> Snapshot | None:
         with self._ready:
             self._ready.wait_for(lambda: self._pending is not None or self._is_closed)
             snapshot, self._pending = self._pending, None
@@ -172,14 +176,14 @@ class Sharing(Closing):
         from toolyard.sharing.publisher import Publisher
         from toolyard.snapshots import SnapshotStore
 
-        agent = self.home.agent
-        with SnapshotStore(self.home.snapshots) as store:
-            publisher = Publisher(self.home.shared, self.home.state, store)
-            publisher.publish(agent, snapshot, self.filter_for(agent, self.home.workspace), self._check)
+        agent = self.paths.agent
+        with SnapshotStore(self.paths.snapshots_folder) as store:
+            publisher = Publisher(self.paths.shared_folder, self.paths.state, store)
+            publisher.publish(agent, snapshot, self.filter_for(agent, self.paths.workspace), self._check_deadline)
         if time.monotonic() >= self._catch_up_at:
-            self.catch_up(settled=_SETTLED_SECONDS)
+            self.catch_up(min_age_seconds=_MIN_PEER_AGE_SECONDS)
             self._catch_up_at = time.monotonic() + _CATCH_UP_SECONDS
 
-    def _check(self) -> None:
+    def _check_deadline(self) -> None:
         if time.monotonic() > self._deadline:
-            raise _Stopped
+            raise _DeadlineExceeded

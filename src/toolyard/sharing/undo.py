@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolyard.snapshots.store.object_reader import Trees
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.snapshots.store.object_reader import TreeReader
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 
-def undo_paths(changed: Iterable[bytes], before: Entry, trees: Trees) -> list[bytes]:
+def paths_to_restore(changed: Iterable[bytes], before: TreeEntry, trees: TreeReader) -> list[bytes]:
     """Each path that was changed, or the folder that came with it: the topmost that `before` does not hold."""
-    known: dict[bytes, dict[bytes, Entry]] = {}
+    known: dict[bytes, dict[bytes, TreeEntry]] = {}
 
-    def inside(folder: Entry) -> dict[bytes, Entry]:
-        if folder.kind is not Kind.FOLDER:
+    def folder_entries(folder: TreeEntry) -> dict[bytes, TreeEntry]:
+        if folder.kind is not EntryKind.FOLDER:
             return {}
         if folder.ref not in known:
             known[folder.ref] = {entry.name: entry for entry in trees.entries(folder.ref)}
         return known[folder.ref]
 
-    def topmost(path: bytes) -> bytes:
+    def topmost_missing(path: bytes) -> bytes:
         names = path.split(b"/")
         entry = before
         for at, name in enumerate(names, 1):
-            found = inside(entry).get(name)
+            found = folder_entries(entry).get(name)
             if found is None:
                 return b"/".join(names[:at])
             entry = found
         return path
 
-    return sorted({topmost(path) for path in changed})
+    return sorted({topmost_missing(path) for path in changed})

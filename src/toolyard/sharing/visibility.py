@@ -16,78 +16,83 @@ from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.policy.policy import Policy
 from toolyard.policy.roots import ContextPath
-from toolyard.sharing.manifest import NOTE
-from toolyard.snapshots.store.objects import Entry, Kind
-from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, former_trees
+from toolyard.sharing.manifest import MANIFEST_FILE
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
+from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, previous_trees_folder
 
-_OUR_LINKS = frozenset(name.encode() for name in (SERVERS, TOOLS, SKILLS, MEMORY, TASKS, SHARED))
-_BOOT = "/proc/sys/kernel/random/boot_id"
+_LAYOUT_LINKS = frozenset(name.encode() for name in (SERVERS, TOOLS, SKILLS, MEMORY, TASKS, SHARED))
+_BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 _STAMP_BYTES = 12
 
 
-class Filter:
+class VisibilityFilter:
     """Which entries of one agent's snapshots are shown to others."""
 
-    def __init__(self, policy: Policy, *, workspace: str, root: str, place: str) -> None:
-        """`workspace` is the agent's, `root` the layout's, `place` where its peers see the tree. Real paths."""
+    def __init__(self, policy: Policy, *, workspace: str, root: str, published_folder: str) -> None:
+        """`workspace` is the agent's, `root` the layout's, `published_folder` where its peers see the tree. Real paths."""
         # Modes ask and allow; here only what the rules say counts, and who would have to ask is not asked.
         self._policy = replace(
             policy,
             mode=PermissionMode.STRICT,
             workspace=workspace,
-            context=(ContextPath(os.path.dirname(place), Access.READ),),
+            context=(ContextPath(os.path.dirname(published_folder), Access.READ),),
             extra_roots=(),
             protected=(),
         )
         self._workspace = workspace
-        self._place = place
+        self._published_folder = published_folder
         self._root = os.fsencode(root) + b"/"
-        self._closed = tuple(path for path in _of_the_layout(workspace, root, place) if is_beneath(path, workspace))
-        self.stamp = stamp_of((rule.identity for rule in policy.rules), workspace, root, place)
+        self._hidden_folders = tuple(
+            path for path in _layout_folders(workspace, root, published_folder) if is_beneath(path, workspace)
+        )
+        self.stamp = filter_stamp((rule.identity for rule in policy.rules), workspace, root, published_folder)
 
-    def shows(self, folder: bytes, entry: Entry) -> bool:
+    def shows(self, folder: bytes, entry: TreeEntry) -> bool:
         """Whether an entry of `folder` (relative to the workspace) is shown."""
-        if entry.kind is Kind.SKIPPED:
+        if entry.kind is EntryKind.SKIPPED:
             return False
-        if not folder and (os.fsdecode(entry.name) == NOTE or self._is_our_link(entry)):
+        if not folder and (os.fsdecode(entry.name) == MANIFEST_FILE or self._is_layout_link(entry)):
             return False
         path = os.fsdecode(folder + b"/" + entry.name if folder else entry.name)
-        if any(is_beneath(f"{self._workspace}/{path}", closed) for closed in self._closed):
+        if any(is_beneath(f"{self._workspace}/{path}", closed) for closed in self._hidden_folders):
             return False
-        visible = self._policy.visible
-        return visible(f"{self._workspace}/{path}") and visible(f"{self._place}/{path}")
+        visible = self._policy.is_visible
+        return visible(f"{self._workspace}/{path}") and visible(f"{self._published_folder}/{path}")
 
     def shows_path(self, path: bytes) -> bool:
         """The same for a path with all the folders on its way."""
         names = path.split(b"/")
         return all(
-            self.shows(b"/".join(names[:at]), Entry(name, Kind.FILE, 0, 0, b"")) for at, name in enumerate(names)
+            self.shows(b"/".join(names[:at]), TreeEntry(name, EntryKind.FILE, 0, 0, b""))
+            for at, name in enumerate(names)
         )
 
-    def _is_our_link(self, entry: Entry) -> bool:
-        return entry.kind is Kind.LINK and entry.name in _OUR_LINKS and entry.ref.startswith(self._root)
+    def _is_layout_link(self, entry: TreeEntry) -> bool:
+        return entry.kind is EntryKind.LINK and entry.name in _LAYOUT_LINKS and entry.ref.startswith(self._root)
 
 
-def stamp_of(rules: Iterable[str], workspace: str, root: str, place: str) -> str:
+def filter_stamp(rules: Iterable[str], workspace: str, root: str, published_folder: str) -> str:
     """The stamp of a filter by these rules, without making one."""
-    text = "\0".join([*sorted(rules), workspace, root, place, _boot()]).encode("utf-8", "surrogateescape")
+    text = "\0".join([*sorted(rules), workspace, root, published_folder, _boot_id()]).encode(
+        "utf-8", "surrogateescape"
+    )
     return hashlib.blake2b(text, digest_size=_STAMP_BYTES).hexdigest()
 
 
-def _of_the_layout(workspace: str, root: str, place: str) -> Iterator[str]:
+def _layout_folders(workspace: str, root: str, published_folder: str) -> Iterator[str]:
     """Where an agent works around the root, or in it: what is the others' is not published with its own."""
-    shared = os.path.dirname(place)
-    yield from (shared, former_trees(shared))
+    shared = os.path.dirname(published_folder)
+    yield from (shared, previous_trees_folder(shared))
     if workspace != root:
         yield root
     else:
         yield from (os.path.join(root, name) for name in (SERVERS, TOOLS, SKILLS, AGENTS, SHARED))
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     """Trees are not synced to disk; those from before the machine last stopped are not built upon."""
     try:
-        with open(_BOOT, encoding="ascii") as file:
+        with open(_BOOT_ID_FILE, encoding="ascii") as file:
             return file.read().strip()
     except OSError:
         return ""

@@ -4,16 +4,16 @@ from toolyard.skills.archive import export_skill, import_skill
 from toolyard.skills.discovery import SkillEntry, find_skill, list_skills
 from toolyard.skills.skill import Skill
 from toolyard.skills.store import promote, remove, restore, save, versions
-from toolyard.skills.validation import Checks, Example, Report, Runner, check
+from toolyard.skills.validation import ExampleRunner, SkillChecks, SkillExample, ValidationReport, check_skill
 
 __all__ = [
-    "Checks",
-    "Example",
-    "Report",
-    "Runner",
+    "ExampleRunner",
     "Skill",
+    "SkillChecks",
     "SkillEntry",
-    "check",
+    "SkillExample",
+    "ValidationReport",
+    "check_skill",
     "export_skill",
     "find_skill",
     "import_skill",

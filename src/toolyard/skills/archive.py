@@ -18,38 +18,38 @@ from toolyard.files.os_errors import explain
 from toolyard.files.roots import Root
 from toolyard.skills.skill import check_name
 from toolyard.skills.skill_files import (
-    MOST_BYTES,
-    MOST_DEPTH,
-    MOST_FILES,
-    File,
-    Tree,
-    is_left_out,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_FILES,
+    SkillFile,
+    SkillTree,
+    is_excluded,
     read_tree,
-    too_much,
+    size_error,
     write_tree,
 )
 from toolyard.skills.skill_md import PAGE, module_name, page_name, parse_page
-from toolyard.skills.store import is_kept, load, save_tree
+from toolyard.skills.store import is_unchanged, load_skill_files, save_tree
 from toolyard.workspace.layout import skills_folder
 
-ARCHIVES = (".zip", ".skill")
-_MOST_ARCHIVE_BYTES = MOST_BYTES
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say: the same skill is the same file
-_PLAIN, _EXECUTABLE = (stat.S_IFREG | 0o644) << 16, (stat.S_IFREG | 0o755) << 16
-_UNIX = 3
-_COMPRESSED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+ARCHIVE_SUFFIXES = (".zip", ".skill")
+_MAX_ARCHIVE_BYTES = MAX_BYTES
+_EARLIEST_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say: the same skill is the same file
+_PLAIN_ATTRIBUTES, _EXECUTABLE_ATTRIBUTES = (stat.S_IFREG | 0o644) << 16, (stat.S_IFREG | 0o755) << 16
+_CREATED_ON_UNIX = 3
+_COMPRESSION_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 """Of the others some take as much memory as the archive says, before a byte comes out."""
 
 
 def export_skill(root: Root, owner: str, name: str, target: str) -> str:
     """Write a skill to `target`: a new archive when it ends as one does, else a new folder. The path written."""
-    tree = load(root, owner, name)
+    tree = load_skill_files(root, owner, name)
     folder = page_name(name)
     path = os.path.abspath(target)
     try:
-        if path.endswith(ARCHIVES):
+        if path.endswith(ARCHIVE_SUFFIXES):
             with open(path, "xb") as file:
-                file.write(packed(folder, tree))
+                file.write(pack_skill(folder, tree))
             return path
         there = os.path.join(path, folder)
         parent = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -69,15 +69,15 @@ def import_skill(root: Root, owner: str, source: str, *, by: str, name: str = ""
     """
     path = os.path.abspath(source)
     chosen, tree = read_source(path, name)
-    if is_kept(root, owner, chosen, tree):
+    if is_unchanged(root, owner, chosen, tree):
         return f"{skills_folder(owner)}/{chosen}"
     return save_tree(root, owner, chosen, tree, by=by, note=f"imported from {os.path.basename(path)}"[:200])
 
 
-def read_source(source: str, name: str = "") -> tuple[str, dict[str, File]]:
+def read_source(source: str, name: str = "") -> tuple[str, dict[str, SkillFile]]:
     """The name under which the skill of a folder or an archive would be kept, and its files."""
     path = os.path.abspath(source)
-    tree, folder = _unpacked_file(path) if os.path.isfile(path) else (read_folder(path), os.path.basename(path))
+    tree, folder = _unpack_file(path) if os.path.isfile(path) else (read_skill_folder(path), os.path.basename(path))
     if PAGE not in tree:
         raise ValidationError.of("source", f"{path} has no {PAGE}", hint="Name the folder of one skill.")
     try:
@@ -89,26 +89,26 @@ def read_source(source: str, name: str = "") -> tuple[str, dict[str, File]]:
     return chosen, tree
 
 
-def skills_in(folder: str) -> list[str]:
+def find_skill_sources(folder: str) -> list[str]:
     """The skills of a folder of skills: those below it that have a page, and archives."""
     inside = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    return [path for path in inside if os.path.isfile(os.path.join(path, PAGE)) or path.endswith(ARCHIVES)]
+    return [path for path in inside if os.path.isfile(os.path.join(path, PAGE)) or path.endswith(ARCHIVE_SUFFIXES)]
 
 
-def packed(folder: str, tree: Tree) -> bytes:
+def pack_skill(folder: str, tree: SkillTree) -> bytes:
     """The archive of a skill: the same bytes for the same files."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(tree):
-            info = zipfile.ZipInfo(f"{folder}/{path}", _TIME)
-            info.create_system = _UNIX
-            info.external_attr = _EXECUTABLE if tree[path].executable else _PLAIN
+            info = zipfile.ZipInfo(f"{folder}/{path}", _EARLIEST_TIME)
+            info.create_system = _CREATED_ON_UNIX
+            info.external_attr = _EXECUTABLE_ATTRIBUTES if tree[path].executable else _PLAIN_ATTRIBUTES
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, tree[path].data)
     return data.getvalue()
 
 
-def read_folder(path: str) -> dict[str, File]:
+def read_skill_folder(path: str) -> dict[str, SkillFile]:
     """The files of a skill that lies at a path of the user's."""
     there = Root(path)
     try:
@@ -123,38 +123,38 @@ def read_folder(path: str) -> dict[str, File]:
         there.close()
 
 
-def _unpacked_file(path: str) -> tuple[dict[str, File], str]:
+def _unpack_file(path: str) -> tuple[dict[str, SkillFile], str]:
     try:
         with open(path, "rb") as file:
-            data = file.read(_MOST_ARCHIVE_BYTES + 1)
+            data = file.read(_MAX_ARCHIVE_BYTES + 1)
     except OSError as error:
         raise explain(error, path) from error
-    if len(data) > _MOST_ARCHIVE_BYTES:
-        raise too_much(path)
-    return unpacked(data, path)
+    if len(data) > _MAX_ARCHIVE_BYTES:
+        raise size_error(path)
+    return unpack_skill(data, path)
 
 
-def unpacked(data: bytes, what: str) -> tuple[dict[str, File], str]:
+def unpack_skill(data: bytes, what: str) -> tuple[dict[str, SkillFile], str]:
     """The files of an archive and the name of the folder they were in, which may be none."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
-            if len(infos) > MOST_FILES:
-                raise too_much(what)
-            tree: dict[str, File] = {}
-            left = MOST_BYTES
+            if len(infos) > MAX_FILES:
+                raise size_error(what)
+            tree: dict[str, SkillFile] = {}
+            left = MAX_BYTES
             for info in infos:
-                path = _safe(info, what)
-                if any(is_left_out(part) for part in path.split("/")) or path.startswith("__MACOSX/"):
+                path = _checked_path(info, what)
+                if any(is_excluded(part) for part in path.split("/")) or path.startswith("__MACOSX/"):
                     continue
                 if path in tree:
-                    raise _bad(what, f"it holds {path} twice")
+                    raise _archive_error(what, f"it holds {path} twice")
                 with archive.open(info) as file:
                     content = file.read(left + 1)
                 left -= len(content)
                 if left < 0:
-                    raise too_much(what)
-                tree[path] = File(content, bool(info.external_attr >> 16 & stat.S_IXUSR))
+                    raise size_error(what)
+                tree[path] = SkillFile(content, bool(info.external_attr >> 16 & stat.S_IXUSR))
     except ToolyardError:
         raise
     except (
@@ -166,11 +166,11 @@ def unpacked(data: bytes, what: str) -> tuple[dict[str, File], str]:
         ValueError,
         NotImplementedError,
     ) as error:
-        raise _bad(what, str(error) or "it ends too early") from None
-    return _without_folder(tree, what)
+        raise _archive_error(what, str(error) or "it ends too early") from None
+    return _strip_folder(tree, what)
 
 
-def _safe(info: zipfile.ZipInfo, what: str) -> str:
+def _checked_path(info: zipfile.ZipInfo, what: str) -> str:
     name = info.filename
     parts = name.split("/")
     if (
@@ -180,29 +180,29 @@ def _safe(info: zipfile.ZipInfo, what: str) -> str:
         or "\\" in name
         or "\0" in info.orig_filename
         or not name.isprintable()
-        or len(parts) > MOST_DEPTH
+        or len(parts) > MAX_DEPTH
     ):
-        raise _bad(what, f"it holds the name {name!r}")
+        raise _archive_error(what, f"it holds the name {name!r}")
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in {0, stat.S_IFREG}:
-        raise _bad(what, f"{name} in it is a link or a special file")
+        raise _archive_error(what, f"{name} in it is a link or a special file")
     if info.flag_bits & 1:
-        raise _bad(what, "it is encrypted")
-    if info.compress_type not in _COMPRESSED:
-        raise _bad(what, f"{name} in it is compressed in a way that is not read")
+        raise _archive_error(what, "it is encrypted")
+    if info.compress_type not in _COMPRESSION_METHODS:
+        raise _archive_error(what, f"{name} in it is compressed in a way that is not read")
     return name
 
 
-def _without_folder(tree: dict[str, File], what: str) -> tuple[dict[str, File], str]:
+def _strip_folder(tree: dict[str, SkillFile], what: str) -> tuple[dict[str, SkillFile], str]:
     if PAGE in tree:
         return tree, ""
     folders = {path.split("/", 1)[0] for path in tree if path.endswith(f"/{PAGE}") and path.count("/") == 1}
     if len(folders) != 1:
-        raise _bad(what, f"it holds {len(folders)} skills, not one")
+        raise _archive_error(what, f"it holds {len(folders)} skills, not one")
     (folder,) = folders
     prefix = f"{folder}/"
     return {path.removeprefix(prefix): file for path, file in tree.items() if path.startswith(prefix)}, folder
 
 
-def _bad(what: str, why: str) -> ToolError:
+def _archive_error(what: str, why: str) -> ToolError:
     return ToolError(f"{what} is no archive of a skill: {why}.", hint="Pack one folder with a SKILL.md in it.")

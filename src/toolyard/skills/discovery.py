@@ -14,14 +14,14 @@ from toolyard.core.errors import ToolyardError, ValidationError
 from toolyard.files.roots import Root
 from toolyard.files.safe_paths import open_folder, read_file
 from toolyard.skills.skill import MODULE, check_name, module_of
-from toolyard.skills.skill_files import digest_of, read_tree
+from toolyard.skills.skill_files import read_tree, tree_digest
 from toolyard.skills.skill_md import PAGE, module_name, parse_page
-from toolyard.skills.versions import Manifest, Version
+from toolyard.skills.versions import Version, VersionManifest
 from toolyard.workspace.layout import SKILLS
 
-_MOST_PAGE_BYTES = 1 << 20
-_MOST_OWNERS = 200
-_MOST_SKILLS = 1_000
+_MAX_PAGE_BYTES = 1 << 20
+_MAX_OWNERS = 200
+_MAX_SKILLS = 1_000
 """Of one owner. Each has a share of its own: whoever makes a million folders hides nobody else's skills by that."""
 
 
@@ -64,15 +64,15 @@ def list_skills(
     """
     own = folder_name(agent) if agent else ""
     # A folder with a page of its own is a skill that somebody put among the owners: it can be attached.
-    folders = [folder for folder in _folders(root, SKILLS) if not _has_file(root, f"{SKILLS}/{folder}/{PAGE}")]
-    owners = sorted(folders, key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))[:_MOST_OWNERS]
+    folders = [folder for folder in _folder_names(root, SKILLS) if not _has_file(root, f"{SKILLS}/{folder}/{PAGE}")]
+    owners = sorted(folders, key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))[:_MAX_OWNERS]
     entries = [
-        _entry(root, owner, name, f"{SKILLS}/{owner}/{name}", history=history)
+        _read_entry(root, owner, name, f"{SKILLS}/{owner}/{name}", history=history)
         for owner in owners
-        for name in sorted(_folders(root, f"{SKILLS}/{owner}"))[:_MOST_SKILLS]
+        for name in sorted(_folder_names(root, f"{SKILLS}/{owner}"))[:_MAX_SKILLS]
     ]
     for folder in attached:
-        entries += _attached(folder)
+        entries += _attached_entries(folder)
     return tuple(entries)
 
 
@@ -80,10 +80,10 @@ def find_skill(
     root: Root, name: str, agent: str = "", attached: Iterable[str] = (), *, history: bool = True
 ) -> SkillEntry | None:
     """The nearest of that name: `name`, or `owner/name`."""
-    return pick(list_skills(root, agent, attached, history=history), name)
+    return pick_skill(list_skills(root, agent, attached, history=history), name)
 
 
-def pick(
+def pick_skill(
     entries: Iterable[SkillEntry], name: str, labels: Mapping[str, str] | None = None, *, titles: bool = True
 ) -> SkillEntry | None:
     """Of `entries` the first whose folder is `name`, or `owner/name`; `labels` are further names of owners.
@@ -106,7 +106,7 @@ def pick(
     return titled[0] if titled else None
 
 
-def _attached(folder: str) -> Iterator[SkillEntry]:
+def _attached_entries(folder: str) -> Iterator[SkillEntry]:
     """Skills of another program. The folder is the user's choice; what is in it is reached without links."""
     path = os.path.abspath(os.path.expanduser(folder))
     try:
@@ -115,13 +115,13 @@ def _attached(folder: str) -> Iterator[SkillEntry]:
         yield SkillEntry(path, "", path, fault=str(error), attached=True)
         return
     try:
-        for name in sorted(_folders(there, "."))[:_MOST_SKILLS]:
-            yield _entry(there, path, name, name, shown=os.path.join(path, name))
+        for name in sorted(_folder_names(there, "."))[:_MAX_SKILLS]:
+            yield _read_entry(there, path, name, name, shown=os.path.join(path, name))
     finally:
         there.close()
 
 
-def _folders(root: Root, folder: str) -> list[str]:
+def _folder_names(root: Root, folder: str) -> list[str]:
     """The folders in a folder, without hidden ones. One that is not there, or cannot be read, has none."""
     try:
         fd = open_folder(root, folder)
@@ -140,13 +140,15 @@ def _folders(root: Root, folder: str) -> list[str]:
         os.close(fd)
 
 
-def _entry(root: Root, owner: str, name: str, path: str, shown: str = "", *, history: bool = False) -> SkillEntry:
+def _read_entry(
+    root: Root, owner: str, name: str, path: str, shown: str = "", *, history: bool = False
+) -> SkillEntry:
     is_attached = bool(shown)
-    version, edited = _history(root, owner, name, path) if history else (None, False)
+    version, edited = _newest_version(root, owner, name, path) if history else (None, False)
     title = description = fault = ""
     remarks: tuple[str, ...] = ()
     try:
-        data = read_file(root, f"{path}/{PAGE}", _MOST_PAGE_BYTES)
+        data = read_file(root, f"{path}/{PAGE}", _MAX_PAGE_BYTES)
         if data is None:
             fault = f"it has no {PAGE}"
         else:
@@ -183,14 +185,14 @@ def _has_file(root: Root, path: str) -> bool:
         return False
 
 
-def _history(root: Root, owner: str, name: str, path: str) -> tuple[Version | None, bool]:
+def _newest_version(root: Root, owner: str, name: str, path: str) -> tuple[Version | None, bool]:
     try:
-        known = Manifest(root, f"{SKILLS}/{owner}", name).read()
+        known = VersionManifest(root, f"{SKILLS}/{owner}", name).read()
         folder = open_folder(root, path) if known else None
         if folder is None:
             return None, False
         try:
-            return known[-1], digest_of(read_tree(folder, path, strict=False)) != known[-1].hash
+            return known[-1], tree_digest(read_tree(folder, path, strict=False)) != known[-1].hash
         finally:
             os.close(folder)
     except (ToolyardError, OSError):

@@ -11,17 +11,17 @@ import threading
 from dataclasses import dataclass, field
 
 from toolyard.core.errors import ToolError
-from toolyard.sandbox.manager import Sandboxes
-from toolyard.sandbox.output_capture import Captured
-from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
-from toolyard.skills.import_check import Resolver, is_installed
-from toolyard.skills.library import Shelf
-from toolyard.skills.validation import Checks, RunAnswer
+from toolyard.sandbox.manager import SandboxManager
+from toolyard.sandbox.output_capture import OutputCapture
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, RunResult, Stream
+from toolyard.skills.import_check import ImportResolver, is_installed
+from toolyard.skills.library import SkillLibrary
+from toolyard.skills.validation import ExampleResult, SkillChecks
 
 EXAMPLE_SECONDS = 30.0
-_LOOK_SECONDS = 10.0
-_INSTALLED, _MISSING, _NEAR = 0, 3, 4
-_LOOK = """\
+_PROBE_SECONDS = 10.0
+_INSTALLED, _MISSING, _LOCAL = 0, 3, 4
+_PROBE_CODE = """\
 import importlib.util, os, sys
 def is_there():
     try:
@@ -35,67 +35,72 @@ if is_there():
 sys.path[:] = paths
 raise SystemExit({near} if is_there() else {missing})
 """
-_ASIDE = "from toolyard_runtime.importer import stand_aside as _aside\n_aside()\n"
-_MOST_SHOWN = 4_000
-_MOST_PRINTED = 1_000_000
+_STAND_ASIDE_PRELUDE = "from toolyard_runtime.importer import stand_aside as _aside\n_aside()\n"
+_MAX_SHOWN_CHARS = 4_000
+_MAX_PRINTED_BYTES = 1_000_000
 
 
-def checks_in(
-    sandboxes: Sandboxes, shelf: Shelf, cancelled: threading.Event | None = None, *, agent: str = ""
-) -> Checks:
+def sandboxed_checks(
+    sandboxes: SandboxManager, library: SkillLibrary, cancelled: threading.Event | None = None, *, agent: str = ""
+) -> SkillChecks:
     """The checks of a skill, with a sandbox to ask and to try it in. `agent` is whose it is, if not the shelf's."""
-    inside = _Inside(sandboxes, cancelled or threading.Event())
-    return Checks(Resolver(shelf.root, agent or shelf.agent, inside.has, inside.has_near, shelf.attached), inside.run)
+    inside = _SandboxRunner(sandboxes, cancelled or threading.Event())
+    return SkillChecks(
+        ImportResolver(
+            library.root, agent or library.agent, inside.can_import, inside.can_import_locally, library.attached
+        ),
+        inside.run,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Inside:
-    sandboxes: Sandboxes
+class _SandboxRunner:
+    sandboxes: SandboxManager
     cancelled: threading.Event
-    known: dict[str, int] = field(default_factory=dict[str, int])
+    probed: dict[str, int] = field(default_factory=dict[str, int])
 
-    def run(self, code: str) -> RunAnswer:
+    def run(self, code: str) -> ExampleResult:
         seconds = min(EXAMPLE_SECONDS, self.sandboxes.limits.seconds)
-        outcome, printed = self._ran(_ASIDE + code, seconds)
-        if outcome.ending is Ending.TIMEOUT:
-            return RunAnswer(ok=False, output=f"{printed}It took longer than {seconds:g} seconds.")
+        outcome, printed = self._run_python(_STAND_ASIDE_PRELUDE + code, seconds)
+        if outcome.ending is RunEnding.TIMEOUT:
+            return ExampleResult(ok=False, output=f"{printed}It took longer than {seconds:g} seconds.")
         value = outcome.value or {}
         error, code_of_exit = value.get("error"), value.get("exit_code")
         if isinstance(error, str) and error:
-            return RunAnswer(ok=False, output=f"{printed}{error}")
-        if outcome.value is None or outcome.ending is not Ending.FINISHED or code_of_exit:
-            return RunAnswer(
+            return ExampleResult(ok=False, output=f"{printed}{error}")
+        if outcome.value is None or outcome.ending is not RunEnding.FINISHED or code_of_exit:
+            return ExampleResult(
                 ok=False, output=f"{printed}It ended with exit code {code_of_exit or outcome.exit_code}."
             )
-        return RunAnswer(ok=True, output=printed)
+        return ExampleResult(ok=True, output=printed)
 
-    def has(self, module: str) -> bool:
+    def can_import(self, module: str) -> bool:
         """Whether the sandbox's Python can import it wherever it stands: it may be another Python than ours."""
         first = module.partition(".")[0]
         if first in sys.stdlib_module_names:
             return is_installed(module)
-        return self._look(first) == _INSTALLED
+        return self._probe_module(first) == _INSTALLED
 
-    def has_near(self, first: str) -> bool:
+    def can_import_locally(self, first: str) -> bool:
         """Whether only code that stands in the workspace can import it."""
-        return first not in sys.stdlib_module_names and self._look(first) == _NEAR
+        return first not in sys.stdlib_module_names and self._probe_module(first) == _LOCAL
 
-    def _look(self, first: str) -> int:
-        if first not in self.known:
-            look = _LOOK.format(name=first, installed=_INSTALLED, missing=_MISSING, near=_NEAR)
-            outcome, printed = self._ran(look, _LOOK_SECONDS)
+    def _probe_module(self, first: str) -> int:
+        if first not in self.probed:
+            look = _PROBE_CODE.format(name=first, installed=_INSTALLED, missing=_MISSING, near=_LOCAL)
+            outcome, printed = self._run_python(look, _PROBE_SECONDS)
             exit_code = (outcome.value or {}).get("exit_code")
-            if not isinstance(exit_code, int) or exit_code not in {_INSTALLED, _MISSING, _NEAR}:
+            if not isinstance(exit_code, int) or exit_code not in {_INSTALLED, _MISSING, _LOCAL}:
                 raise ToolError(f"It cannot be told which modules are there. {printed}".strip(), hint="Try again.")
-            self.known[first] = exit_code
-        return self.known[first]
+            self.probed[first] = exit_code
+        return self.probed[first]
 
-    def _ran(self, code: str, seconds: float) -> tuple[Outcome, str]:
-        captured = Captured()
-        ready = self.sandboxes.beside()
-        request = Request(What.PYTHON, code, seconds, output_bytes=_MOST_PRINTED)
-        outcome = ready.sandbox.run(request, captured.take, self.cancelled)
-        if outcome.ending is Ending.CANCELLED:
+    def _run_python(self, code: str, seconds: float) -> tuple[RunResult, str]:
+        captured = OutputCapture()
+        ready = self.sandboxes.current_sandbox()
+        request = RunRequest(RunKind.PYTHON, code, seconds, output_bytes=_MAX_PRINTED_BYTES)
+        outcome = ready.sandbox.run(request, captured.append, self.cancelled)
+        if outcome.ending is RunEnding.CANCELLED:
             raise ToolError("It was stopped, because nobody waits for it any more.", hint="Save the skill again.")
-        text = "".join(captured.text(stream) for stream in Stream)[-_MOST_SHOWN:]
+        text = "".join(captured.text(stream) for stream in Stream)[-_MAX_SHOWN_CHARS:]
         return outcome, text if not text or text.endswith("\n") else f"{text}\n"

@@ -24,11 +24,11 @@ from toolyard.files.safe_paths import open_folder, read_file
 from toolyard.skills.skill_md import module_name
 from toolyard.workspace.layout import SERVERS, SKILLS, TOOLS
 
-_TREES = frozenset({SERVERS, TOOLS, SKILLS})
-_ASIDE = ".toolyard"  # where generated folders lie when the workspace has one of the same name
-_OURS = frozenset({"toolyard_runtime", "_massgen_runtime"})
-_MOST_MODULE_BYTES = 1 << 20
-_FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
+_WORKSPACE_PACKAGES = frozenset({SERVERS, TOOLS, SKILLS})
+_FALLBACK_FOLDER = ".toolyard"  # where generated folders lie when the workspace has one of the same name
+_RUNTIME_PACKAGES = frozenset({"toolyard_runtime", "_massgen_runtime"})
+_MAX_MODULE_BYTES = 1 << 20
+_IMPORT_FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Import:
     line: int
 
     @property
-    def shown(self) -> str:
+    def dotted_name(self) -> str:
         return f"{'.' * self.level}{self.module}"
 
 
-def imports_in(tree: ast.AST) -> Iterator[Import]:
+def required_imports(tree: ast.AST) -> Iterator[Import]:
     """Every import of the code that has to succeed."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
@@ -55,20 +55,20 @@ def imports_in(tree: ast.AST) -> Iterator[Import]:
             yield Import(node.module or "", names, node.level, node.lineno)
         elif isinstance(node, ast.Try) and _expects_failure(node):
             for part in (*node.orelse, *node.finalbody):
-                yield from imports_in(ast.Module([part], []))
-        elif isinstance(node, ast.If) and _is_for_types(node.test):
-            yield from imports_in(ast.Module(node.orelse, []))
+                yield from required_imports(ast.Module([part], []))
+        elif isinstance(node, ast.If) and _is_type_checking(node.test):
+            yield from required_imports(ast.Module(node.orelse, []))
         else:
-            yield from imports_in(node)
+            yield from required_imports(node)
 
 
 def _expects_failure(node: ast.Try) -> bool:
     caught = [handler.type for handler in node.handlers]
     names = {name.id for kind in caught if kind is not None for name in ast.walk(kind) if isinstance(name, ast.Name)}
-    return None in caught or bool(names & _FAILURES)
+    return None in caught or bool(names & _IMPORT_FAILURES)
 
 
-def _is_for_types(test: ast.expr) -> bool:
+def _is_type_checking(test: ast.expr) -> bool:
     name = test.attr if isinstance(test, ast.Attribute) else test.id if isinstance(test, ast.Name) else ""
     return name == "TYPE_CHECKING"
 
@@ -79,8 +79,8 @@ def is_installed(module: str) -> bool:
     What lies in the current folder is not installed: whoever stands elsewhere does not have it.
     """
     first, *below = module.split(".")
-    spec = _spec(first)
-    if spec is not None and _is_here(spec):
+    spec = _find_spec(first)
+    if spec is not None and _is_in_current_folder(spec):
         here = os.path.realpath(os.curdir)
         spec = PathFinder.find_spec(first, [path for path in sys.path if os.path.realpath(path or os.curdir) != here])
     if spec is None:
@@ -98,80 +98,80 @@ def is_installed(module: str) -> bool:
     return True
 
 
-def is_near(first: str) -> bool:
+def is_local_module(first: str) -> bool:
     """Whether such a module lies in the current folder."""
-    spec = _spec(first)
-    return spec is not None and _is_here(spec)
+    spec = _find_spec(first)
+    return spec is not None and _is_in_current_folder(spec)
 
 
-def _spec(first: str) -> ModuleSpec | None:
+def _find_spec(first: str) -> ModuleSpec | None:
     try:
         return importlib.util.find_spec(first)
     except (ImportError, ValueError, AttributeError):
         return None
 
 
-def _is_here(spec: ModuleSpec) -> bool:
+def _is_in_current_folder(spec: ModuleSpec) -> bool:
     places = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
     folders = {os.path.realpath(os.path.dirname(place)) for place in places if os.path.isabs(place)}
     return folders == {os.path.realpath(os.curdir)}
 
 
 @dataclass(frozen=True, slots=True)
-class Resolver:
+class ImportResolver:
     """For the skills of one agent. `installed` says what the sandbox's Python has."""
 
     root: Root
     agent: str
     installed: Callable[[str], bool] = is_installed
-    near: Callable[[str], bool] = is_near
+    local: Callable[[str], bool] = is_local_module
     """Whether code that stands in the author's folder finds it there, by its first name."""
     attached: tuple[str, ...] = ()
     """Folders of skills elsewhere. What their skills offer is not looked into."""
 
-    def faults(self, name: str, files: Iterable[str], module: str, found: Iterable[Import]) -> list[str]:
+    def import_faults(self, name: str, files: Iterable[str], module: str, found: Iterable[Import]) -> list[str]:
         """What the imports of one module of the skill `name` do not find; `files` are those of the skill."""
         own = frozenset(files)
         package = os.path.dirname(module)
         return [
             f"line {item.line}: {fault}"
             for item in found
-            if (fault := self._fault(item, name, own, package)) is not None
+            if (fault := self._import_fault(item, name, own, package)) is not None
         ]
 
-    def _fault(self, item: Import, skill: str, own: frozenset[str], package: str) -> str | None:
+    def _import_fault(self, item: Import, skill: str, own: frozenset[str], package: str) -> str | None:
         if item.level:
-            return self._relative(item, own, package)
+            return self._relative_import_fault(item, own, package)
         first, *below = item.module.split(".")
-        if first in _TREES:
+        if first in _WORKSPACE_PACKAGES:
             own_names = ([skill], [folder_name(self.agent), skill])
             is_itself = first == SKILLS and any(below[: len(names)] == names for names in own_names)
-            return None if is_itself else self._in_tree(item, first, below)
-        if first in _OURS or self.installed(item.module):
+            return None if is_itself else self._workspace_import_fault(item, first, below)
+        if first in _RUNTIME_PACKAGES or self.installed(item.module):
             return None
-        if self.near(first):
-            return f"{item.shown} is a file of the author's folder, which others do not have: put it into the skill"
-        return f"there is no module {item.shown} here"
+        if self.local(first):
+            return f"{item.dotted_name} is a file of the author's folder, which others do not have: put it into the skill"
+        return f"there is no module {item.dotted_name} here"
 
-    def _relative(self, item: Import, own: frozenset[str], package: str) -> str | None:
+    def _relative_import_fault(self, item: Import, own: frozenset[str], package: str) -> str | None:
         parts = [part for part in package.split("/") if part]
         if item.level - 1 > len(parts):
-            return f"{item.shown} leads out of the skill"
+            return f"{item.dotted_name} leads out of the skill"
         base = "/".join([*parts[: len(parts) - item.level + 1], *(item.module.split(".") if item.module else [])])
         if not item.module or _has_module(own, base):
             return None
-        return f"there is no module {item.shown} in the skill"
+        return f"there is no module {item.dotted_name} in the skill"
 
-    def _in_tree(self, item: Import, first: str, below: list[str]) -> str | None:
-        for folder in self._folders(first, below):
+    def _workspace_import_fault(self, item: Import, first: str, below: list[str]) -> str | None:
+        for folder in self._candidate_folders(first, below):
             at = "/".join([folder, *below]) if folder else ""
-            if not self._exists(at):
+            if not self._module_exists(at):
                 continue
-            missing = [name for name in item.names if not self._offers(at, name)]
-            return f"{item.shown} has no {', '.join(missing)}" if missing else None
+            missing = [name for name in item.names if not self._defines_name(at, name)]
+            return f"{item.dotted_name} has no {', '.join(missing)}" if missing else None
         if first == SKILLS and below and self._is_attached(below[0]):
             return None
-        return f"there is no {item.shown} in the workspace"
+        return f"there is no {item.dotted_name} in the workspace"
 
     def _is_attached(self, name: str) -> bool:
         for folder in self.attached:
@@ -180,14 +180,14 @@ class Resolver:
                     return True
         return False
 
-    def _folders(self, first: str, below: list[str]) -> list[str]:
-        folders = [first, f"{_ASIDE}/{first}"]
+    def _candidate_folders(self, first: str, below: list[str]) -> list[str]:
+        folders = [first, f"{_FALLBACK_FOLDER}/{first}"]
         if first == SKILLS and below:
-            others = sorted(self._names(SKILLS) - {COMMUNITY, folder_name(self.agent)})
+            others = sorted(self._folder_names(SKILLS) - {COMMUNITY, folder_name(self.agent)})
             folders += [f"{SKILLS}/{owner}" for owner in (folder_name(self.agent), COMMUNITY, *others)]
         return folders
 
-    def _names(self, folder: str) -> set[str]:
+    def _folder_names(self, folder: str) -> set[str]:
         fd = open_folder(self.root, folder)
         if fd is None:
             return set()
@@ -196,31 +196,34 @@ class Resolver:
         finally:
             os.close(fd)
 
-    def _exists(self, path: str) -> bool:
+    def _module_exists(self, path: str) -> bool:
         """A package, or a module."""
         return any(
-            self._kind(candidate) == kind for candidate, kind in ((path, stat.S_IFDIR), (f"{path}.py", stat.S_IFREG))
+            self._file_type(candidate) == kind
+            for candidate, kind in ((path, stat.S_IFDIR), (f"{path}.py", stat.S_IFREG))
         )
 
-    def _kind(self, path: str) -> int:
+    def _file_type(self, path: str) -> int:
         try:
             with self.root.open(path, links=False) as handle:
                 return stat.S_IFMT(handle.status.st_mode)
         except OSError:
             return 0
 
-    def _offers(self, path: str, name: str) -> bool:
+    def _defines_name(self, path: str, name: str) -> bool:
         """A module of the package, or a name that its code mentions: what it means is not worked out."""
-        if self._exists(f"{path}/{name}"):
+        if self._module_exists(f"{path}/{name}"):
             return True
         is_bare_skills = path == SKILLS
-        if is_bare_skills and any(self._exists(f"{folder}/{name}") for folder in self._folders(SKILLS, [name])):
+        if is_bare_skills and any(
+            self._module_exists(f"{folder}/{name}") for folder in self._candidate_folders(SKILLS, [name])
+        ):
             return True
         if is_bare_skills and self._is_attached(name):
             return True
         for file in (f"{path}/__init__.py", f"{path}.py"):
-            if self._kind(file) == stat.S_IFREG:
-                data = read_file(self.root, file, _MOST_MODULE_BYTES) or b""
+            if self._file_type(file) == stat.S_IFREG:
+                data = read_file(self.root, file, _MAX_MODULE_BYTES) or b""
                 return re.search(rf"\b{re.escape(name)}\b", data.decode("utf-8", "replace")) is not None
         return False
 

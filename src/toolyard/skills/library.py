@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from toolyard.files.roots import Root
-from toolyard.skills.discovery import SkillEntry, list_skills, pick
+from toolyard.skills.discovery import SkillEntry, list_skills, pick_skill
 from toolyard.skills.skill_md import is_page_name
 from toolyard.workspace.layout import SKILLS
 
 SCHEME = "skill"
-_UNUSUAL = re.compile(r"[^a-z0-9]+")
-_GENERIC = frozenset({"skills", "skill"})
+_DISALLOWED_RUN = re.compile(r"[^a-z0-9]+")
+_GENERIC_NAMES = frozenset({"skills", "skill"})
 
 
 @dataclass(frozen=True)
-class Shelf:
+class SkillLibrary:
     root: Root
     """Beneath it lies `skills/`."""
     agent: str
@@ -35,7 +35,7 @@ class Shelf:
 
     def find(self, name: str, *, titles: bool = True, history: bool = False) -> SkillEntry | None:
         """The nearest skill called `name` or `owner/name`; an attached folder is called by its short name too."""
-        return pick(self.entries(history=history), name, self._labels, titles=titles)
+        return pick_skill(self.entries(history=history), name, self._labels, titles=titles)
 
     def name_of(self, entry: SkillEntry) -> str:
         """A name that `find` knows it by, and no other."""
@@ -45,7 +45,7 @@ class Shelf:
         """Where its folder is."""
         return entry.path if entry.attached else os.path.join(self.root.path, entry.path)
 
-    def served(self) -> Iterator[tuple[str, SkillEntry]]:
+    def addressable_skills(self) -> Iterator[tuple[str, SkillEntry]]:
         """The skills that have an address of their own, `skill://<owner>/<name>`, with it.
 
         The last part is the name that the page gives, which may be that of two folders: the first has the address.
@@ -66,8 +66,8 @@ class Shelf:
         taken = set(self._owners)
         labels: dict[str, str] = {}
         for folder in self.attached:
-            parts = [part for part in folder.split("/") if part.lower() not in _GENERIC]
-            stem = _UNUSUAL.sub("-", (parts[-1] if parts else "").lower()).strip("-") or "attached"
+            parts = [part for part in folder.split("/") if part.lower() not in _GENERIC_NAMES]
+            stem = _DISALLOWED_RUN.sub("-", (parts[-1] if parts else "").lower()).strip("-") or "attached"
             label, number = stem, 1
             while label in taken:
                 number += 1

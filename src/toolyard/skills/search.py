@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from toolyard.skills.discovery import SkillEntry
-from toolyard.skills.library import Shelf
-from toolyard_runtime.ranking import asked_words, rank, words_of
+from toolyard.skills.library import SkillLibrary
+from toolyard_runtime.ranking import query_words, rank, stemmed_words
 
-_MOST = 3
-_SHARE = 0.5
+_MAX_RESULTS = 3
+_MIN_WORD_SHARE = 0.5
 
 
-def fitting(shelf: Shelf, visible: Callable[[str], bool], query: str) -> list[SkillEntry]:
+def matching_skills(library: SkillLibrary, visible: Callable[[str], bool], query: str) -> list[SkillEntry]:
     """The few that fit best, the best first; of those of one name the nearest."""
     nearest: dict[str, SkillEntry] = {}
-    for entry in shelf.entries():
-        if not entry.fault and visible(shelf.path_of(entry)):
+    for entry in library.entries():
+        if not entry.fault and visible(library.path_of(entry)):
             nearest.setdefault(entry.title, entry)
     entries = list(nearest.values())
     texts = [f"{entry.title} {entry.description}" for entry in entries]
-    asked = asked_words(query)
+    asked = query_words(query)
     return [
         entries[at]
-        for _, at in rank(query, texts, _MOST)
-        if len(asked & set(words_of(texts[at]))) >= max(len(asked) * _SHARE, 1)
+        for _, at in rank(query, texts, _MAX_RESULTS)
+        if len(asked & set(stemmed_words(texts[at]))) >= max(len(asked) * _MIN_WORD_SHARE, 1)
     ]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from toolyard.core.agent_folder_names import COMMUNITY
 from toolyard.core.errors import ValidationError
-from toolyard.skills.skill_md import MOST_DESCRIPTION, MOST_NAME, PAGE, one_line, page_name, written_page
+from toolyard.skills.skill_md import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, PAGE, one_line, page_name, render_page
 
 FOLDER = "skills"
 MODULE = "__init__.py"
-_MOST_CODE = 100_000
+_MAX_CODE_CHARS = 100_000
 _RESERVED = frozenset({COMMUNITY, "skills", "servers", "tools"})
 """`skills.community` is the folder of everybody's skills; the others would be taken for the packages beside it."""
 
@@ -23,7 +23,7 @@ def check_name(name: str) -> None:
         not name.isascii()
         or not name.isidentifier()
         or keyword.iskeyword(name)
-        or len(name) > MOST_NAME
+        or len(name) > MAX_NAME_CHARS
         or name in _RESERVED
         or (name.startswith("__") and name.endswith("__"))
     ):
@@ -40,29 +40,29 @@ class Skill:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if not one_line(self.description) or len(self.description) > MOST_DESCRIPTION:
+        if not one_line(self.description) or len(self.description) > MAX_DESCRIPTION_CHARS:
             raise ValidationError.of(
                 "description",
-                f"has to be 1 to {MOST_DESCRIPTION} characters",
+                f"has to be 1 to {MAX_DESCRIPTION_CHARS} characters",
                 hint="Say in a sentence what it does.",
             )
-        if len(self.code) > _MOST_CODE:
+        if len(self.code) > _MAX_CODE_CHARS:
             raise ValidationError.of("code", "is too long for a skill", hint="Split it.")
-        parsed(self.code)
+        parse_python(self.code)
 
     def files(self, owner: str) -> dict[str, bytes]:
         """What lies in its folder, among the skills of `owner` (a folder's name)."""
-        texts = {PAGE: self._page(owner), MODULE: self._module()}
+        texts = {PAGE: self._page_text(owner), MODULE: self._module_text()}
         return {name: text.encode("utf-8", "replace") for name, text in texts.items()}
 
-    def _page(self, owner: str) -> str:
+    def _page_text(self, owner: str) -> str:
         described = one_line(self.description)
         body = f"# {self.name}\n\n{described}\n\n```python\n{import_line(owner, self.name)}\n```\n"
-        return written_page(page_name(self.name), described, body)
+        return render_page(page_name(self.name), described, body)
 
-    def _module(self) -> str:
+    def _module_text(self) -> str:
         """The code under its description, unless it brings a docstring of its own."""
-        if ast.get_docstring(parsed(self.code)) is not None:
+        if ast.get_docstring(parse_python(self.code)) is not None:
             return self.code if self.code.endswith("\n") else self.code + "\n"
         described = one_line(self.description)
         literal = '"""' + described.replace("\\", "\\\\").replace('"', '\\"') + '"""'
@@ -79,7 +79,7 @@ def module_of(owner: str, name: str) -> str:
     return f"{FOLDER}.{owner}.{name}" if owner.isidentifier() else f"{FOLDER}.{name}"
 
 
-def parsed(code: str) -> ast.Module:
+def parse_python(code: str) -> ast.Module:
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -18,92 +18,92 @@ from toolyard.core.errors import ToolError
 from toolyard.core.limits import MIB
 from toolyard.files.roots import FOLDER_MODE, OPEN_FOLDER
 
-MOST_FILES, MOST_BYTES, MOST_DEPTH = 500, 16 * MIB, 8
+MAX_FILES, MAX_BYTES, MAX_DEPTH = 500, 16 * MIB, 8
 """What every client of the protocol's extension for skills has to take is a little more: 512 files, 16 MiB."""
-_LEFT_OUT = frozenset({"__pycache__", "node_modules"})
+_EXCLUDED_NAMES = frozenset({"__pycache__", "node_modules"})
 _PLAIN_MODE, _EXECUTABLE_MODE = 0o644, 0o755
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SkillFile:
     data: bytes
     executable: bool = False
 
 
-Tree = Mapping[str, File]
+SkillTree = Mapping[str, SkillFile]
 
 
-def tree_of(files: Mapping[str, bytes]) -> dict[str, File]:
-    return {name: File(data) for name, data in files.items()}
+def tree_from_bytes(files: Mapping[str, bytes]) -> dict[str, SkillFile]:
+    return {name: SkillFile(data) for name, data in files.items()}
 
 
-def is_left_out(name: str) -> bool:
-    return name.startswith(".") or name in _LEFT_OUT
+def is_excluded(name: str) -> bool:
+    return name.startswith(".") or name in _EXCLUDED_NAMES
 
 
-def too_much(what: str) -> ToolError:
+def size_error(what: str) -> ToolError:
     return ToolError(
-        f"{what} is larger than a skill may be: {MOST_FILES} files, {MOST_BYTES:,} bytes, {MOST_DEPTH} folders deep.",
+        f"{what} is larger than a skill may be: {MAX_FILES} files, {MAX_BYTES:,} bytes, {MAX_DEPTH} folders deep.",
         hint="Leave out what it does not need.",
     )
 
 
-def read_tree(folder: int, what: str, *, strict: bool = True) -> dict[str, File]:
+def read_tree(folder: int, what: str, *, strict: bool = True) -> dict[str, SkillFile]:
     """Everything in the open folder. Links and special files are refused by name, or left out. Raises OSError."""
-    reading = _Reading(what, strict)
-    reading.folder(folder, "")
+    reading = _TreeReader(what, strict)
+    reading.read_folder(folder, "")
     return reading.tree
 
 
 @dataclass(slots=True)
-class _Reading:
+class _TreeReader:
     what: str
     strict: bool
-    tree: dict[str, File] = field(default_factory=dict[str, File])
-    left: int = MOST_BYTES
-    folders: int = 0
+    tree: dict[str, SkillFile] = field(default_factory=dict[str, SkillFile])
+    bytes_left: int = MAX_BYTES
+    folder_count: int = 0
 
-    def folder(self, folder: int, inside: str) -> None:
-        self.folders += 1
-        if inside.count("/") > MOST_DEPTH or self.folders > MOST_FILES:
-            raise too_much(self.what)
+    def read_folder(self, folder: int, inside: str) -> None:
+        self.folder_count += 1
+        if inside.count("/") > MAX_DEPTH or self.folder_count > MAX_FILES:
+            raise size_error(self.what)
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if not is_left_out(entry.name))
+            names = sorted(entry.name for entry in entries if not is_excluded(entry.name))
         for name in names:
             path = inside + name
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
                 inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
                 try:
-                    self.folder(inner, f"{path}/")
+                    self.read_folder(inner, f"{path}/")
                 finally:
                     os.close(inner)
             elif stat.S_ISREG(mode):
-                self.tree[path] = self._file(folder, name)
+                self.tree[path] = self._read_file(folder, name)
             elif self.strict:
                 kind = "a link" if stat.S_ISLNK(mode) else "a special file"
                 raise ToolError(
                     f"{path} in {self.what} is {kind}; a skill has plain files only.", hint="Put a copy there."
                 )
-            if len(self.tree) > MOST_FILES:
-                raise too_much(self.what)
+            if len(self.tree) > MAX_FILES:
+                raise size_error(self.what)
 
-    def _file(self, folder: int, name: str) -> File:
+    def _read_file(self, folder: int, name: str) -> SkillFile:
         fd = os.open(name, _OPEN_FILE, dir_fd=folder)
         with open(fd, "rb") as file:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise ToolError(f"{name} in {self.what} was replaced while it was read.", hint="Try again.")
-            data = file.read(self.left + 1)
-        self.left -= len(data)
-        if self.left < 0:
-            raise too_much(self.what)
-        return File(data, bool(status.st_mode & stat.S_IXUSR))
+            data = file.read(self.bytes_left + 1)
+        self.bytes_left -= len(data)
+        if self.bytes_left < 0:
+            raise size_error(self.what)
+        return SkillFile(data, bool(status.st_mode & stat.S_IXUSR))
 
 
-def write_tree(folder: int, name: str, tree: Tree) -> None:
+def write_tree(folder: int, name: str, tree: SkillTree) -> None:
     """Write the files into a new folder of that name in the open one, or leave nothing. Raises OSError."""
     os.mkdir(name, FOLDER_MODE, dir_fd=folder)
     try:
@@ -119,7 +119,7 @@ def write_tree(folder: int, name: str, tree: Tree) -> None:
         raise
 
 
-def _write_file(folder: int, path: str, file: File) -> None:
+def _write_file(folder: int, path: str, file: SkillFile) -> None:
     *parents, name = path.split("/")
     if any(part in {"", ".", ".."} for part in (*parents, name)):
         raise ToolError(f"{path} is no place in a skill.", hint="Use plain relative names.")
@@ -146,7 +146,7 @@ def remove_tree(folder: int, name: str) -> None:
         shutil.rmtree(name, dir_fd=folder)
 
 
-def digest_of(tree: Tree) -> str:
+def tree_digest(tree: SkillTree) -> str:
     """Changes with every byte, name and mode of it."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(tree):

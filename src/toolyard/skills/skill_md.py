@@ -20,20 +20,20 @@ from toolyard.config.yaml_tree import Plain, parse_yaml
 from toolyard.core.errors import ConfigError, ValidationError
 
 PAGE = "SKILL.md"
-MOST_DESCRIPTION = 1_024
-MOST_NAME = 64
-_MOST_COMPATIBILITY = 500
-_MOST_HEADER = 20_000
+MAX_DESCRIPTION_CHARS = 1_024
+MAX_NAME_CHARS = 64
+_MAX_COMPATIBILITY_CHARS = 500
+_MAX_HEADER_CHARS = 20_000
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _HEADER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _UNQUOTED = re.compile(r"^((?:name|description|license|compatibility):[ \t]+)([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
 _NOT_YAML = "header: is not valid YAML; put values with a colon in quotes"
 _CONTROL = frozenset({"Cc", "Cs"})
-_KNOWN = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+_KNOWN_KEYS = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SkillMarkdown:
     name: str
     description: str
     header: Mapping[str, Plain]
@@ -48,59 +48,61 @@ class Page:
         return {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
 
 
-def parse_page(text: str) -> Page:
+def parse_page(text: str) -> SkillMarkdown:
     """Raises ValidationError for a page that says neither what the skill is called nor what it does."""
     found = _HEADER.match(text)
     if found is None:
-        raise _wrong("does not begin with a header between two lines of `---`")
-    if len(found[1]) > _MOST_HEADER:
-        raise _wrong(f"has a header of more than {_MOST_HEADER:,} characters")
-    header, bent = _header(found[1])
+        raise _page_error("does not begin with a header between two lines of `---`")
+    if len(found[1]) > _MAX_HEADER_CHARS:
+        raise _page_error(f"has a header of more than {_MAX_HEADER_CHARS:,} characters")
+    header, bent = _parse_header(found[1])
     if not isinstance(header, dict):
-        raise _wrong("has no names and values in its header")
+        raise _page_error("has no names and values in its header")
     name, description = (header.get(key) for key in ("name", "description"))
     if not isinstance(name, str) or not name.strip():
-        raise _wrong("has no `name`")
+        raise _page_error("has no `name`")
     if not isinstance(description, str) or not description.strip():
-        raise _wrong("has no `description`")
-    return Page(name, description, header, text[found.end() :], (*bent, *_faults(name, description, header)))
+        raise _page_error("has no `description`")
+    return SkillMarkdown(
+        name, description, header, text[found.end() :], (*bent, *_format_faults(name, description, header))
+    )
 
 
-def _header(text: str) -> tuple[Plain, tuple[str, ...]]:
+def _parse_header(text: str) -> tuple[Plain, tuple[str, ...]]:
     """Its values. Many pages have a colon in a value that is not quoted, which other readers let pass."""
-    for candidate, faults in ((text, ()), (_UNQUOTED.sub(_as_quoted, text), (_NOT_YAML,))):
+    for candidate, faults in ((text, ()), (_UNQUOTED.sub(_quote_match, text), (_NOT_YAML,))):
         try:
             located = parse_yaml(candidate, name="header")
         except ConfigError as error:
             fault = error
         else:
-            return None if located is None else located.plain(), faults
-    raise _wrong(f"has a header that cannot be read: {fault.message}") from None
+            return None if located is None else located.to_plain(), faults
+    raise _page_error(f"has a header that cannot be read: {fault.message}") from None
 
 
-def _as_quoted(line: re.Match[str]) -> str:
-    return f"{line[1]}{_quoted(line[2].strip())}"
+def _quote_match(line: re.Match[str]) -> str:
+    return f"{line[1]}{_yaml_quote(line[2].strip())}"
 
 
-def _faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]:
+def _format_faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]:
     faults: list[str] = []
     if not is_page_name(name):
-        faults.append(f"name: has to be 1 to {MOST_NAME} small letters, digits and single dashes")
-    if len(description) > MOST_DESCRIPTION:
-        faults.append(f"description: has more than {MOST_DESCRIPTION:,} characters")
+        faults.append(f"name: has to be 1 to {MAX_NAME_CHARS} small letters, digits and single dashes")
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        faults.append(f"description: has more than {MAX_DESCRIPTION_CHARS:,} characters")
     compatibility = header.get("compatibility")
     if compatibility is not None and (
-        not isinstance(compatibility, str) or not 0 < len(compatibility) <= _MOST_COMPATIBILITY
+        not isinstance(compatibility, str) or not 0 < len(compatibility) <= _MAX_COMPATIBILITY_CHARS
     ):
-        faults.append(f"compatibility: has to be 1 to {_MOST_COMPATIBILITY} characters")
+        faults.append(f"compatibility: has to be 1 to {_MAX_COMPATIBILITY_CHARS} characters")
     if not isinstance(header.get("metadata", {}), dict):
         faults.append("metadata: has to be names and values")
-    faults += [f"{key}: is no key of the format" for key in header if key not in _KNOWN]
+    faults += [f"{key}: is no key of the format" for key in header if key not in _KNOWN_KEYS]
     return faults
 
 
 def is_page_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None and len(name) <= MOST_NAME
+    return _NAME.fullmatch(name) is not None and len(name) <= MAX_NAME_CHARS
 
 
 def one_line(text: str) -> str:
@@ -108,9 +110,9 @@ def one_line(text: str) -> str:
     return " ".join("".join(" " if unicodedata.category(c) in _CONTROL else c for c in text).split())
 
 
-def written_page(name: str, description: str, body: str) -> str:
+def render_page(name: str, description: str, body: str) -> str:
     """A page of ours. `description` is one line."""
-    return f"---\nname: {page_name(name)}\ndescription: {_quoted(description)}\n---\n\n{body}"
+    return f"---\nname: {page_name(name)}\ndescription: {_yaml_quote(description)}\n---\n\n{body}"
 
 
 def page_name(module: str) -> str:
@@ -123,13 +125,13 @@ def module_name(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _quoted(text: str) -> str:
+def _yaml_quote(text: str) -> str:
     """As YAML reads it, whatever is in it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
 
 
-def _wrong(why: str) -> ValidationError:
+def _page_error(why: str) -> ValidationError:
     return ValidationError.of(
         PAGE, why, hint="It begins with `---`, `name: …`, `description: …`, `---`, each on a line."
     )

@@ -15,23 +15,23 @@ from collections.abc import Generator
 from toolyard.core.agent_folder_names import folder_name
 from toolyard.files.roots import Root
 from toolyard.files.safe_paths import make_folder
-from toolyard.skills.skill_files import Tree, remove_tree, write_tree
+from toolyard.skills.skill_files import SkillTree, remove_tree, write_tree
 from toolyard.skills.versions import VERSIONS
 from toolyard.workspace.layout import skills_folder
 
-_ASIDE = ".trying"
-_LEFT_SECONDS = 3_600.0
+_STAGING_FOLDER = ".trying"
+_STALE_SECONDS = 3_600.0
 """No example runs for as long: what is older was left behind."""
 
 
 @contextlib.contextmanager
-def laid_aside(root: Root, owner: str, name: str, tree: Tree) -> Generator[str]:
+def staged_skill(root: Root, owner: str, name: str, tree: SkillTree) -> Generator[str]:
     """The Python that makes code import the skill `name` of `owner` from these files. Raises OSError."""
-    place = f"{skills_folder(owner)}/{VERSIONS}/{_ASIDE}"
+    place = f"{skills_folder(owner)}/{VERSIONS}/{_STAGING_FOLDER}"
     folder = make_folder(root, place)
     token = secrets.token_hex(8)
     try:
-        _sweep(folder)
+        _remove_stale(folder)
         write_tree(folder, token, tree)
         path = os.path.join(root.path, place, token)
         try:
@@ -45,8 +45,8 @@ def laid_aside(root: Root, owner: str, name: str, tree: Tree) -> Generator[str]:
         os.close(folder)
 
 
-def _sweep(folder: int) -> None:
-    before = time.time() - _LEFT_SECONDS
+def _remove_stale(folder: int) -> None:
+    before = time.time() - _STALE_SECONDS
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):
             if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < before:

@@ -23,86 +23,100 @@ from toolyard.core.errors import SecurityError, SystemFault, ToolError, Toolyard
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.files import file_io
 from toolyard.files.roots import OPEN_FOLDER, Root
-from toolyard.files.safe_paths import make_folder, open_folder, refused
+from toolyard.files.safe_paths import make_folder, open_folder, path_error
 from toolyard.files.temp_names import TEMPORARY_PREFIX
 from toolyard.linux.renameat2 import exchange, rename_without_replacing
 from toolyard.skills.skill import Skill, check_name, import_line
-from toolyard.skills.skill_files import File, Tree, digest_of, read_tree, remove_tree, tree_of, write_tree
+from toolyard.skills.skill_files import (
+    SkillFile,
+    SkillTree,
+    read_tree,
+    remove_tree,
+    tree_digest,
+    tree_from_bytes,
+    write_tree,
+)
 from toolyard.skills.skill_md import PAGE
-from toolyard.skills.staging import laid_aside
-from toolyard.skills.validation import Checks, check, refusal
-from toolyard.skills.versions import VERSIONS, Manifest, Version, stamped
+from toolyard.skills.staging import staged_skill
+from toolyard.skills.validation import SkillChecks, check_skill, refusal_error
+from toolyard.skills.versions import VERSIONS, Version, VersionManifest, new_version
 from toolyard.workspace.layout import SKILLS, skills_folder
 
 KEPT_VERSIONS = 20
 _LEFTOVER = re.compile(re.escape(TEMPORARY_PREFIX) + r"([A-Za-z_][A-Za-z0-9_]*)\.[0-9a-f]+")
-_NO_FOLDER = {errno.ENOTDIR, errno.ELOOP, errno.EEXIST}
+_NOT_A_FOLDER = {errno.ENOTDIR, errno.ELOOP, errno.EEXIST}
 _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
-def save(root: Root, agent: str, skill: Skill, checks: Checks | None = None) -> str:
+def save(root: Root, agent: str, skill: Skill, checks: SkillChecks | None = None) -> str:
     """Keep a skill of an agent's, in the place of one of the same name. Its folder, relative to the workspace.
 
     Other files that the former had stay. With `checks`, a skill that does not pass them is refused and nothing is
     changed; with a runner in them also one whose example fails, which is tried before the skill is kept.
     """
-    made = tree_of(skill.files(folder_name(agent)))
+    made = tree_from_bytes(skill.files(folder_name(agent)))
     if checks is not None:
-        with _opened(root, agent, skill.name) as place:
-            whole = {**place.current(), **made}
+        with _locked_skill_folder(root, agent, skill.name) as place:
+            whole = {**place.current_files(), **made}
         # Not under the lock: an example takes its time, and may keep a skill itself.
-        _require_fit(root, agent, skill.name, whole, checks)
-    with _opened(root, agent, skill.name) as place:
-        place.put({**place.current(), **made}, agent)
+        _require_valid(root, agent, skill.name, whole, checks)
+    with _locked_skill_folder(root, agent, skill.name) as place:
+        place.replace_files({**place.current_files(), **made}, agent)
         return place.path
 
 
-def _require_fit(root: Root, agent: str, name: str, tree: Tree, checks: Checks) -> None:
+def _require_valid(root: Root, agent: str, name: str, tree: SkillTree, checks: SkillChecks) -> None:
     owner = folder_name(agent)
     if checks.runner is None:
-        report = check(checks, name, tree, owner)
+        report = check_skill(checks, name, tree, owner)
     else:
         try:
-            with laid_aside(root, agent, name, tree) as prelude:
-                report = check(checks, name, tree, owner, prelude)
+            with staged_skill(root, agent, name, tree) as prelude:
+                report = check_skill(checks, name, tree, owner, prelude)
         except OSError as error:
-            raise refused(error, f"{skills_folder(agent)}/{name}") from error
+            raise path_error(error, f"{skills_folder(agent)}/{name}") from error
     if not report.ok:
-        raise refusal(report)
+        raise refusal_error(report)
 
 
 def save_tree(
-    root: Root, owner: str, name: str, tree: Tree, *, by: str, promoted_from: str = "", note: str = ""
+    root: Root, owner: str, name: str, tree: SkillTree, *, by: str, promoted_from: str = "", note: str = ""
 ) -> str:
     """Keep a whole folder as the skill, nothing of the former in it."""
-    _require_right(by, owner)
-    with _opened(root, owner, name) as place:
-        place.put(tree, by, promoted_from, note)
+    _require_ownership(by, owner)
+    with _locked_skill_folder(root, owner, name) as place:
+        place.replace_files(tree, by, promoted_from, note)
         return place.path
 
 
-def load(root: Root, owner: str, name: str, version: int | None = None) -> dict[str, File]:
+def load_skill_files(root: Root, owner: str, name: str, version: int | None = None) -> dict[str, SkillFile]:
     """All files of a skill, or of a former version. Raises ToolError when there is none."""
     check_name(name)
     if version is None:
-        return _read(root, f"{skills_folder(owner)}/{name}", f"There is no skill {owner}/{name}.")
+        return _read_folder(root, f"{skills_folder(owner)}/{name}", f"There is no skill {owner}/{name}.")
     known = versions(root, owner, name)
     if known and known[-1].number == version and known[-1].hash:
-        return load(root, owner, name)
+        return load_skill_files(root, owner, name)
     path = f"{skills_folder(owner)}/{VERSIONS}/{name}/{version}"
-    return _read(root, path, f"Version {version} of {owner}/{name} is not kept.")
+    return _read_folder(root, path, f"Version {version} of {owner}/{name} is not kept.")
 
 
-def is_kept(root: Root, owner: str, name: str, tree: Tree) -> bool:
+def is_unchanged(root: Root, owner: str, name: str, tree: SkillTree) -> bool:
     """Whether the skill has these very files now."""
     try:
-        return digest_of(load(root, owner, name)) == digest_of(tree)
+        return tree_digest(load_skill_files(root, owner, name)) == tree_digest(tree)
     except ToolyardError:
         return False
 
 
 def promote(
-    root: Root, agent: str, name: str, *, replace: bool = False, checks: Checks | None = None, by: str | None = None
+    root: Root,
+    agent: str,
+    name: str,
+    *,
+    replace: bool = False,
+    checks: SkillChecks | None = None,
+    by: str | None = None,
 ) -> str:
     """Copy an agent's skill to everybody's. One of that name from somebody else is replaced only with `replace`.
 
@@ -110,9 +124,9 @@ def promote(
     promoted before, and stayed as it is on both sides, is no new version. `by` is who does it, where that is not the
     agent itself.
     """
-    tree = load(root, agent, name)
-    if checks is not None and not (report := check(checks, name, tree, folder_name(agent))).ok:
-        raise refusal(report)
+    tree = load_skill_files(root, agent, name)
+    if checks is not None and not (report := check_skill(checks, name, tree, folder_name(agent))).ok:
+        raise refusal_error(report)
     source = f"{agent}/{name}"
     known: tuple[Version, ...] = ()
     with contextlib.suppress(ToolyardError):
@@ -127,18 +141,18 @@ def promote(
         )
     own = import_line(folder_name(agent), name)
     page = tree[PAGE].data.replace(own.encode(), import_line(COMMUNITY, name).encode()) if PAGE in tree else b""
-    changed = {**tree, PAGE: File(page)} if page else tree
-    origin = f"{source}@{digest_of(tree)}"
-    if known and known[-1].promoted_from == origin and is_kept(root, COMMUNITY, name, changed):
+    changed = {**tree, PAGE: SkillFile(page)} if page else tree
+    origin = f"{source}@{tree_digest(tree)}"
+    if known and known[-1].promoted_from == origin and is_unchanged(root, COMMUNITY, name, changed):
         return f"{skills_folder(COMMUNITY)}/{name}"
     return save_tree(root, COMMUNITY, name, changed, by=agent if by is None else by, promoted_from=origin)
 
 
 def remove(root: Root, owner: str, name: str, *, by: str) -> None:
     """Take a skill away. It stays among its versions, from where it can be restored."""
-    _require_right(by, owner)
-    with _opened(root, owner, name) as place:
-        if not place.is_there:
+    _require_ownership(by, owner)
+    with _locked_skill_folder(root, owner, name) as place:
+        if not place.exists:
             raise ToolError(f"There is no skill {owner}/{name}.", hint="List the skills to see what there is.")
         place.retire(by)
 
@@ -146,28 +160,28 @@ def remove(root: Root, owner: str, name: str, *, by: str) -> None:
 def versions(root: Root, owner: str, name: str) -> tuple[Version, ...]:
     """What is known of a skill's versions, the oldest first. The last is the one in use, unless it was removed."""
     check_name(name)
-    return Manifest(root, skills_folder(owner), name).read()
+    return VersionManifest(root, skills_folder(owner), name).read()
 
 
 def restore(root: Root, owner: str, name: str, number: int, *, by: str) -> str:
     """Put a former version in use again, as a new one."""
-    tree = load(root, owner, name, number)
+    tree = load_skill_files(root, owner, name, number)
     return save_tree(root, owner, name, tree, by=by, note=f"restored version {number}")
 
 
-def _read(root: Root, path: str, missing: str) -> dict[str, File]:
+def _read_folder(root: Root, path: str, missing: str) -> dict[str, SkillFile]:
     folder = open_folder(root, path)
     if folder is None:
         raise ToolError(missing, hint="List the skills to see what there is.")
     try:
         return read_tree(folder, path)
     except OSError as error:
-        raise refused(error, path) from error
+        raise path_error(error, path) from error
     finally:
         os.close(folder)
 
 
-def _require_right(by: str, owner: str) -> None:
+def _require_ownership(by: str, owner: str) -> None:
     if by and owner not in {by, COMMUNITY}:
         raise SecurityError(
             f"Agent '{by}' may not change the skills of '{owner}'.",
@@ -176,7 +190,7 @@ def _require_right(by: str, owner: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SkillFolder:
     """Where one skill is kept. `fd` is the folder of its owner's skills, whose lock is held."""
 
     root: Root
@@ -189,11 +203,11 @@ class _Place:
         return f"{self.skills}/{self.name}"
 
     @property
-    def manifest(self) -> Manifest:
-        return Manifest(self.root, self.skills, self.name)
+    def manifest(self) -> VersionManifest:
+        return VersionManifest(self.root, self.skills, self.name)
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         try:
             status = os.stat(self.name, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -202,9 +216,9 @@ class _Place:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         return True
 
-    def current(self) -> dict[str, File]:
+    def current_files(self) -> dict[str, SkillFile]:
         """The files that are there now, as far as a skill can have them."""
-        if not self.is_there:
+        if not self.exists:
             return {}
         fd = os.open(self.name, OPEN_FOLDER, dir_fd=self.fd)
         try:
@@ -212,28 +226,28 @@ class _Place:
         finally:
             os.close(fd)
 
-    def put(self, tree: Tree, by: str, promoted_from: str = "", note: str = "") -> int | None:
+    def replace_files(self, tree: SkillTree, by: str, promoted_from: str = "", note: str = "") -> int | None:
         """Make these the files of the skill. The number of the version that they replace."""
         self._require_free_name()
-        self._file_leftovers()
+        self._archive_leftovers()
         replaced: int | None = None
         new = f"{TEMPORARY_PREFIX}{self.name}.{secrets.token_hex(6)}"
         entries: list[Version] = []
-        if self.is_there:
-            former = self._former()
-            if former not in self._known:
+        if self.exists:
+            former = self._version_in_use()
+            if former not in self._recorded_versions:
                 entries.append(former)
             write_tree(self.fd, new, tree)
-            self._replace(new, former.number)
+            self._swap_in(new, former.number)
             replaced = former.number
-            number = max(former.number, self._last) + 1
+            number = max(former.number, self._last_number) + 1
         else:
             write_tree(self.fd, new, tree)
             rename_without_replacing(new, self.fd, self.name, self.fd)
-            number = self._last + 1
+            number = self._last_number + 1
         os.fsync(self.fd)
-        self.manifest.add(*entries, stamped(number, by, digest_of(tree), promoted_from, note))
-        self._prune()
+        self.manifest.add(*entries, new_version(number, by, tree_digest(tree), promoted_from, note))
+        self._prune_versions()
         return replaced
 
     def _require_free_name(self) -> None:
@@ -246,54 +260,54 @@ class _Place:
             )
 
     def retire(self, by: str) -> None:
-        self._file_leftovers()
-        former = self._former()
-        entries = [] if former in self._known else [former]
-        self._move(self.name, former.number)
-        number = max(former.number, self._last) + 1
-        self.manifest.add(*entries, stamped(number, by, "", note="removed"))
+        self._archive_leftovers()
+        former = self._version_in_use()
+        entries = [] if former in self._recorded_versions else [former]
+        self._archive_folder(self.name, former.number)
+        number = max(former.number, self._last_number) + 1
+        self.manifest.add(*entries, new_version(number, by, "", note="removed"))
 
     @property
-    def _known(self) -> tuple[Version, ...]:
+    def _recorded_versions(self) -> tuple[Version, ...]:
         """A record that cannot be read says nothing; it is set aside when it is written."""
         with contextlib.suppress(ToolyardError):
             return self.manifest.read()
         return ()
 
     @property
-    def _last(self) -> int:
+    def _last_number(self) -> int:
         """The highest number that was ever given."""
         kept = make_folder(self.root, self.manifest.folder)
         try:
             numbers = [int(name) for name in os.listdir(kept) if name.isascii() and name.isdigit()]
         finally:
             os.close(kept)
-        return max([*numbers, *(version.number for version in self._known)], default=0)
+        return max([*numbers, *(version.number for version in self._recorded_versions)], default=0)
 
-    def _former(self) -> Version:
+    def _version_in_use(self) -> Version:
         """The version that is in use: the last one saved, or what somebody made of it since."""
         try:
-            digest = digest_of(self.current())
+            digest = tree_digest(self.current_files())
         except ToolError:  # larger than a skill may be: it is moved as it is
             digest = ""
-        known = self._known
+        known = self._recorded_versions
         if digest and known and known[-1].hash == digest:
             return known[-1]
-        return stamped(self._last + 1, "", digest, note="edited by hand")
+        return new_version(self._last_number + 1, "", digest, note="edited by hand")
 
-    def _replace(self, new: str, number: int) -> None:
+    def _swap_in(self, new: str, number: int) -> None:
         try:
             exchange(new, self.name, self.fd)
         except OSError as error:
             if error.errno not in _CANNOT_EXCHANGE:
                 remove_tree(self.fd, new)
                 raise
-            self._move(self.name, number)
+            self._archive_folder(self.name, number)
             rename_without_replacing(new, self.fd, self.name, self.fd)
         else:
-            self._move(new, number)
+            self._archive_folder(new, number)
 
-    def _move(self, name: str, number: int) -> None:
+    def _archive_folder(self, name: str, number: int) -> None:
         kept = make_folder(self.root, self.manifest.folder)
         try:
             remove_tree(kept, str(number))
@@ -301,17 +315,17 @@ class _Place:
         finally:
             os.close(kept)
 
-    def _file_leftovers(self) -> None:
+    def _archive_leftovers(self) -> None:
         """A writer that was killed has left a folder: the former version, or half of a new one."""
         for entry in os.listdir(self.fd):
             found = _LEFTOVER.fullmatch(entry)
             if found is not None:
-                other = _Place(self.root, self.fd, self.skills, found[1])
-                number = other._last + 1
-                other._move(entry, number)
-                other.manifest.add(stamped(number, "", "", note="left by an interrupted save"))
+                other = _SkillFolder(self.root, self.fd, self.skills, found[1])
+                number = other._last_number + 1
+                other._archive_folder(entry, number)
+                other.manifest.add(new_version(number, "", "", note="left by an interrupted save"))
 
-    def _prune(self) -> None:
+    def _prune_versions(self) -> None:
         kept = make_folder(self.root, self.manifest.folder)
         try:
             numbers = sorted(int(name) for name in os.listdir(kept) if name.isascii() and name.isdigit())
@@ -322,7 +336,7 @@ class _Place:
 
 
 @contextlib.contextmanager
-def _opened(root: Root, owner: str, name: str) -> Generator[_Place]:
+def _locked_skill_folder(root: Root, owner: str, name: str) -> Generator[_SkillFolder]:
     check_name(name)
     skills = skills_folder(owner)
     path = f"{skills}/{name}"
@@ -331,11 +345,11 @@ def _opened(root: Root, owner: str, name: str) -> Generator[_Place]:
     except SystemFault as error:
         raise SystemFault(f"The skill cannot be kept. {error.message}", hint=error.hint) from error
     try:
-        with file_io.locked((folder,), path, DEFAULT_LIMITS):
-            yield _Place(root, folder, skills, name)
+        with file_io.lock_folders((folder,), path, DEFAULT_LIMITS):
+            yield _SkillFolder(root, folder, skills, name)
     except OSError as error:
-        if error.errno not in _NO_FOLDER:
-            raise refused(error, path) from error
+        if error.errno not in _NOT_A_FOLDER:
+            raise path_error(error, path) from error
         raise SystemFault(
             f"The skill cannot be kept in {path}: {error.strerror}.",
             hint="It has to be a plain folder of the workspace.",

@@ -13,41 +13,41 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolyardError
 from toolyard.files.roots import Root
-from toolyard.skills.library import Shelf
+from toolyard.skills.library import SkillLibrary
 from toolyard.workspace.layout import SKILLS
 
-_MOST_A_RUN = 64
-_MOST_NOTED = 1_000
-_AFTER_SECONDS = 2.0
+_MAX_PER_RUN = 64
+_MAX_PENDING = 1_000
+_DELAY_SECONDS = 2.0
 
 
-class UseCounter(Closing):
+class SkillUsageCounter(Closeable):
     """Used from any thread. `state` is the state folder that belongs to the shelf."""
 
-    def __init__(self, shelf: Shelf, state: str) -> None:
-        self._shelf, self._state = shelf, state
-        self._noted: Counter[tuple[str, str]] = Counter()
+    def __init__(self, library: SkillLibrary, state: str) -> None:
+        self._library, self._state = library, state
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._is_closed = False
 
-    def imported(self, folders: Iterable[object]) -> None:
+    def record_imports(self, folders: Iterable[object]) -> None:
         """Modules in these folders were imported, as a run says."""
-        found = {skill for folder in list(folders)[:_MOST_A_RUN] if (skill := self._skill(folder)) is not None}
+        found = {skill for folder in list(folders)[:_MAX_PER_RUN] if (skill := self._skill_in(folder)) is not None}
         for skill in found:
-            self.used(skill)
+            self.record_use(skill)
 
-    def used(self, skill: str) -> None:
+    def record_use(self, skill: str) -> None:
         """One use of a skill, `<owner>/<name>`."""
         with self._lock:
-            if self._is_closed or len(self._noted) >= _MOST_NOTED:
+            if self._is_closed or len(self._counts) >= _MAX_PENDING:
                 return
-            self._noted[skill, self._shelf.agent] += 1
+            self._counts[skill, self._library.agent] += 1
             if self._timer is None:
-                self._timer = threading.Timer(_AFTER_SECONDS, self._write)
+                self._timer = threading.Timer(_DELAY_SECONDS, self._write_counts)
                 self._timer.daemon = True
                 self._timer.start()
 
@@ -58,13 +58,13 @@ class UseCounter(Closing):
         if timer is not None:
             timer.cancel()
             timer.join()
-            self._write()
+            self._write_counts()
 
-    def _skill(self, folder: object) -> str | None:
+    def _skill_in(self, folder: object) -> str | None:
         if not isinstance(folder, str):
             return None
-        own = os.path.join(self._shelf.root.path, SKILLS)
-        for base, parts in ((own, 2), *((attached, 1) for attached in self._shelf.attached)):
+        own = os.path.join(self._library.root.path, SKILLS)
+        for base, parts in ((own, 2), *((attached, 1) for attached in self._library.attached)):
             if folder.startswith(f"{base}/"):
                 names = folder[len(base) + 1 :].split("/")[:parts]
                 is_plain = len(names) == parts and not any(name.startswith(".") for name in names)
@@ -73,16 +73,16 @@ class UseCounter(Closing):
                     return path if parts > 1 else os.path.join(base, path)
         return None
 
-    def _write(self) -> None:
-        from toolyard.skills.usage_stats import Uses
+    def _write_counts(self) -> None:
+        from toolyard.skills.usage_stats import UsageStats
 
         with self._lock:
-            noted, self._noted, self._timer = dict(self._noted), Counter(), None
+            noted, self._counts, self._timer = dict(self._counts), Counter(), None
         if not noted:
             return
         with contextlib.suppress(ToolyardError):  # a count is not worth failing for
             root = Root(self._state)
             try:
-                Uses(root).add_all(noted)
+                UsageStats(root).add_all(noted)
             finally:
                 root.close()

@@ -8,32 +8,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from toolyard.files.locked_document import Document, parse_list, write_list
+from toolyard.files.locked_document import LockedDocument, parse_list, write_list
 from toolyard.files.roots import Root
-from toolyard.files.timestamps import now
+from toolyard.files.timestamps import utc_timestamp
 
 FILE = "skill_uses.json"
-_MOST_ROWS = 10_000
+_MAX_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SkillUsage:
     skill: str
     agent: str
     count: int
     last: str
 
 
-class Uses:
+class UsageStats:
     """The Root of the state folder is the caller's."""
 
     def __init__(self, state: Root) -> None:
-        self._file = Document(state, ".", FILE, parse_list, write_list)
+        self._file = LockedDocument(state, ".", FILE, parse_list, write_list)
 
-    def read(self) -> tuple[Use, ...]:
-        return tuple(use for row in self._file.read() if (use := _use(row)) is not None)
+    def read(self) -> tuple[SkillUsage, ...]:
+        return tuple(use for row in self._file.read() if (use := _parse_usage(row)) is not None)
 
-    def of(self, skill: str) -> int:
+    def count_for(self, skill: str) -> int:
         """How often a skill (`<owner>/<name>`) was used, by whomever."""
         return sum(use.count for use in self.read() if use.skill == skill)
 
@@ -44,24 +44,24 @@ class Uses:
         """By skill and agent. The rows of those that were not used for longest make room."""
 
         def change(rows: list[Any]) -> list[Any]:
-            known = {(use.skill, use.agent): use for row in rows if (use := _use(row)) is not None}
+            known = {(use.skill, use.agent): use for row in rows if (use := _parse_usage(row)) is not None}
             for (skill, agent), count in counts.items():
-                before = known.pop((skill, agent), Use(skill, agent, 0, ""))
-                known[skill, agent] = Use(skill, agent, before.count + count, now())
+                before = known.pop((skill, agent), SkillUsage(skill, agent, 0, ""))
+                known[skill, agent] = SkillUsage(skill, agent, before.count + count, utc_timestamp())
             return [
                 {"skill": use.skill, "agent": use.agent, "count": use.count, "last": use.last}
-                for use in list(known.values())[-_MOST_ROWS:]
+                for use in list(known.values())[-_MAX_ROWS:]
             ]
 
         self._file.set_aside()
         self._file.change(change)
 
 
-def _use(row: Any) -> Use | None:
+def _parse_usage(row: Any) -> SkillUsage | None:
     if not isinstance(row, dict):
         return None
     known = cast("dict[str, Any]", row)
     skill, agent, count, last = (known.get(key) for key in ("skill", "agent", "count", "last"))
     if not isinstance(skill, str) or not isinstance(agent, str) or not isinstance(count, int):
         return None
-    return Use(skill, agent, count, last if isinstance(last, str) else "")
+    return SkillUsage(skill, agent, count, last if isinstance(last, str) else "")

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolyard.core.errors import ValidationError
-from toolyard.skills.import_check import Resolver, imports_in
-from toolyard.skills.skill import MODULE, module_of, parsed
-from toolyard.skills.skill_files import File, Tree
-from toolyard.skills.skill_md import PAGE, Page, module_name, parse_page
+from toolyard.skills.import_check import ImportResolver, required_imports
+from toolyard.skills.skill import MODULE, module_of, parse_python
+from toolyard.skills.skill_files import SkillFile, SkillTree
+from toolyard.skills.skill_md import PAGE, SkillMarkdown, module_name, parse_page
 
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
 _TITLE = re.compile(r"examples?\b", re.IGNORECASE)
 _FENCE = re.compile(r"(`{3,}|~{3,})\s*(?:python|py)?\s*", re.IGNORECASE)
 _AWAIT = re.compile(r"\bawait\b")
-_MOST_SHOWN = 2_000
+_MAX_SHOWN_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SkillExample:
     """Code that shows the skill at work. It runs where `skills` can be imported, and raises when it fails."""
 
     code: str
@@ -33,25 +33,25 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class RunAnswer:
+class ExampleResult:
     ok: bool
     output: str
 
 
-class Runner(Protocol):
-    def __call__(self, code: str) -> RunAnswer:
+class ExampleRunner(Protocol):
+    def __call__(self, code: str) -> ExampleResult:
         """Run Python in the sandbox of the agent whose skill it is, top-level `await` allowed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ValidationReport:
     faults: tuple[str, ...]
     """Why it is not fit to be kept."""
     remarks: tuple[str, ...] = ()
     """What it lacks to be a good one."""
-    example: Example | None = None
-    ran: RunAnswer | None = None
+    example: SkillExample | None = None
+    example_result: ExampleResult | None = None
     """How the example ended, where there was a runner."""
 
     @property
@@ -60,29 +60,31 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
-    resolver: Resolver
-    runner: Runner | None = None
+class SkillChecks:
+    resolver: ImportResolver
+    runner: ExampleRunner | None = None
     needs_example: bool = False
 
 
-def check(checks: Checks, name: str, tree: Tree, owner: str = "", prelude: str = "") -> Report:
+def check_skill(
+    checks: SkillChecks, name: str, tree: SkillTree, owner: str = "", prelude: str = ""
+) -> ValidationReport:
     """Everything that can be told of a skill. `owner` is the folder it lies in; the example imports it from there.
 
     `prelude` is Python to run before the example.
     """
     faults: list[str] = []
     remarks: list[str] = []
-    page = _page(tree, name, faults, remarks)
-    modules = {path: _module(path, file, faults) for path, file in tree.items() if path.endswith(".py")}
+    page = _check_page(tree, name, faults, remarks)
+    modules = {path: _parse_module(path, file, faults) for path, file in tree.items() if path.endswith(".py")}
     for path, module in modules.items():
         if module is not None and not path.startswith("scripts/"):
-            found = checks.resolver.faults(name, tree, path, imports_in(module))
+            found = checks.resolver.import_faults(name, tree, path, required_imports(module))
             faults += [f"{path}, {fault}" for fault in found]
     main = modules.get(MODULE)
     if main is not None and not ast.get_docstring(main):
         faults.append(f"{MODULE} has no docstring that says what it is for")
-    example = _example(name, owner, main, page)
+    example = _find_example(name, owner, main, page)
     if example is None and main is not None:
         lacking = "it has no example: a `>>>` in a docstring, or a section Example with code in SKILL.md"
         (faults if checks.needs_example else remarks).append(lacking)
@@ -90,15 +92,15 @@ def check(checks: Checks, name: str, tree: Tree, owner: str = "", prelude: str =
     if example is not None and checks.runner is not None and not faults:
         ran = checks.runner(prelude + example.code)
         if not ran.ok:
-            faults.append(f"its example ({example.where}) failed:\n{ran.output[-_MOST_SHOWN:]}")
-    return Report(tuple(faults), tuple(remarks), example, ran)
+            faults.append(f"its example ({example.where}) failed:\n{ran.output[-_MAX_SHOWN_CHARS:]}")
+    return ValidationReport(tuple(faults), tuple(remarks), example, ran)
 
 
-def refusal(report: Report) -> ValidationError:
+def refusal_error(report: ValidationReport) -> ValidationError:
     return ValidationError.of("code", "; ".join(report.faults), hint="Correct it, then try again.")
 
 
-def _page(tree: Tree, name: str, faults: list[str], remarks: list[str]) -> Page | None:
+def _check_page(tree: SkillTree, name: str, faults: list[str], remarks: list[str]) -> SkillMarkdown | None:
     if PAGE not in tree:
         faults.append(f"it has no {PAGE}")
         return None
@@ -116,9 +118,9 @@ def _page(tree: Tree, name: str, faults: list[str], remarks: list[str]) -> Page 
     return page
 
 
-def _module(path: str, file: File, faults: list[str]) -> ast.Module | None:
+def _parse_module(path: str, file: SkillFile, faults: list[str]) -> ast.Module | None:
     try:
-        return parsed(file.data.decode())
+        return parse_python(file.data.decode())
     except UnicodeDecodeError:
         faults.append(f"{path} is not UTF-8 text")
     except ValidationError as error:
@@ -126,23 +128,25 @@ def _module(path: str, file: File, faults: list[str]) -> ast.Module | None:
     return None
 
 
-def _example(name: str, owner: str, module: ast.Module | None, page: Page | None) -> Example | None:
-    code = "" if page is None else _example_in(page.body)
+def _find_example(
+    name: str, owner: str, module: ast.Module | None, page: SkillMarkdown | None
+) -> SkillExample | None:
+    code = "" if page is None else _example_section_code(page.body)
     if code:
-        return Example(code, PAGE)
+        return SkillExample(code, PAGE)
     if module is None:
         return None
-    shown = [source for text in _docstrings(module) for source in _prompted(text)]
+    shown = [source for text in _docstrings(module) for source in _doctest_sources(text)]
     if not shown:
         return None
     package = module_of(owner, name)
     if any(_AWAIT.search(source) for source in shown):
         # doctest cannot wait: the lines are run one after the other, and what they print is not compared.
-        return Example(f"from {package} import *\n" + "".join(shown), MODULE)
-    return Example(_DOCTEST.format(package=package), MODULE)
+        return SkillExample(f"from {package} import *\n" + "".join(shown), MODULE)
+    return SkillExample(_DOCTEST_CODE.format(package=package), MODULE)
 
 
-def _example_in(body: str) -> str:
+def _example_section_code(body: str) -> str:
     """The first piece of Python in the section Example."""
     is_inside, fence, code = False, "", ""
     for line in body.splitlines():
@@ -157,7 +161,7 @@ def _example_in(body: str) -> str:
     return ""
 
 
-_DOCTEST = """\
+_DOCTEST_CODE = """\
 import doctest, importlib
 module = importlib.import_module({package!r})
 result = doctest.testmod(module)
@@ -172,7 +176,7 @@ def _docstrings(module: ast.Module) -> list[str]:
     return [text for text in texts if text]
 
 
-def _prompted(text: str) -> list[str]:
+def _doctest_sources(text: str) -> list[str]:
     """The lines behind the prompts of a docstring."""
     if ">>>" not in text:
         return []

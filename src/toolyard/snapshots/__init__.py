@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 from toolyard.snapshots.archive.ignore_rules import DEFAULT_RULES, IGNORE_FILE
-from toolyard.snapshots.diff.collapse_git import Folded
+from toolyard.snapshots.diff.collapse_git import CollapsedGitFolder
 from toolyard.snapshots.diff.text_diff import Diff, DiffLimits
-from toolyard.snapshots.diff.tree_diff import Change, What
-from toolyard.snapshots.restore.restorer import Restored
+from toolyard.snapshots.diff.tree_diff import ChangeType, PathChange
+from toolyard.snapshots.restore.restorer import RestoreResult
 from toolyard.snapshots.snapshot_store import LATEST, SnapshotStore, StoreOptions
-from toolyard.snapshots.store.check import Harm, Verified
-from toolyard.snapshots.store.models import Counts, Damaged, Note, Snapshot, Taken, Work
-from toolyard.snapshots.store.objects import Entry, Kind
-from toolyard.snapshots.store.prune import Collected
-from toolyard.snapshots.store.repair_index import Rebuilt
+from toolyard.snapshots.store.check import DamagedPath, VerifyResult
+from toolyard.snapshots.store.models import (
+    Counts,
+    DamagedObjectError,
+    PathNote,
+    Snapshot,
+    SnapshotCost,
+    SnapshotResult,
+)
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
+from toolyard.snapshots.store.prune import PruneResult
+from toolyard.snapshots.store.repair_index import RebuildResult
 
 __all__ = [
     "DEFAULT_RULES",
     "IGNORE_FILE",
     "LATEST",
-    "Change",
-    "Collected",
+    "ChangeType",
+    "CollapsedGitFolder",
     "Counts",
-    "Damaged",
+    "DamagedObjectError",
+    "DamagedPath",
     "Diff",
     "DiffLimits",
-    "Entry",
-    "Folded",
-    "Harm",
-    "Kind",
-    "Note",
-    "Rebuilt",
-    "Restored",
+    "EntryKind",
+    "PathChange",
+    "PathNote",
+    "PruneResult",
+    "RebuildResult",
+    "RestoreResult",
     "Snapshot",
+    "SnapshotCost",
+    "SnapshotResult",
     "SnapshotStore",
     "StoreOptions",
-    "Taken",
-    "Verified",
-    "What",
-    "Work",
+    "TreeEntry",
+    "VerifyResult",
 ]

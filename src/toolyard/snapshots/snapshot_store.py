@@ -18,47 +18,47 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault, ToolError, ValidationError
 from toolyard.core.ids import new_id
 from toolyard.core.paths import is_beneath
-from toolyard.files.os_errors import shown
+from toolyard.files.os_errors import printable_name
 from toolyard.files.root_folder import RootFolder
 from toolyard.snapshots.archive.file_reader import Objects
 from toolyard.snapshots.archive.ignore_files import AcceptedRules
-from toolyard.snapshots.archive.ignore_rules import DEFAULT_RULES, Rules
-from toolyard.snapshots.archive.read_pool import WORKERS, ReadingPool
+from toolyard.snapshots.archive.ignore_rules import DEFAULT_RULES, IgnoreRules
+from toolyard.snapshots.archive.read_pool import WORKERS, ReadPool
 from toolyard.snapshots.archive.walk_keys import root_prefix
-from toolyard.snapshots.archive.walker import Also, Budget, Walk
-from toolyard.snapshots.diff.live_tree import LiveTree, Nowhere
-from toolyard.snapshots.diff.sides import LiveSide, SnapshotSide, differences, held_by, top_of
+from toolyard.snapshots.archive.walker import ForceInclude, SizeCheck, Walker
+from toolyard.snapshots.diff.live_tree import LiveTree, NullSink
+from toolyard.snapshots.diff.sides import LiveSide, SnapshotSide, diff_sides, names_in_snapshot, root_entry
 from toolyard.snapshots.diff.text_diff import Diff, DiffLimits
-from toolyard.snapshots.diff.tree_diff import Change, compare
+from toolyard.snapshots.diff.tree_diff import PathChange, compare_trees
 from toolyard.snapshots.restore.plan import make_plan
-from toolyard.snapshots.restore.restorer import May, Restored, Restoring, may_all
+from toolyard.snapshots.restore.restorer import MayWrite, Restorer, RestoreResult, allow_all
 from toolyard.snapshots.restore.temp_cleanup import clear_leftovers
-from toolyard.snapshots.restore.unchanged_check import Held
-from toolyard.snapshots.store.check import Verified, verify
-from toolyard.snapshots.store.index import Index, Seen
-from toolyard.snapshots.store.layout import index_of, lock_of, packs_of
-from toolyard.snapshots.store.lock import locked_file, never_mind
+from toolyard.snapshots.restore.unchanged_check import UnchangedCheck
+from toolyard.snapshots.store.check import VerifyResult, verify
+from toolyard.snapshots.store.index import CachedPage, Index
+from toolyard.snapshots.store.layout import index_path, lock_path, packs_folder
+from toolyard.snapshots.store.lock import locked_file, no_check
 from toolyard.snapshots.store.lost_packs import forget_lost_objects
-from toolyard.snapshots.store.models import Snapshot, Taken, Work
-from toolyard.snapshots.store.object_reader import ObjectReader, find
-from toolyard.snapshots.store.object_writer import ObjectWriter, reclaim
-from toolyard.snapshots.store.objects import Entry, Kind
-from toolyard.snapshots.store.packs import PACK_BYTES, Place
-from toolyard.snapshots.store.prune import Collected, collect, doomed
-from toolyard.snapshots.store.repair_index import Rebuilt, rebuild
+from toolyard.snapshots.store.models import Snapshot, SnapshotCost, SnapshotResult
+from toolyard.snapshots.store.object_reader import ObjectReader, find_entry
+from toolyard.snapshots.store.object_writer import ObjectWriter, remove_leftovers
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
+from toolyard.snapshots.store.packs import PACK_BYTES, PackOffset
+from toolyard.snapshots.store.prune import PruneResult, expired_snapshots, prune_snapshots
+from toolyard.snapshots.store.repair_index import RebuildResult, rebuild_index
 from toolyard.storage.state_folder import ensure_state_dir
 
 _ID_CHARS = 12
 LATEST = "latest"
-_MOST_AT_ONCE = 1_000
+_MAX_PRELOADED_PAGES = 1_000
 """Pages whose looks are read ahead: a few megabytes."""
 
 
-Label = Callable[[Snapshot, Snapshot, Iterable[Change]], Snapshot]
+Label = Callable[[Snapshot, Snapshot, Iterable[PathChange]], Snapshot]
 """A new snapshot with its agent and reason, from it, the one before, and what differs, which may raise Damaged."""
 
 
@@ -74,20 +74,20 @@ class StoreOptions:
     """Called with each snapshot that differs from the one before, while the store is locked."""
 
 
-class _Memory:
+class _IndexedWalkStore:
     """What a walk asks of a store that is being written to."""
 
     def __init__(self, index: Index, reader: ObjectReader, writer: ObjectWriter) -> None:
         self._index = index
         self._reader = reader
         self._writer = writer
-        self._all = index.all_seen(_MOST_AT_ONCE)
+        self._all_pages = index.all_cached_pages(_MAX_PRELOADED_PAGES)
 
-    def seen(self, place: bytes) -> Seen | None:
-        if self._all is not None:
-            return self._all.get(place)
-        with self._writer.using:
-            return self._index.seen(place)
+    def cached_page(self, key: bytes) -> CachedPage | None:
+        if self._all_pages is not None:
+            return self._all_pages.get(key)
+        with self._writer.lock:
+            return self._index.cached_page(key)
 
     def page(self, digest: bytes) -> bytes:
         return self._reader.read(digest)
@@ -96,35 +96,35 @@ class _Memory:
         self._writer.put(objects)
 
 
-class SnapshotStore(Closing):
+class SnapshotStore(Closeable):
     def __init__(self, folder: str, options: StoreOptions | None = None) -> None:
         """Opens the store, made when it is missing. Raises SystemFault."""
         self.folder = ensure_state_dir(os.path.abspath(folder))
         self.options = options or StoreOptions()
-        self.packs = packs_of(self.folder)
+        self.packs = packs_folder(self.folder)
         os.makedirs(self.packs, mode=0o700, exist_ok=True)
         # To a new index every pack would be one that nobody knows.
-        rebuild(self.folder, self.options.lock_seconds, never_mind, only_if_lost=True)
-        self._index = Index(index_of(self.folder))
-        self._using = threading.Lock()
+        rebuild_index(self.folder, self.options.lock_seconds, no_check, only_if_lost=True)
+        self._index = Index(index_path(self.folder))
+        self._index_lock = threading.Lock()
 
     @staticmethod
-    def rebuild(folder: str, check: Callable[[], None] = never_mind) -> Rebuilt:
+    def rebuild(folder: str, check: Callable[[], None] = no_check) -> RebuildResult:
         """Make a new index from the packs, whatever state the old one is in; that is kept beside it.
 
         A store whose index is gone does so when it is opened. Others that are open have to be opened again.
         """
-        return rebuild(folder, StoreOptions().lock_seconds, check)
+        return rebuild_index(folder, StoreOptions().lock_seconds, check)
 
     def close(self) -> None:
-        with self._using:
+        with self._index_lock:
             self._index.close()
 
     # Looking
 
     def list(self, root: str | None = None) -> list[Snapshot]:
         """The snapshots, newest first; with `root` those of that folder."""
-        with self._using:
+        with self._index_lock:
             return self._index.snapshots(os.path.realpath(root) if root else None)
 
     def get(self, name: str, root: str | None = None) -> Snapshot:
@@ -132,8 +132,8 @@ class SnapshotStore(Closing):
         if name == LATEST:
             found = self.list(root)[:1]
         else:
-            with self._using:
-                found = self._index.by_prefix(name) if name else []
+            with self._index_lock:
+                found = self._index.snapshots_by_prefix(name) if name else []
         if len(found) == 1:
             return found[0]
         if found:
@@ -141,26 +141,26 @@ class SnapshotStore(Closing):
         raise ToolError(f'There is no snapshot "{name}".', hint="List them to see their ids.")
 
     def reader(self) -> ObjectReader:
-        return ObjectReader(self.packs, self._places_of)
+        return ObjectReader(self.packs, self._find_offsets)
 
-    def _places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:
-        with self._using:
-            return self._index.places_of(digests)
+    def _find_offsets(self, digests: Sequence[bytes]) -> dict[bytes, PackOffset]:
+        with self._index_lock:
+            return self._index.find_offsets(digests)
 
-    def show(self, name: str, path: str | bytes = b"", root: str | None = None) -> list[Entry]:
+    def show(self, name: str, path: str | bytes = b"", root: str | None = None) -> list[TreeEntry]:
         """What a folder of a snapshot holds; of anything else, its own entry."""
         snapshot = self.get(name, root)
         with self.reader() as reader:
-            entry = find(reader, top_of(snapshot), os.fsencode(path))
-            return reader.entries(entry.ref) if entry.kind is Kind.FOLDER else [entry]
+            entry = find_entry(reader, root_entry(snapshot), os.fsencode(path))
+            return reader.entries(entry.ref) if entry.kind is EntryKind.FOLDER else [entry]
 
     def read(self, name: str, path: str | bytes, limit: int | None = None, root: str | None = None) -> bytes:
         """A file's bytes as a snapshot holds them, at most the first `limit`. Raises Damaged."""
         snapshot = self.get(name, root)
         with self.reader() as reader:
-            entry = find(reader, top_of(snapshot), os.fsencode(path))
+            entry = find_entry(reader, root_entry(snapshot), os.fsencode(path))
             if not entry.is_file:
-                told = shown(os.fsdecode(path))
+                told = printable_name(os.fsdecode(path))
                 raise ToolError(f"{told} is no file in the snapshot.", hint="Show it to see what it is.")
             return reader.content(entry, limit)
 
@@ -172,7 +172,7 @@ class SnapshotStore(Closing):
         root: str | None = None,
         path: str | bytes = b"",
         limits: DiffLimits | None = None,
-        check: Callable[[], None] = never_mind,
+        check: Callable[[], None] = no_check,
     ) -> Diff:
         """What changed from one snapshot to another, or to the folder as it is now. Writes nothing."""
         limits = limits or DiffLimits()
@@ -180,43 +180,45 @@ class SnapshotStore(Closing):
         with self.reader() as reader:
             old = SnapshotSide(reader, one)
             if after is not None:
-                return differences(old, SnapshotSide(reader, self.get(after, root)), os.fsencode(path), limits)
+                return diff_sides(old, SnapshotSide(reader, self.get(after, root)), os.fsencode(path), limits)
             with RootFolder(root or one.root) as folder:
-                new = self._live(folder, reader, check, held_by(reader, one))
-                return differences(old, new, os.fsencode(path), limits)
+                new = self._live_side(folder, reader, check, names_in_snapshot(reader, one))
+                return diff_sides(old, new, os.fsencode(path), limits)
 
-    def _live(self, folder: RootFolder, reader: ObjectReader, check: Callable[[], None], also: Also) -> LiveSide:
-        trees = LiveTree(reader, self._seen)
-        with ReadingPool(Nowhere(), self.options.workers) as pool:
-            rules, accepted = Rules(self.options.ignore), self.accepted(folder.path)
-            walked = Walk(folder, trees, pool, rules, check, accepted=accepted, also=also).run()
+    def _live_side(
+        self, folder: RootFolder, reader: ObjectReader, check: Callable[[], None], force_include: ForceInclude
+    ) -> LiveSide:
+        trees = LiveTree(reader, self._cached_page)
+        with ReadPool(NullSink(), self.options.workers) as pool:
+            rules, accepted = IgnoreRules(self.options.ignore), self.accepted_rules(folder.path)
+            walked = Walker(folder, trees, pool, rules, check, accepted=accepted, force_include=force_include).run()
         return LiveSide(trees, folder, walked.tree)
 
-    def accepted(self, root: str) -> AcceptedRules:
+    def accepted_rules(self, root: str) -> AcceptedRules:
         """The rules of `.toolyardignore` files that the user accepted for a folder."""
         return AcceptedRules.load(self.folder, root)
 
-    def _seen(self, place: bytes) -> Seen | None:
-        with self._using:
-            return self._index.seen(place)
+    def _cached_page(self, key: bytes) -> CachedPage | None:
+        with self._index_lock:
+            return self._index.cached_page(key)
 
-    def verify(self, check: Callable[[], None] = never_mind) -> Verified:
+    def verify(self, check: Callable[[], None] = no_check) -> VerifyResult:
         """Read every object again. Finds what is damaged, and the files that need it."""
-        with self._using:
+        with self._index_lock:
             objects = [row[0] for row in self._index.objects()]
         with self.reader() as reader:
-            return verify(reader, objects, self.list(), self._places_of, check)
+            return verify(reader, objects, self.list(), self._find_offsets, check)
 
     # Changing
 
     @contextlib.contextmanager
-    def writing(self, check: Callable[[], None] = never_mind) -> Generator[Index]:
+    def open_for_writing(self, check: Callable[[], None] = no_check) -> Generator[Index]:
         """Hold the store's lock, with an index to change. One writer at a time, in all processes."""
         with (
-            locked_file(lock_of(self.folder), self.options.lock_seconds, "the snapshots", check),
-            Index(index_of(self.folder)) as index,
+            locked_file(lock_path(self.folder), self.options.lock_seconds, "the snapshots", check),
+            Index(index_path(self.folder)) as index,
         ):
-            reclaim(self.packs, index)
+            remove_leftovers(self.packs, index)
             yield index
 
     def create(
@@ -225,31 +227,33 @@ class SnapshotStore(Closing):
         *,
         agent: str = "",
         reason: str = "",
-        check: Callable[[], None] = never_mind,
+        check: Callable[[], None] = no_check,
         only_changed: bool = False,
-        budget: Budget | None = None,
-    ) -> Taken:
+        budget: SizeCheck | None = None,
+    ) -> SnapshotResult:
         """Take a snapshot of `root`. `check` is called often and may raise to give up; nothing is kept then.
 
         With `only_changed`, a tree that is as it was gets no snapshot of its own: the one before is returned.
         `budget` is told what each folder holds before its files are read, and may raise to give up too.
         """
-        with RootFolder(root) as folder, self.writing(check) as index:
-            return self.take(folder, index, agent, reason, check, only_changed=only_changed, budget=budget)
+        with RootFolder(root) as folder, self.open_for_writing(check) as index:
+            return self.create_with_index(
+                folder, index, agent, reason, check, only_changed=only_changed, budget=budget
+            )
 
-    def take(
+    def create_with_index(
         self,
         folder: RootFolder,
         index: Index,
         agent: str,
         reason: str,
-        check: Callable[[], None] = never_mind,
+        check: Callable[[], None] = no_check,
         *,
         only_changed: bool = False,
-        budget: Budget | None = None,
-        also: Also | None = None,
-    ) -> Taken:
-        """The same for who is writing already. `also` names what is held whatever accepted rules say."""
+        budget: SizeCheck | None = None,
+        force_include: ForceInclude | None = None,
+    ) -> SnapshotResult:
+        """The same for who is writing already. `force_include` names what is held whatever accepted rules say."""
         if is_beneath(os.path.realpath(self.folder), folder.path):
             raise ValidationError.of(
                 "root", f"{folder.path} holds the snapshots themselves", hint="Choose a state folder outside it."
@@ -260,15 +264,17 @@ class SnapshotStore(Closing):
         writer = ObjectWriter(self.packs, index, self.options.pack_bytes)
         try:
             with (
-                index.reading(),
-                ObjectReader(self.packs, writer.places_of) as reader,
-                ReadingPool(writer, self.options.workers) as pool,
+                index.read_transaction(),
+                ObjectReader(self.packs, writer.find_offsets) as reader,
+                ReadPool(writer, self.options.workers) as pool,
             ):
-                rules = Rules(self.options.ignore)
-                memory = _Memory(index, reader, writer)
-                accepted = self.accepted(folder.path)
-                walked = Walk(folder, memory, pool, rules, check, accepted=accepted, budget=budget, also=also).run()
-            parent = index.newest(folder.path)
+                rules = IgnoreRules(self.options.ignore)
+                memory = _IndexedWalkStore(index, reader, writer)
+                accepted = self.accepted_rules(folder.path)
+                walked = Walker(
+                    folder, memory, pool, rules, check, accepted=accepted, budget=budget, force_include=force_include
+                ).run()
+            parent = index.newest_snapshot(folder.path)
             snapshot = Snapshot(
                 *(0, new_id()[:_ID_CHARS], folder.path, started_ns, agent, reason, parent.id if parent else None),
                 *(walked.tree, folder.mode, walked.counts, walked.notes),
@@ -276,26 +282,26 @@ class SnapshotStore(Closing):
             numbers: list[int] = []
             changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
             if parent is not None and changed and self.options.label is not None:
-                with ObjectReader(self.packs, writer.places_of) as reader:
-                    changes = compare(reader, reader, (top_of(parent), top_of(snapshot)))
+                with ObjectReader(self.packs, writer.find_offsets) as reader:
+                    changes = compare_trees(reader, reader, (root_entry(parent), root_entry(snapshot)))
                     snapshot = self.options.label(snapshot, parent, changes)
             # A picture that is the same as the one before is no loss when the power goes, or the index.
             record = writer.put_snapshot(snapshot) if changed else None
 
-            def recorded() -> None:
-                index.put_seen(walked.seen)
+            def write_index() -> None:
+                index.put_cached_pages(walked.cached_pages)
                 if changed or not only_changed:
                     numbers.append(index.add_snapshot(snapshot, record))
 
-            writer.commit(recorded, synced=changed)
-            clear_leftovers(folder, walked.leftovers, lambda digest: bool(index.places_of([digest])))
+            writer.commit(write_index, synced=changed)
+            clear_leftovers(folder, walked.leftovers, lambda digest: bool(index.find_offsets([digest])))
         except BaseException:
             writer.abandon()
             raise
-        work = Work(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
+        work = SnapshotCost(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
         if not numbers and parent is not None:
-            return Taken(parent, work, changed, tuple(accepted.proposals))
-        return Taken(replace(snapshot, number=numbers[0]), work, changed, tuple(accepted.proposals))
+            return SnapshotResult(parent, work, changed, tuple(accepted.proposals))
+        return SnapshotResult(replace(snapshot, number=numbers[0]), work, changed, tuple(accepted.proposals))
 
     def restore(
         self,
@@ -304,35 +310,39 @@ class SnapshotStore(Closing):
         root: str | None = None,
         paths: Sequence[str | bytes] | None = None,
         agent: str = "",
-        check: Callable[[], None] = never_mind,
-        may: May = may_all,
-        leaves_git: bool = False,
-    ) -> Restored:
+        check: Callable[[], None] = no_check,
+        may_write: MayWrite = allow_all,
+        skip_git: bool = False,
+    ) -> RestoreResult:
         """Make the folder, or only `paths` in it, what a snapshot says. What was there is held by a snapshot first.
 
         Restoring that one (`before` in the result) undoes it. Nothing is deleted or replaced that it does not hold,
-        nor what `may` is false for: that is left alone and told. With `leaves_git` repositories are, too, unless
+        nor what `may_write` is false for: that is left alone and told. With `skip_git` repositories are, too, unless
         `paths` names one.
         """
         snapshot = self.get(name, root)
         wanted = [os.fsencode(path) for path in paths] if paths is not None else None
-        with RootFolder(root or snapshot.root) as folder, self.writing(check) as index:
+        with RootFolder(root or snapshot.root) as folder, self.open_for_writing(check) as index:
             reason = f"before restoring {snapshot.id}"
             with self.reader() as reader:
                 # Rules that were accepted since must not keep what was done before from being undone.
-                also = held_by(reader, snapshot)
-                before = self.take(folder, index, agent, reason, check, only_changed=True, also=also).snapshot
-            now = top_of(before)
-            held = Held(root_prefix(folder), index.seen)
+                also = names_in_snapshot(reader, snapshot)
+                before = self.create_with_index(
+                    folder, index, agent, reason, check, only_changed=True, force_include=also
+                ).snapshot
+            now = root_entry(before)
+            held = UnchangedCheck(root_prefix(folder), index.cached_page)
             with (
                 self.reader() as reader,
-                Restoring(folder, reader, held, now, check, overwrite_torn=paths is not None, may=may) as restoring,
+                Restorer(
+                    folder, reader, held, now, check, overwrite_torn=paths is not None, may_write=may_write
+                ) as restoring,
             ):
                 try:
-                    top, damaged = top_of(snapshot), restoring.damaged
-                    restoring.run(make_plan(reader, now, top, wanted, damaged, leaves_git=leaves_git))
+                    top, damaged = root_entry(snapshot), restoring.record_damage
+                    restoring.run(make_plan(reader, now, top, wanted, damaged, skip_git=skip_git))
                 except OSError as error:
-                    raise _stopped(error, before) from error
+                    raise _interrupted_restore(error, before) from error
                 return restoring.result(before, snapshot)
 
     def gc(
@@ -340,27 +350,27 @@ class SnapshotStore(Closing):
         *,
         keep: int | None = None,
         newer_than: float | None = None,
-        check: Callable[[], None] = never_mind,
-    ) -> Collected:
+        check: Callable[[], None] = no_check,
+    ) -> PruneResult:
         """Keep the newest `keep` snapshots of each folder and all younger than `newer_than` seconds; drop the others.
 
         The newest of each folder always stays. Without either every snapshot stays, and only what nothing needs goes.
         """
-        with self.writing(check) as index, self.reader() as reader:
+        with self.open_for_writing(check) as index, self.reader() as reader:
             gone: list[Snapshot] = []
             if keep is not None or newer_than is not None:
                 since = None if newer_than is None else time.time_ns() - int(newer_than * 1e9)
-                gone = doomed(index.snapshots(), keep, since)
-            return collect(self.packs, index, reader, gone, check)
+                gone = expired_snapshots(index.snapshots(), keep, since)
+            return prune_snapshots(self.packs, index, reader, gone, check)
 
-    def forget_damaged(self, verified: Verified) -> None:
+    def forget_damaged(self, verified: VerifyResult) -> None:
         """Let damaged objects go, so that they are stored again when a snapshot meets their content again."""
-        with self.writing() as index, index.transaction():
-            index.drop_objects(verified.damaged)
-            index.forget_seen()
+        with self.open_for_writing() as index, index.transaction():
+            index.drop_objects(verified.damaged_objects)
+            index.clear_cached_pages()
 
 
-def _stopped(error: OSError, before: Snapshot) -> SystemFault:
+def _interrupted_restore(error: OSError, before: Snapshot) -> SystemFault:
     return SystemFault(
         f"The restore stopped half way: {error.strerror}.",
         hint=f"Every file is whole. Free some space and restore again, or restore {before.id} to undo it.",

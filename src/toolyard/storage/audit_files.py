@@ -34,7 +34,7 @@ _CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One line without its newline. `data` stops at LINE_BYTES; `digest` is that of all its bytes."""
 
     number: int
@@ -96,7 +96,7 @@ def read_head(handle: int) -> Head | None:
     return Head.from_bytes(os.pread(handle, HEAD_BYTES + 1, 0))
 
 
-def lines(handle: int, start: int, end: int) -> Iterator[Line]:
+def iter_lines(handle: int, start: int, end: int) -> Iterator[LogLine]:
     """The lines between two places in the file, numbered from 1. The last may be unfinished."""
     with open(handle, "rb", buffering=BUFFER_BYTES, closefd=False) as file:
         file.seek(start)
@@ -108,10 +108,10 @@ def lines(handle: int, start: int, end: int) -> Iterator[Line]:
                 return  # the file shrank while we read it
             start += len(data)
             if data.endswith(b"\n"):
-                yield Line(number, data[:-1], start, complete=True)
+                yield LogLine(number, data[:-1], start, complete=True)
                 continue
             if start >= end or len(data) < LINE_BYTES:
-                yield Line(number, data, start, complete=False)
+                yield LogLine(number, data, start, complete=False)
                 continue
             running, piece = blake2b(data, digest_size=DIGEST_BYTES), data
             while start < end and not piece.endswith(b"\n"):
@@ -120,7 +120,7 @@ def lines(handle: int, start: int, end: int) -> Iterator[Line]:
                     break
                 start += len(piece)
                 running.update(piece.removesuffix(b"\n"))
-            yield Line(number, data, start, piece.endswith(b"\n"), running.hexdigest())
+            yield LogLine(number, data, start, piece.endswith(b"\n"), running.hexdigest())
 
 
 def has_log(state_dir: str) -> bool:
@@ -129,7 +129,7 @@ def has_log(state_dir: str) -> bool:
 
 
 @contextmanager
-def opened(state_dir: str) -> Generator[tuple[int | None, int | None]]:
+def open_log(state_dir: str) -> Generator[tuple[int | None, int | None]]:
     """The log and the head, for reading only; None for one that is missing. Raises ToolError where both are."""
     handles: list[int] = []
     found: list[int | None] = []
@@ -145,7 +145,7 @@ def opened(state_dir: str) -> Generator[tuple[int | None, int | None]]:
         except (FileNotFoundError, NotADirectoryError):
             found = [None, None]
         except OSError as error:
-            raise unreadable(state_dir, error) from error
+            raise unreadable_error(state_dir, error) from error
         log, head = found
         if log is None and head is None:
             raise ToolError(
@@ -158,7 +158,7 @@ def opened(state_dir: str) -> Generator[tuple[int | None, int | None]]:
             os.close(handle)
 
 
-def unreadable(state_dir: str, error: OSError) -> SystemFault:
+def unreadable_error(state_dir: str, error: OSError) -> SystemFault:
     return SystemFault(
         f"The audit log in {state_dir} cannot be read: {error.strerror or error}.",
         hint="Read it as the user it belongs to.",

@@ -25,7 +25,7 @@ from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as quoted
 from typing import NamedTuple, cast
 
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.limits import KIB
 
 LOG_NAME = "audit.jsonl"
@@ -46,7 +46,7 @@ _HASH_MEMBER = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _HASH_MEMBER_BYTES = len(',"hash":""}') + len(GENESIS)
 _HEAD = re.compile(rb"toolyard-audit 1 ([0-9]{20}) ([0-9]{20}) ([0-9a-f]{64})\n\Z")
 HEAD_BYTES = len(f"toolyard-audit 1 {0:020} {0:020} {GENESIS}\n")
-_OUTCOME_TEXT = {outcome: outcome.value for outcome in Outcome}
+_OUTCOME_TEXT = {outcome: outcome.value for outcome in CallOutcome}
 _OUTCOMES: frozenset[object] = frozenset(_OUTCOME_TEXT.values())
 _TEXTS = ("call", "surface", "agent", "session", "tool", "kind", "target", "decision", "reason")
 
@@ -90,7 +90,7 @@ def encode(event: Event, head: Head, now: float, mark: str = "") -> tuple[bytes,
     call, surface, agent, session = event.call, event.surface, event.agent, event.session
     tool, kind, target, decision, reason = event.tool, event.kind, event.target, event.decision, event.reason
     texts = (call, surface, agent, session, tool, kind, target, decision, reason)
-    if max(map(len, texts)) > TARGET_CHARS:
+    if max(map(len, texts)) > MAX_TARGET_CHARS:
         call, surface, agent, session, tool, kind, target, decision, reason = map(_short, texts)
     milliseconds = event.milliseconds if math.isfinite(event.milliseconds) else 0.0
     marked = f',"mark":{quoted(mark)}' if mark else ""
@@ -153,11 +153,11 @@ def _event(fields: dict[str, object]) -> Event | None:
         target=target,
         decision=decision,
         reason=reason,
-        outcome=Outcome(outcome),
+        outcome=CallOutcome(outcome),
         code=code,
         milliseconds=float(milliseconds),
     )
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= TARGET_CHARS else text[: TARGET_CHARS - 1] + "…"
+    return text if len(text) <= MAX_TARGET_CHARS else text[: MAX_TARGET_CHARS - 1] + "…"

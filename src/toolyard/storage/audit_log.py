@@ -19,11 +19,11 @@ import time
 from dataclasses import dataclass
 from threading import Lock
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
-from toolyard.core.events import Event, Outcome
+from toolyard.core.events import CallOutcome, Event
 from toolyard.core.ids import new_id
-from toolyard.storage.audit_files import APPEND, READ_WRITE, Line, lines, lock, open_regular
+from toolyard.storage.audit_files import APPEND, READ_WRITE, LogLine, iter_lines, lock, open_regular
 from toolyard.storage.audit_format import (
     CUT,
     FOREIGN,
@@ -85,13 +85,13 @@ class _Handles:
             os.close(handle)
 
 
-class AuditLog(Closing):
+class AuditLog(Closeable):
     def __init__(self, state_dir: str, handles: _Handles) -> None:
         """Use `AuditLog.open`."""
         self._state_dir = state_dir
         self._handles: _Handles | None = handles
-        self._threads = Lock()
-        self._written = (NO_HEAD_YET, Head())
+        self._thread_lock = Lock()
+        self._last_head = (NO_HEAD_YET, Head())
         self._folder_stamp = UNKNOWN_STAMP
 
     @classmethod
@@ -100,59 +100,59 @@ class AuditLog(Closing):
         try:
             log = cls(state_dir, _Handles.open(state_dir))
             try:
-                with log._threads:
+                with log._thread_lock:
                     handles, size = log._lock()
                     try:
                         log._current_head(handles, size)
                     finally:
                         fcntl.flock(handles.head, fcntl.LOCK_UN)
             except BaseException:
-                log._drop()
+                log._close_handles()
                 raise
         except OSError as error:
-            raise _fault("opened", state_dir, error) from error
+            raise _log_fault("opened", state_dir, error) from error
         return log
 
     def append(self, event: Event) -> int:
         """Write one event; its number in the log. Raises SystemFault when it could not be written."""
         if self._handles is not None and self._handles.pid != os.getpid():
             # After a fork: another thread may have held the lock in the parent, and would never free ours.
-            self._threads = Lock()
-        with self._threads:
+            self._thread_lock = Lock()
+        with self._thread_lock:
             try:
                 handles, size = self._lock()
                 try:
-                    self._written = _add(handles, self._current_head(handles, size), event)
-                    return self._written[1].seq
+                    self._last_head = _append_line(handles, self._current_head(handles, size), event)
+                    return self._last_head[1].seq
                 finally:
                     fcntl.flock(handles.head, fcntl.LOCK_UN)
             except OSError as error:
-                raise _fault("written", self._state_dir, error) from error
+                raise _log_fault("written", self._state_dir, error) from error
 
     def sync(self) -> None:
         """Wait until every line is on the disk."""
-        with self._threads:
+        with self._thread_lock:
             if self._handles is not None:
                 self._sync(self._handles)
 
     def close(self) -> None:
         """Sync and let go. Closing twice is harmless."""
-        with self._threads:
+        with self._thread_lock:
             if self._handles is None:
                 return
             try:
                 self._sync(self._handles)
             finally:
-                self._drop()
+                self._close_handles()
 
     def _sync(self, handles: _Handles) -> None:
         try:
             os.fsync(handles.log)  # first: a head that is ahead of its log would look like a removed tail
             os.fsync(handles.head)
         except OSError as error:
-            raise _fault("put on the disk", self._state_dir, error) from error
+            raise _log_fault("put on the disk", self._state_dir, error) from error
 
-    def _drop(self) -> None:
+    def _close_handles(self) -> None:
         if self._handles is not None:
             self._handles.close()
             self._handles = None
@@ -165,7 +165,7 @@ class AuditLog(Closing):
         for _ in range(REOPEN_TRIES):
             if handles.pid == os.getpid():
                 lock(handles.head, fcntl.LOCK_EX, self._state_dir)
-                if self._still_named(handles):
+                if self._is_current(handles):
                     return handles, os.lseek(handles.log, 0, os.SEEK_END)
                 fcntl.flock(handles.head, fcntl.LOCK_UN)
             fresh = _Handles.open(self._state_dir)
@@ -178,7 +178,7 @@ class AuditLog(Closing):
             retryable=True,
         )
 
-    def _still_named(self, handles: _Handles) -> bool:
+    def _is_current(self, handles: _Handles) -> bool:
         """Whether our files are the ones in the folder, and not ones that were moved away or removed.
 
         Looking both up takes a third of the time of an append, so it is done only when the folder has changed.
@@ -198,15 +198,15 @@ class AuditLog(Closing):
 
     def _current_head(self, handles: _Handles, size: int) -> Head:
         raw = os.pread(handles.head, HEAD_BYTES + 1, 0)
-        known, head = self._written
+        known, head = self._last_head
         if raw != known:
             head = Head.from_bytes(raw)
         if head is not None and head.length == size:
             return head
-        return _recovered(handles, head, size)
+        return _recover_head(handles, head, size)
 
 
-def _add(
+def _append_line(
     handles: _Handles, head: Head, event: Event, *, mark: str = "", size: int | None = None, before: bytes = b""
 ) -> tuple[bytes, Head]:
     """Append a line behind `size` (the head's length unless told) and move the head; all of it or nothing."""
@@ -231,7 +231,7 @@ def _write_head(handles: _Handles, head: Head) -> bytes:
     return data
 
 
-def _recovered(handles: _Handles, head: Head | None, size: int) -> Head:
+def _recover_head(handles: _Handles, head: Head | None, size: int) -> Head:
     """The head to go on from, where head and log do not agree. Called under the lock."""
     if head is None:
         os.ftruncate(handles.head, 0)  # whatever it holds may be longer than a head
@@ -239,21 +239,21 @@ def _recovered(handles: _Handles, head: Head | None, size: int) -> Head:
             fresh = Head()
             _write_head(handles, fresh)
             return fresh
-        return _noted(handles, _last_record(handles.log, size), size, HEADLESS)
+        return _append_mark(handles, _last_record(handles.log, size), size, HEADLESS)
     if head.length > size:
-        return _noted(handles, head, size, CUT)
-    return _ahead(handles, head, size)
+        return _append_mark(handles, head, size, CUT)
+    return _recover_tail(handles, head, size)
 
 
-def _ahead(handles: _Handles, head: Head, size: int) -> Head:
+def _recover_tail(handles: _Handles, head: Head, size: int) -> Head:
     """The log is longer than its head says: adopt the line that a killed writer finished, close off one it did not.
 
     No more than one line is adopted, because every writer moves the head before the next may write.
     """
     adopted: Head | None = None
-    torn: Line | None = None
+    torn: LogLine | None = None
     foreign = False
-    for line in lines(handles.log, head.length, size):
+    for line in iter_lines(handles.log, head.length, size):
         record = None if line.too_long or adopted else parse(line.data)
         if record is not None and _follows(record, head, torn):
             adopted = Head(record.seq, line.end, record.hash)
@@ -270,11 +270,11 @@ def _ahead(handles: _Handles, head: Head, size: int) -> Head:
         return adopted
     state = adopted or head
     if torn is not None and not torn.complete and not foreign:
-        return _noted(handles, state, size, TORN + torn.digest)
-    return _noted(handles, state, size, FOREIGN)
+        return _append_mark(handles, state, size, TORN + torn.digest)
+    return _append_mark(handles, state, size, FOREIGN)
 
 
-def _follows(record: AuditRecord, head: Head, torn: Line | None) -> bool:
+def _follows(record: AuditRecord, head: Head, torn: LogLine | None) -> bool:
     chained = record.intact and record.seq == head.seq + 1 and record.prev == head.hash
     claimed = record.mark == TORN + torn.digest if torn is not None else not record.mark.startswith(TORN)
     return chained and claimed
@@ -283,14 +283,14 @@ def _follows(record: AuditRecord, head: Head, torn: Line | None) -> bool:
 def _last_record(log: int, size: int) -> Head:
     """Where the chain stands by the log alone: its last whole line."""
     last = Head()
-    for line in lines(log, 0, size):
+    for line in iter_lines(log, 0, size):
         record = None if line.too_long or not line.complete else parse(line.data)
         if record is not None and record.intact:
             last = Head(record.seq, line.end, record.hash)
     return last
 
 
-def _noted(handles: _Handles, head: Head, size: int, mark: str) -> Head:
+def _append_mark(handles: _Handles, head: Head, size: int, mark: str) -> Head:
     """Record what was found, as a line of the log's own, behind everything that is there."""
     kind = TORN if mark.startswith(TORN) else mark
     event = Event(
@@ -303,19 +303,19 @@ def _noted(handles: _Handles, head: Head, size: int, mark: str) -> Head:
         target=LOG_NAME,
         decision="",
         reason=_REASONS[kind],
-        outcome=Outcome.OK if kind == TORN else Outcome.FAILED,
+        outcome=CallOutcome.OK if kind == TORN else CallOutcome.FAILED,
         code=0,
         milliseconds=0.0,
     )
     before = b"" if _ends_with_newline(handles.log, size) else b"\n"
-    return _add(handles, head, event, mark=mark, size=size, before=before)[1]
+    return _append_line(handles, head, event, mark=mark, size=size, before=before)[1]
 
 
 def _ends_with_newline(log: int, size: int) -> bool:
     return size == 0 or os.pread(log, 1, size - 1) == b"\n"
 
 
-def _fault(done: str, state_dir: str, error: OSError) -> SystemFault:
+def _log_fault(done: str, state_dir: str, error: OSError) -> SystemFault:
     return SystemFault(
         f"The audit log in {state_dir} could not be {done}: {error.strerror or error}.",
         hint="Nothing runs unrecorded: free disk space or mend the folder's permissions, then try again.",

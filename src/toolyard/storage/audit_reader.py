@@ -12,33 +12,33 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.storage.audit_files import READ_ONLY, lines, open_regular, opened, unreadable
+from toolyard.storage.audit_files import READ_ONLY, iter_lines, open_log, open_regular, unreadable_error
 from toolyard.storage.audit_format import LINE_BYTES, LOG_NAME, AuditRecord, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from toolyard.core.events import Outcome
+    from toolyard.core.events import CallOutcome
 
 FOLLOW_SECONDS = 0.2
 """Between two looks at the log's size."""
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RecordFilter:
     """Which records to give: those that match everything that is set."""
 
     tool: str | None = None
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
     agent: str | None = None
 
-    def takes(self, record: AuditRecord) -> bool:
+    def matches(self, record: AuditRecord) -> bool:
         event = record.event
         wanted = ((self.tool, event.tool), (self.outcome, event.outcome), (self.agent, event.agent))
         return all(wish is None or wish == has for wish, has in wanted)
 
 
-EVERYTHING = Filter()
+EVERYTHING = RecordFilter()
 
 
 def read(
@@ -46,28 +46,28 @@ def read(
     *,
     follow: bool = False,
     last: int | None = None,
-    only: Filter = EVERYTHING,
+    only: RecordFilter = EVERYTHING,
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[AuditRecord]:
     """The records of the log; the `last` so many of those that match, and with `follow` those still to come.
 
     Raises ToolError where there is no log, SystemFault where it cannot be read.
     """
-    with opened(state_dir) as (log, _):
+    with open_log(state_dir) as (log, _):
         if log is None:
             return
         try:
             size = os.fstat(log).st_size
             start = _start_of_last(log, size, last) if last is not None and only == EVERYTHING else 0
             cursor = _Cursor(start)
-            records = (record for record in cursor.advance(log, size) if only.takes(record))
+            records = (record for record in cursor.advance(log, size) if only.matches(record))
             yield from records if last is None else deque(records, maxlen=last)
             if follow:
-                for record in _followed(state_dir, log, cursor, pause):
-                    if only.takes(record):
+                for record in _follow_log(state_dir, log, cursor, pause):
+                    if only.matches(record):
                         yield record
         except OSError as error:
-            raise unreadable(state_dir, error) from error
+            raise unreadable_error(state_dir, error) from error
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class _Cursor:
     position: int
 
     def advance(self, log: int, size: int) -> Iterator[AuditRecord]:
-        for line in lines(log, self.position, size):
+        for line in iter_lines(log, self.position, size):
             if not line.complete:
                 return
             self.position = line.end
@@ -86,12 +86,12 @@ class _Cursor:
                 yield record
 
 
-def _followed(state_dir: str, log: int, cursor: _Cursor, pause: Callable[[float], None]) -> Iterator[AuditRecord]:
+def _follow_log(state_dir: str, log: int, cursor: _Cursor, pause: Callable[[float], None]) -> Iterator[AuditRecord]:
     own: int | None = None
     try:
         while True:
             pause(FOLLOW_SECONDS)
-            replaced = _replaced(state_dir, log)
+            replaced = _open_replacement(state_dir, log)
             # A failed append may be taken back behind what was read.
             cursor.position = min(cursor.position, size := os.fstat(log).st_size)
             yield from cursor.advance(log, size)
@@ -105,7 +105,7 @@ def _followed(state_dir: str, log: int, cursor: _Cursor, pause: Callable[[float]
             os.close(own)
 
 
-def _replaced(state_dir: str, log: int) -> int | None:
+def _open_replacement(state_dir: str, log: int) -> int | None:
     """A handle on the log that took the place of ours, if one did."""
     try:
         current = os.stat(os.path.join(state_dir, LOG_NAME), follow_symlinks=False)

@@ -1,6 +1,6 @@
 """Putting one event for each call into the audit log, and stopping the yard when that fails.
 
-Nothing runs unrecorded. An event that could not be written is kept here; until it is in the log, `catch_up` refuses
+Nothing runs unrecorded. An event that could not be written is kept here; until it is in the log, `write_pending` refuses
 every further call before it runs. What refused calls would have recorded is kept too, up to a bound: they did
 nothing.
 """
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from toolyard.core.actions import Effect, Kind
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
-from toolyard.core.events import TARGET_CHARS, Event, Outcome
+from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.ids import new_id
 
 _MOST_REFUSED = 1_000
@@ -24,26 +24,26 @@ class EventLog(Protocol):
     def append(self, event: Event) -> int: ...
 
 
-class Recorder:
+class AuditRecorder:
     """Used from one thread, the event loop's."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._owed: deque[Event] = deque()
+        self._pending: deque[Event] = deque()
 
-    def catch_up(self) -> None:
+    def write_pending(self) -> None:
         """Write what is owed. Raises the log's own error while it still cannot be written."""
-        while self._owed:
-            self._log.append(self._owed[0])
-            self._owed.popleft()
+        while self._pending:
+            self._log.append(self._pending[0])
+            self._pending.popleft()
 
     def record(self, event: Event, *, ran: bool) -> ToolyardError | None:
         """Write the event of a call; the log's error when it could not be written. `ran`: it may have done things."""
-        kept = ran or len(self._owed) < _MOST_REFUSED
+        kept = ran or len(self._pending) < _MOST_REFUSED
         if kept:
-            self._owed.append(event)
+            self._pending.append(event)
         try:
-            self.catch_up()
+            self.write_pending()
             if not kept:
                 self._log.append(event)
         except ToolyardError as error:
@@ -51,7 +51,7 @@ class Recorder:
         return None
 
 
-def own_event(agent: str, tool: str, workspace: str, what: str, outcome: Outcome) -> Event:
+def own_event(agent: str, tool: str, workspace: str, what: str, outcome: CallOutcome) -> Event:
     """An event of something that Toolyard did by itself, or the user by command."""
     return Event(
         call=new_id(),
@@ -60,11 +60,11 @@ def own_event(agent: str, tool: str, workspace: str, what: str, outcome: Outcome
         session="",
         tool=tool,
         kind="",
-        target=workspace[:TARGET_CHARS],
+        target=workspace[:MAX_TARGET_CHARS],
         decision="",
-        reason=what[:TARGET_CHARS],
+        reason=what[:MAX_TARGET_CHARS],
         outcome=outcome,
-        code=SystemFault.code if outcome is Outcome.FAILED else 0,
+        code=SystemFault.code if outcome is CallOutcome.FAILED else 0,
         milliseconds=0.0,
     )
 
@@ -81,7 +81,7 @@ def network_event(agent: str, address: str, *, is_allowed: bool) -> Event:
         target=address,
         decision=(Effect.ALLOW if is_allowed else Effect.DENY).value,
         reason="It is in code_execution.allowed_hosts." if is_allowed else "It is not an allowed host.",
-        outcome=Outcome.OK if is_allowed else Outcome.DENIED,
+        outcome=CallOutcome.OK if is_allowed else CallOutcome.DENIED,
         code=0 if is_allowed else SecurityError.code,
         milliseconds=0.0,
     )

@@ -12,7 +12,7 @@ import fcntl
 import os
 from typing import NamedTuple
 
-from toolyard.storage.audit_files import Line, lines, lock, opened, read_head, unreadable
+from toolyard.storage.audit_files import LogLine, iter_lines, lock, open_log, read_head, unreadable_error
 from toolyard.storage.audit_format import (
     CUT,
     FOREIGN,
@@ -27,7 +27,7 @@ from toolyard.storage.audit_format import (
     parse,
 )
 
-PROBLEMS_KEPT = 200
+MAX_PROBLEMS = 200
 """More of them say no more; the rest are counted."""
 
 _MARKED = {
@@ -37,7 +37,7 @@ _MARKED = {
 }
 
 
-class Finding(NamedTuple):
+class AuditFinding(NamedTuple):
     """A line of the file, counted from 1 (0: the log as a whole), and what is the matter with it."""
 
     line: int
@@ -49,24 +49,24 @@ class Verification(NamedTuple):
 
     ok: bool
     events: int
-    problems: tuple[Finding, ...]
-    recovered: tuple[Finding, ...]
+    problems: tuple[AuditFinding, ...]
+    recovered: tuple[AuditFinding, ...]
 
 
 def verify(state_dir: str) -> Verification:
     """Check every line and the head. Raises ToolError where there is no log, SystemFault where it cannot be read."""
-    with opened(state_dir) as (log, head_handle):
+    with open_log(state_dir) as (log, head_handle):
         try:
             head, size = _snapshot(log, head_handle, state_dir)
-            check = _Check(head, head_missing=head_handle is None)
+            check = _ChainCheck(head, head_missing=head_handle is None)
             if log is None:
                 check.problem(0, f"{LOG_NAME} is missing")
             else:
-                for line in lines(log, 0, size):
+                for line in iter_lines(log, 0, size):
                     check.feed(line)
                 check.finish(size)
         except OSError as error:
-            raise unreadable(state_dir, error) from error
+            raise unreadable_error(state_dir, error) from error
         return check.result()
 
 
@@ -81,7 +81,7 @@ def _snapshot(log: int | None, head: int | None, state_dir: str) -> tuple[Head |
         fcntl.flock(head, fcntl.LOCK_UN)
 
 
-class _Check:
+class _ChainCheck:
     """The state of one pass: where the chain stands, and what was found."""
 
     def __init__(self, head: Head | None, *, head_missing: bool) -> None:
@@ -91,28 +91,28 @@ class _Check:
         self._hash = GENESIS
         self._events = 0
         self._number = 0
-        self._suspect: Line | None = None
+        self._suspect: LogLine | None = None
         self._head_met = head is None or head == Head()
         self._ahead = 0
-        self._problems: list[Finding] = []
-        self._recovered: list[Finding] = []
+        self._problems: list[AuditFinding] = []
+        self._recovered: list[AuditFinding] = []
         self._left_out = 0
 
     def problem(self, line: int, what: str) -> None:
-        if len(self._problems) < PROBLEMS_KEPT:
-            self._problems.append(Finding(line, what))
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(AuditFinding(line, what))
         else:
             self._left_out += 1
 
-    def feed(self, line: Line) -> None:
+    def feed(self, line: LogLine) -> None:
         self._number = line.number
         behind_head = self._head is not None and line.end > self._head.length
         record = None if line.too_long else parse(line.data)
         if record is None or not line.complete:
-            self._unreadable(line, record, behind_head=behind_head)
+            self._handle_unreadable(line, record, behind_head=behind_head)
             return
-        self._settle_suspect(record)
-        self._chain(line.number, record)
+        self._resolve_suspect(record)
+        self._check_chain(line.number, record)
         self._ahead += behind_head
         if self._head is not None and line.end == self._head.length:
             self._head_met = True
@@ -121,7 +121,7 @@ class _Check:
 
     def finish(self, size: int) -> None:
         number, head = self._number, self._head
-        self._accuse_suspect()
+        self._report_suspect()
         if self._head_missing:
             self.problem(number, f"{HEAD_NAME} is missing: lines may have been removed from the end")
         elif head is None:
@@ -138,12 +138,12 @@ class _Check:
     def result(self) -> Verification:
         problems = tuple(self._problems)
         if self._left_out:
-            problems = (*problems, Finding(0, f"and {self._left_out} more"))
+            problems = (*problems, AuditFinding(0, f"and {self._left_out} more"))
         return Verification(not problems, self._events, problems, tuple(self._recovered))
 
-    def _unreadable(self, line: Line, record: AuditRecord | None, *, behind_head: bool) -> None:
+    def _handle_unreadable(self, line: LogLine, record: AuditRecord | None, *, behind_head: bool) -> None:
         """Not a record: harmless only as what a killed writer left, at the end or closed off by the next line."""
-        self._accuse_suspect()
+        self._report_suspect()
         if line.complete:
             self._suspect = line
         elif behind_head and (record is None or self._follows(record)):
@@ -154,26 +154,26 @@ class _Check:
     def _follows(self, record: AuditRecord) -> bool:
         return record.intact and (record.seq, record.prev) == (self._seq + 1, self._hash)
 
-    def _settle_suspect(self, record: AuditRecord) -> None:
+    def _resolve_suspect(self, record: AuditRecord) -> None:
         suspect, self._suspect = self._suspect, None
         claim = record.mark.removeprefix(TORN) if record.mark.startswith(TORN) else None
         if suspect is not None and claim == suspect.digest and record.intact:
             self._note(suspect.number, "a writer was killed in the middle of the line; the next one closed it off")
         elif suspect is not None:
-            self._accuse(suspect)
+            self._report_line(suspect)
         if claim is not None and (suspect is None or claim != suspect.digest):
             self.problem(self._number, "closes off an unfinished line that is not there: it was removed or changed")
 
-    def _accuse_suspect(self) -> None:
+    def _report_suspect(self) -> None:
         if self._suspect is not None:
-            self._accuse(self._suspect)
+            self._report_line(self._suspect)
             self._suspect = None
 
-    def _accuse(self, line: Line) -> None:
+    def _report_line(self, line: LogLine) -> None:
         too_long = f"is longer than {LINE_BYTES} bytes"
         self.problem(line.number, too_long if line.too_long else "is not a record: it was put in or changed")
 
-    def _chain(self, number: int, record: AuditRecord) -> None:
+    def _check_chain(self, number: int, record: AuditRecord) -> None:
         """Compare with the line before, then go on from what this line says, so that one change is told once."""
         self._events += 1
         expected = self._seq + 1
@@ -191,5 +191,5 @@ class _Check:
         self._seq, self._hash = record.seq, record.hash
 
     def _note(self, line: int, what: str) -> None:
-        if len(self._recovered) < PROBLEMS_KEPT:
-            self._recovered.append(Finding(line, what))
+        if len(self._recovered) < MAX_PROBLEMS:
+            self._recovered.append(AuditFinding(line, what))

@@ -13,7 +13,7 @@ _KIND = 0xFF
 """Of an error; what is above it says more."""
 
 
-def make_private(path: str) -> None:
+def create_private_file(path: str) -> None:
     """Make an empty file at `path`, for its owner alone, where there is none; SQLite gives those beside it its mode.
 
     A file that is there is never opened. To close it again would take back the locks that SQLite holds on it for
@@ -31,7 +31,7 @@ def make_private(path: str) -> None:
         os.unlink(draft)
 
 
-def write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
+def enable_wal(connection: sqlite3.Connection, seconds: float) -> None:
     """Have a connection use a write-ahead log, waiting `seconds` for others to let it. Raises sqlite3.Error.
 
     SQLite's own patience does not help here: while another connection is the first to come or the last to leave, it

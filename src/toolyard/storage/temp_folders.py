@@ -19,32 +19,32 @@ import tempfile
 import time
 from functools import cache
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.storage.private_folders import run_folder
 from toolyard_runtime import scratch
 
 _YOUNG_SECONDS = 60.0
 
 
-class TemporaryFolder(Closing):
+class TemporaryFolder(Closeable):
     def __init__(self, kind: str, parent: str = "") -> None:
         """Made in `run_folder()`, or in another folder that is private to the user. Raises OSError, SystemFault."""
         parent = parent or run_folder()
         _sweep_once(kind, parent)
         self.path = os.path.realpath(tempfile.mkdtemp(prefix=_prefix(kind), dir=parent))
-        self._held = _open(self.path)
-        fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._lock_fd = _open(self.path)
+        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @property
-    def held(self) -> int:
+    def lock_fd(self) -> int:
         """The descriptor with the lock. A process that is handed it keeps the folder from being swept as well."""
-        return self._held
+        return self._lock_fd
 
     def close(self) -> None:
-        if self._held < 0:
+        if self._lock_fd < 0:
             return
         scratch.remove(self.path)
-        held, self._held = self._held, -1
+        held, self._lock_fd = self._lock_fd, -1
         os.close(held)
 
 
@@ -54,10 +54,10 @@ def sweep(kind: str, parent: str) -> None:
         for entry in entries:
             if entry.name.startswith(_prefix(kind)):
                 with contextlib.suppress(OSError):  # held, or gone: somebody else swept it
-                    _remove_unheld(entry.path)
+                    _remove_unlocked(entry.path)
 
 
-def _remove_unheld(path: str) -> None:
+def _remove_unlocked(path: str) -> None:
     fd = _open(path)
     try:
         status = os.fstat(fd)

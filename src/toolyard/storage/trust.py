@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from toolyard.config.included_files import included_files
 from toolyard.config.loader import MAX_CONFIG_BYTES, parse_config
 from toolyard.config.models import Config
-from toolyard.config.source_text import decoded, read_bytes
+from toolyard.config.source_text import decode_text, read_bytes
 from toolyard.core.errors import ConfigError
 from toolyard.storage.state_folder import ensure_state_dir
 
@@ -32,7 +32,7 @@ _MISSING: Final = ""
 @dataclass(frozen=True, slots=True)
 class TrustRecord:
     path: str
-    """The configuration, as `found_name` has it."""
+    """The configuration, as `path_in_real_folder` has it."""
     at: float
     """When the user trusted it, in seconds since 1970."""
     files: Mapping[str, str]
@@ -52,17 +52,17 @@ class TrustStore:
         if record is None:
             return None
         try:
-            raw = read_bytes(path, most_bytes=MAX_CONFIG_BYTES)
+            raw = read_bytes(path, max_bytes=MAX_CONFIG_BYTES)
         except ConfigError:
             return None
         if record.files.get(record.path) != _digest(raw):
             return None
-        config = parse_config(decoded(raw, path), path)
+        config = parse_config(decode_text(raw, path), path)
         return config if content_digests(path, raw, config, home) == record.files else None
 
     def is_current(self, record: TrustRecord) -> bool:
         """Whether the files are what they were when the user trusted them."""
-        return digests(record.files) == record.files
+        return file_digests(record.files) == record.files
 
     def record(self, path: str) -> TrustRecord | None:
         return _read(self._file(path))
@@ -80,7 +80,7 @@ class TrustStore:
         """Trust the configuration at `path` for as long as `files` have these digests."""
         ensure_state_dir(self.folder)
         file = self._file(path)
-        record = TrustRecord(found_name(path), time.time(), files)
+        record = TrustRecord(path_in_real_folder(path), time.time(), files)
         new = f"{file}.{os.getpid()}"
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as written:
@@ -95,11 +95,11 @@ class TrustStore:
         return False
 
     def _file(self, path: str) -> str:
-        name = found_name(path).encode("utf-8", "surrogateescape")
+        name = path_in_real_folder(path).encode("utf-8", "surrogateescape")
         return os.path.join(self.folder, hashlib.sha256(name).hexdigest())
 
 
-def found_name(path: str) -> str:
+def path_in_real_folder(path: str) -> str:
     """The path with the links of its folder resolved, but not the file itself.
 
     Relative paths in a configuration start where it is found: a link to a trusted one is another configuration.
@@ -110,10 +110,10 @@ def found_name(path: str) -> str:
 
 def content_digests(path: str, raw: bytes, config: Config, home: str) -> dict[str, str]:
     """Of the configuration, which was read already, and of what it includes."""
-    return {**digests(included_files(config, home)), found_name(path): _digest(raw)}
+    return {**file_digests(included_files(config, home)), path_in_real_folder(path): _digest(raw)}
 
 
-def digests(paths: Iterable[str]) -> dict[str, str]:
+def file_digests(paths: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         try:

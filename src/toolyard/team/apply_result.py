@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.drivers.changes import ends_of
+from toolyard.drivers.changes import boundary_snapshots
 from toolyard.snapshots import DiffLimits, Snapshot, SnapshotStore
-from toolyard.snapshots.service.format import change_line, path_of
-from toolyard.snapshots.store.objects import Kind
+from toolyard.snapshots.service.format import change_line, display_path
+from toolyard.snapshots.store.objects import EntryKind
 from toolyard.team.paths import with_layout, workspace_of
-from toolyard.workspace.agent_paths import Home, home_of
+from toolyard.workspace.agent_paths import AgentPaths, resolve_agent_paths
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from toolyard.snapshots.diff.text_diff import Diff
 
 _NANOSECONDS: Final = 1_000_000_000
-_MOST_PATHS: Final = 100_000
-_EVERYTHING: Final = DiffLimits(changes=_MOST_PATHS + 1, chars=0)
-_SHOWN: Final = DiffLimits(changes=500, chars=400_000, folds_git=True)
+_MAX_PATHS: Final = 100_000
+_ALL_PATHS_LIMITS: Final = DiffLimits(changes=_MAX_PATHS + 1, chars=0)
+_SHOWN_LIMITS: Final = DiffLimits(changes=500, chars=400_000, collapse_git=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class AppliedResult:
     folder: str
     written: int
     removed: int
     undo: str
     """The snapshot of the folder before; restoring it undoes this."""
-    left: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     """What was left alone, and why."""
 
 
@@ -54,63 +54,63 @@ class TeamFiles:
     def diff_of(self, agent: str) -> str:
         """All that an agent changed since the run began, as a diff."""
         with self._store(agent) as store:
-            found = self._changes(store, agent, _SHOWN)
+            found = self._changes(store, agent, _SHOWN_LIMITS)
             if found is None:
                 return ""
             return "\n".join(f"{change_line(change)}\n{change.text}".rstrip() for change in found.changes)
 
     def _store(self, agent: str) -> SnapshotStore:
-        return SnapshotStore(self._home(agent).snapshots)
+        return SnapshotStore(self._agent_paths(agent).snapshots_folder)
 
-    def _home(self, agent: str) -> Home:
-        return home_of(self._config, self._workspace(agent), agent, self._settings, self._state_home)
+    def _agent_paths(self, agent: str) -> AgentPaths:
+        return resolve_agent_paths(self._config, self._workspace(agent), agent, self._settings, self._state_home)
 
     def _workspace(self, agent: str) -> str:
         found = next(each for each in self._config.agents if each.id == agent)
         return os.path.realpath(workspace_of(self._config, found))
 
-    def _ends(self, store: SnapshotStore, agent: str) -> tuple[Snapshot, Snapshot] | None:
-        return ends_of(store.list(self._workspace(agent)), self._began_ns)
+    def _boundary_snapshots(self, store: SnapshotStore, agent: str) -> tuple[Snapshot, Snapshot] | None:
+        return boundary_snapshots(store.list(self._workspace(agent)), self._began_ns)
 
     def _changes(self, store: SnapshotStore, agent: str, limits: DiffLimits) -> Diff | None:
-        ends = self._ends(store, agent)
+        ends = self._boundary_snapshots(store, agent)
         return store.diff(ends[0].id, ends[1].id, limits=limits) if ends is not None else None
 
-    def deliver(self, agent: str, snapshot: str, folder: str) -> Delivered:
+    def apply_to_folder(self, agent: str, snapshot: str, folder: str) -> AppliedResult:
         """Write what the agent changed up to its snapshot. Raises ToolyardError."""
         target = os.path.realpath(folder)
         if not os.path.isdir(target):
             raise ValidationError.of("apply", f"{folder} is no folder", hint="Make it first.")
         if target == self._workspace(agent):
-            return Delivered(target, 0, 0, "")
+            return AppliedResult(target, 0, 0, "")
         if not snapshot:
-            return Delivered(target, 0, 0, "")
+            return AppliedResult(target, 0, 0, "")
         with self._store(agent) as store:
-            paths = self._wanted(store, agent, snapshot, target)
+            paths = self._paths_to_apply(store, agent, snapshot, target)
             in_the_way = {path for path in paths if _is_folder(target, path)}
             paths -= in_the_way
-            if len(paths) > _MOST_PATHS:
+            if len(paths) > _MAX_PATHS:
                 raise ToolError(
-                    f"{agent} has changed more than {_MOST_PATHS:,} paths.",
+                    f"{agent} has changed more than {_MAX_PATHS:,} paths.",
                     hint=f"Copy them yourself from {self._workspace(agent)}.",
                 )
-            left = [f"{path_of(path)}: there is a folder of that name" for path in sorted(in_the_way)]
+            left = [f"{display_path(path)}: there is a folder of that name" for path in sorted(in_the_way)]
             if not paths:
-                return Delivered(target, 0, 0, "", tuple(left))
-            restored = store.restore(snapshot, root=target, paths=sorted(paths), leaves_git=True)
-        left += (f"{path_of(note.path)}: {note.why}" for note in (*restored.kept, *restored.failed))
-        return Delivered(target, restored.written, restored.removed, restored.before.id, tuple(left))
+                return AppliedResult(target, 0, 0, "", tuple(left))
+            restored = store.restore(snapshot, root=target, paths=sorted(paths), skip_git=True)
+        left += (f"{display_path(note.path)}: {note.why}" for note in (*restored.skipped, *restored.failed))
+        return AppliedResult(target, restored.written, restored.removed, restored.before.id, tuple(left))
 
-    def _wanted(self, store: SnapshotStore, agent: str, snapshot: str, target: str) -> set[bytes]:
+    def _paths_to_apply(self, store: SnapshotStore, agent: str, snapshot: str, target: str) -> set[bytes]:
         """The files to bring or to remove. Never a folder: all else that the user has in it would go."""
-        paths = {*_files(store, snapshot)} if self._home(agent).is_own_folder else set[bytes]()
-        ends = self._ends(store, agent)
+        paths = {*_snapshot_files(store, snapshot)} if self._agent_paths(agent).is_own_folder else set[bytes]()
+        ends = self._boundary_snapshots(store, agent)
         if ends is not None:
-            changes = store.diff(ends[0].id, snapshot, limits=_EVERYTHING).changes
+            changes = store.diff(ends[0].id, snapshot, limits=_ALL_PATHS_LIMITS).changes
             there = {change.path: change.after for change in changes if change.after is not None}
-            paths |= {path for path, entry in there.items() if entry.kind is not Kind.FOLDER}
+            paths |= {path for path, entry in there.items() if entry.kind is not EntryKind.FOLDER}
             had = {change.old_path or change.path: change.before for change in changes if change.before is not None}
-            gone = {path for path, entry in had.items() if entry.kind is not Kind.FOLDER and path not in there}
+            gone = {path for path, entry in had.items() if entry.kind is not EntryKind.FOLDER and path not in there}
             paths |= {path for path in gone if os.path.lexists(os.path.join(os.fsencode(target), path))}
         # What is named is restored whatever it is: also the user's history, and hooks that git runs.
         return {path for path in paths if not _is_git(path)}
@@ -126,13 +126,13 @@ def _is_git(path: bytes) -> bool:
     return any(part.lower() == b".git" for part in path.split(b"/"))
 
 
-def _files(store: SnapshotStore, snapshot: str, folder: bytes = b"") -> Iterator[bytes]:
+def _snapshot_files(store: SnapshotStore, snapshot: str, folder: bytes = b"") -> Iterator[bytes]:
     """Every path of a snapshot that is no folder, but for repositories: those are git's to bring."""
     for entry in store.show(snapshot, folder):
         path = os.path.join(folder, entry.name)
         if _is_git(entry.name):
             continue
-        if entry.kind is Kind.FOLDER:
-            yield from _files(store, snapshot, path)
+        if entry.kind is EntryKind.FOLDER:
+            yield from _snapshot_files(store, snapshot, path)
         else:
             yield path

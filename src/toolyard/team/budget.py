@@ -5,26 +5,26 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from toolyard.models.messages import Spent
-from toolyard.team.events import Ended
+from toolyard.models.messages import ModelUsage
+from toolyard.team.events import EndReason
 
 if TYPE_CHECKING:
     from toolyard.config.models import TeamLimits
 
 
-class UsedUp(Exception):  # noqa: N818 - the end of a run, not an error
+class BudgetExhausted(Exception):  # noqa: N818 - the end of a run, not an error
     """Nothing is left of the budget."""
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, ended: EndReason) -> None:
         super().__init__(ended.value)
         self.ended = ended
 
 
 class Budget:
-    def __init__(self, limits: TeamLimits, *, spent: Spent | None = None, seconds: float = 0.0) -> None:
+    def __init__(self, limits: TeamLimits, *, spent: ModelUsage | None = None, seconds: float = 0.0) -> None:
         """`spent` and `seconds` are what earlier parts of a run that is resumed have taken."""
         self.limits = limits
-        self.spent = spent or Spent()
+        self.spent = spent or ModelUsage()
         self._before = seconds
         self._began: float | None = None
 
@@ -41,15 +41,15 @@ class Budget:
     def seconds_left(self) -> float:
         return max(self.limits.seconds - self.seconds, 0.0)
 
-    def spend(self, spent: Spent) -> None:
+    def spend(self, spent: ModelUsage) -> None:
         self.spent += spent
 
     def check(self) -> None:
         """Before the next turn of any agent. Raises UsedUp."""
         limits = self.limits
         if not self.seconds_left:
-            raise UsedUp(Ended.TIME)
+            raise BudgetExhausted(EndReason.TIME)
         if limits.tokens is not None and self.spent.total >= limits.tokens:
-            raise UsedUp(Ended.TOKENS)
+            raise BudgetExhausted(EndReason.TOKENS)
         if limits.cost is not None and (self.spent.cost or 0.0) >= limits.cost:
-            raise UsedUp(Ended.COST)
+            raise BudgetExhausted(EndReason.COST)

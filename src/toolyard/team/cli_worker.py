@@ -15,25 +15,25 @@ from toolyard.drivers import messages
 from toolyard.drivers.messages import Finished, Status, Tokens
 from toolyard.drivers.options import DriveOptions
 from toolyard.drivers.registry import driver_of
-from toolyard.drivers.run import Run
-from toolyard.models.messages import Spent
+from toolyard.drivers.run import CliRun
+from toolyard.models.messages import ModelUsage
 from toolyard.team.agent_files import operation_listener
-from toolyard.team.budget import UsedUp
-from toolyard.team.events import AgentInfo, Ended, FilesChanged, Notice, TextDelta, ToolCalled, ToolReturned, Used
+from toolyard.team.budget import BudgetExhausted
+from toolyard.team.events import AgentInfo, EndReason, FilesChanged, Notice, TextDelta, ToolCalled, ToolReturned, Used
 from toolyard.team.store import AgentState
-from toolyard.team.worker import Work, shown, shown_arguments
+from toolyard.team.worker import WorkResult, shorten, shorten_arguments
 
 if TYPE_CHECKING:
     from toolyard.drivers.mcp_host import Host
-    from toolyard.team.run_context import Surroundings
+    from toolyard.team.run_context import RunContext
 
-_Calls = dict[str, tuple[str, float]]
+_CallStarts = dict[str, tuple[str, float]]
 """The tool of each call and when it was made, by the id of the call."""
 _ERRORS = {Status.FAILED: ToolError, Status.NOT_ATTACHED: SystemFault}
 
 
 @dataclass(frozen=True, slots=True)
-class CliRecipe:
+class CliAgentSetup:
     """How the CLI of an agent is run."""
 
     cli: str
@@ -42,62 +42,62 @@ class CliRecipe:
 
 
 class CliWorker:
-    def __init__(self, info: AgentInfo, recipe: CliRecipe, host: Host, around: Surroundings) -> None:
+    def __init__(self, info: AgentInfo, setup: CliAgentSetup, host: Host, context: RunContext) -> None:
         self.info = info
-        self._recipe = recipe
+        self._setup = setup
         self._host = host
-        self._around = around
-        state = around.store.agent(info.id)
+        self._context = context
+        state = context.store.agent(info.id)
         self._spent, self._turns = state.spent, state.turns
         self._snapshot = ""
 
     @property
     def shared_prefix(self) -> str:
-        return self._recipe.shared_prefix
+        return self._setup.shared_prefix
 
-    async def work(self, prompt: str, number: int) -> Work:
-        around, recipe = self._around, self._recipe
+    async def work(self, prompt: str, number: int) -> WorkResult:
+        around, recipe = self._context, self._setup
         around.budget.check()
-        self._tell_cut_off(number)
+        self._notify_interrupted_calls(number)
         timeout = min(recipe.options.timeout, max(around.budget.seconds_left, 1.0))
         options = replace(recipe.options, timeout=timeout)
-        calls: _Calls = {}
+        calls: _CallStarts = {}
         before = self._spent
-        operated = operation_listener(self.info.id, around.hear, lambda: number)
+        operated = operation_listener(self.info.id, around.emit, lambda: number)
         with around.tracing.model_call(self.info.backend, self.info.model) as span:
-            async with Run(driver_of(recipe.cli), prompt, options, self._host, operated) as run:
+            async with CliRun(driver_of(recipe.cli), prompt, options, self._host, operated) as run:
                 async for message in run:
-                    self._heard(message, number, calls, before)
+                    self._forward_message(message, number, calls, before)
                     if isinstance(message, Finished):
                         ended = message
                         break
                 else:
                     raise SystemFault("The run of the CLI ended without a last message.")
             if not ended.succeeded:
-                span.failed(ended.status.value)
-        return self._finished(ended, number, before)
+                span.mark_failed(ended.status.value)
+        return self._finish_round(ended, number, before)
 
-    def _tell_cut_off(self, number: int) -> None:
+    def _notify_interrupted_calls(self, number: int) -> None:
         """Of a round that begins again, the calls that were under way when the run was interrupted."""
-        for call in self._around.earlier_calls.get(self.info.id, {}).values():
+        for call in self._context.earlier_calls.get(self.info.id, {}).values():
             if call.round == number and not call.is_finished:
                 text = (
                     f"When the run was interrupted, the call of {call.tool} was under way, and may have been carried "
                     "out. The round begins again, and the CLI may run it again."
                 )
-                self._around.hear(Notice(agent=self.info.id, round=number, text=text))
+                self._context.emit(Notice(agent=self.info.id, round=number, text=text))
 
-    def _finished(self, ended: Finished, number: int, before: Spent) -> Work:
-        around = self._around
-        spent = _spent(ended.tokens, ended.cost)
+    def _finish_round(self, ended: Finished, number: int, before: ModelUsage) -> WorkResult:
+        around = self._context
+        spent = _spent_tokens(ended.tokens, ended.cost)
         around.budget.spend(spent)
         self._spent = before + spent
         self._turns += 1
-        around.store.keep(self.info.id, AgentState(self._spent, self._turns, number))
-        around.hear(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
+        around.store.save_agent(self.info.id, AgentState(self._spent, self._turns, number))
+        around.emit(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
         if ended.snapshot:
             self._snapshot = ended.snapshot
-            around.hear(
+            around.emit(
                 FilesChanged(
                     agent=self.info.id,
                     round=number,
@@ -107,20 +107,24 @@ class CliWorker:
                 )
             )
         if ended.status is Status.TIMED_OUT and not around.budget.seconds_left:
-            raise UsedUp(Ended.TIME)
+            raise BudgetExhausted(EndReason.TIME)
         if not ended.succeeded:
             raise _ERRORS.get(ended.status, ToolError)(ended.reason or "The CLI did not finish.", hint=ended.hint)
-        return Work(ended.text, self._snapshot)
+        return WorkResult(ended.text, self._snapshot)
 
-    def _heard(self, message: messages.Message, number: int, calls: _Calls, before: Spent) -> None:
-        agent, hear = self.info.id, self._around.hear
+    def _forward_message(
+        self, message: messages.Message, number: int, calls: _CallStarts, before: ModelUsage
+    ) -> None:
+        agent, hear = self.info.id, self._context.emit
         match message:
             case messages.TextDelta(text):
                 hear(TextDelta(agent=agent, round=number, text=text))
             case messages.ToolCall(call, name, arguments):
                 calls[call] = name, time.monotonic()
                 hear(
-                    ToolCalled(agent=agent, round=number, call=call, tool=name, arguments=shown_arguments(arguments))
+                    ToolCalled(
+                        agent=agent, round=number, call=call, tool=name, arguments=shorten_arguments(arguments)
+                    )
                 )
             case messages.ToolResult():
                 tool, began = calls.get(message.id, ("", time.monotonic()))
@@ -132,13 +136,13 @@ class CliWorker:
                         call=message.id,
                         tool=tool,
                         ok=message.ok,
-                        text=shown(message.text),
+                        text=shorten(message.text),
                         seconds=round(seconds, 3),
                         exit_code=message.exit_code,
                     )
                 )
             case messages.Usage(tokens, cost):
-                spent = before + _spent(tokens, cost)
+                spent = before + _spent_tokens(tokens, cost)
                 hear(Used(agent=agent, round=number, spent=spent, turns=self._turns))
             case messages.Fault(said, hint):
                 hear(Notice(agent=agent, round=number, text=f"{said} {hint}".strip()))
@@ -149,5 +153,5 @@ class CliWorker:
         """Nothing outlives a round."""
 
 
-def _spent(tokens: Tokens, cost: float | None) -> Spent:
-    return Spent(tokens.input, tokens.output, tokens.cached, cost)
+def _spent_tokens(tokens: Tokens, cost: float | None) -> ModelUsage:
+    return ModelUsage(tokens.input, tokens.output, tokens.cached, cost)

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from toolyard.team.events import Ended
-from toolyard.team.rounds import Outcome
+from toolyard.team.events import EndReason
+from toolyard.team.rounds import TeamOutcome
 
 if TYPE_CHECKING:
     from toolyard.config.models import TeamLimits
 
 
-def why_of(outcome: Outcome, limits: TeamLimits, waiting: Mapping[str, str]) -> str:
+def end_reason(outcome: TeamOutcome, limits: TeamLimits, waiting: Mapping[str, str]) -> str:
     """`waiting` says of agents that were waiting for their models what for."""
-    said = _said(outcome, limits)
-    if outcome.ended not in {Ended.TIME, Ended.INTERRUPTED}:
+    said = _reason_sentence(outcome, limits)
+    if outcome.ended not in {EndReason.TIME, EndReason.INTERRUPTED}:
         return said
     return " ".join((said, *(f"{agent} was waiting: {why.rstrip('.')}." for agent, why in waiting.items())))
 
 
-def _said(outcome: Outcome, limits: TeamLimits) -> str:
-    said = _WHY[outcome.ended].format(
+def _reason_sentence(outcome: TeamOutcome, limits: TeamLimits) -> str:
+    said = _SENTENCES[outcome.ended].format(
         winner=outcome.winner,
         votes=len([choice for choice in outcome.votes.values() if choice == outcome.winner]),
         voters=len(outcome.votes),
         rounds=outcome.rounds,
         limits=limits,
     )
-    if outcome.ended in {Ended.CONSENSUS, Ended.ANSWERED, Ended.FAILED}:
+    if outcome.ended in {EndReason.CONSENSUS, EndReason.ANSWERED, EndReason.FAILED}:
         return said
     if not outcome.winner:
         return f"{said} Nobody had answered by then."
@@ -38,13 +38,13 @@ def _said(outcome: Outcome, limits: TeamLimits) -> str:
     return f"{said} No agent voted in the last round; {first}."
 
 
-_WHY = {
-    Ended.ANSWERED: "{winner} has answered.",
-    Ended.CONSENSUS: "Everybody has voted, {votes} of {voters} for {winner}.",
-    Ended.ROUNDS: "The {rounds} rounds that were allowed are over (`--rounds`, `orchestrator.limits.rounds`).",
-    Ended.TIME: "The time is up: {limits.seconds:g} seconds (`--timeout`, `orchestrator.limits.seconds`).",
-    Ended.TOKENS: "The tokens are used up: {limits.tokens} (`--max-tokens`, `orchestrator.limits.tokens`).",
-    Ended.COST: "The money is used up: ${limits.cost} (`--max-cost`, `orchestrator.limits.cost`).",
-    Ended.INTERRUPTED: "It was interrupted.",
-    Ended.FAILED: "No agent has answered.",
+_SENTENCES = {
+    EndReason.ANSWERED: "{winner} has answered.",
+    EndReason.CONSENSUS: "Everybody has voted, {votes} of {voters} for {winner}.",
+    EndReason.ROUNDS: "The {rounds} rounds that were allowed are over (`--rounds`, `orchestrator.limits.rounds`).",
+    EndReason.TIME: "The time is up: {limits.seconds:g} seconds (`--timeout`, `orchestrator.limits.seconds`).",
+    EndReason.TOKENS: "The tokens are used up: {limits.tokens} (`--max-tokens`, `orchestrator.limits.tokens`).",
+    EndReason.COST: "The money is used up: ${limits.cost} (`--max-cost`, `orchestrator.limits.cost`).",
+    EndReason.INTERRUPTED: "It was interrupted.",
+    EndReason.FAILED: "No agent has answered.",
 }

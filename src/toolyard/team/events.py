@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias, cast
 
 from toolyard.core.errors import ValidationError
-from toolyard.models.messages import Spent
+from toolyard.models.messages import ModelUsage
 
 
-class Ended(StrEnum):
+class EndReason(StrEnum):
     """Why a run is over."""
 
     ANSWERED = "answered"  # one agent, and it has answered
@@ -167,7 +167,7 @@ class Used(Event):
     """What the agent has spent in this run so far."""
 
     type: ClassVar[str] = "used"
-    spent: Spent
+    spent: ModelUsage
     turns: int = 0
 
 
@@ -208,7 +208,7 @@ class Notice(Event):
 class RunFinished(Event):
     type: ClassVar[str] = "run_finished"
     run: str
-    ended: Ended
+    ended: EndReason
     why: str
     """The same in a sentence."""
     winner: str = ""
@@ -216,7 +216,7 @@ class RunFinished(Event):
     snapshot: str = ""
     votes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Who voted for whom in the last round."""
-    spent: Spent = field(default_factory=Spent)
+    spent: ModelUsage = field(default_factory=ModelUsage)
     seconds: float = 0.0
     rounds: int = 0
     began: float = 0.0
@@ -267,15 +267,15 @@ def from_json(record: Mapping[str, Any]) -> TeamEvent:
         if isinstance(value, list):
             values[name] = tuple(cast("list[Any]", value))
     if kind is RunStarted:
-        values["agents"] = tuple(_agent(each) for each in values.get("agents", ()))
+        values["agents"] = tuple(_agent_info(each) for each in values.get("agents", ()))
         values["changed"] = {agent: tuple(paths) for agent, paths in values.get("changed", {}).items()}
     if "spent" in values:
-        values["spent"] = Spent(**values["spent"])
+        values["spent"] = ModelUsage(**values["spent"])
     if "ended" in values:
-        values["ended"] = Ended(values["ended"])
+        values["ended"] = EndReason(values["ended"])
     return kind(**values)
 
 
-def _agent(record: Mapping[str, Any]) -> AgentInfo:
+def _agent_info(record: Mapping[str, Any]) -> AgentInfo:
     values: dict[str, Any] = {**record, "tools": tuple(record.get("tools", ()))}
     return AgentInfo(**values)

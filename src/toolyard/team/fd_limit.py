@@ -6,14 +6,14 @@ import resource
 
 from toolyard.core.errors import SystemFault
 
-_EACH = 32
+_FDS_PER_AGENT = 32
 """Of an agent: its folders, its audit log, its snapshots, its connection. Some twenty, and a few for a moment."""
-_OTHERS = 256
+_BASE_FDS = 256
 
 
-def make_room(agents: int) -> None:
+def raise_fd_limit(agents: int) -> None:
     """Let this process hold open what so many agents need. Raises SystemFault where the system does not let it."""
-    needed = _OTHERS + _EACH * agents
+    needed = _BASE_FDS + _FDS_PER_AGENT * agents
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return

@@ -1,9 +1,9 @@
 """The log of a run: every event as a line of JSON in `events.jsonl` of the run's folder.
 
 `RunLog` owns the file until `close()`. What is said in pieces is put together, so that a text is a few records
-and not thousands; those wait for a second at most, everything else is on its way to the disk when `hear` returns.
+and not thousands; those wait for a second at most, everything else is on its way to the disk when `record` returns.
 Only one process writes at a time. A disk that is full, or a file that is gone, is told once and never stops a run.
-The file does not grow without end: past `most` bytes only what the result rests on is still written.
+The file does not grow without end: past `max_bytes` bytes only what the result rests on is still written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ValidationError
 from toolyard.team.events import (
     AgentFailed,
@@ -41,22 +41,32 @@ from toolyard.team.events import (
 )
 
 LOG_NAME: Final = "events.jsonl"
-MOST_BYTES: Final = 64 * 1024 * 1024
-_RESERVE: Final = 0.25
+MAX_BYTES: Final = 64 * 1024 * 1024
+_RESULT_RESERVE: Final = 0.25
 """Of the most bytes, what is kept beyond them for the result."""
-_LONGEST_WAIT: Final = 1.0
-_LONGEST_TEXT: Final = 64 * 1024
+_MAX_WAIT_SECONDS: Final = 1.0
+_MAX_TEXT: Final = 64 * 1024
 """Characters of pieces that are put together, and of any one text of an event but an answer."""
-_LONGEST_ANSWER: Final = 1024 * 1024
-_MOST_ITEMS: Final = 1000
-_PLAIN: Final = str | int | float | bool | None
-_RESULT: Final = (RunStarted, RoundStarted, AgentStarted, Answered, Voted, AgentFailed, RunFinished, Used, Notice)
+_MAX_ANSWER: Final = 1024 * 1024
+_MAX_ITEMS: Final = 1000
+_JSON_SCALARS: Final = str | int | float | bool | None
+_RESULT_EVENTS: Final = (
+    RunStarted,
+    RoundStarted,
+    AgentStarted,
+    Answered,
+    Voted,
+    AgentFailed,
+    RunFinished,
+    Used,
+    Notice,
+)
 """What is still written when the log is full."""
-_ANSWERS: Final = (Answered, RunFinished)
+_ANSWER_EVENTS: Final = (Answered, RunFinished)
 
 
 @dataclass(slots=True)
-class _Pending:
+class _PendingText:
     """Pieces of one agent's text that are not written yet."""
 
     first: TextDelta | ThinkingDelta
@@ -64,8 +74,8 @@ class _Pending:
     pieces: list[str] = field(default_factory=list[str])
     length: int = 0
 
-    def takes(self, event: TextDelta | ThinkingDelta) -> bool:
-        return event.type == self.first.type and event.round == self.first.round and self.length < _LONGEST_TEXT
+    def accepts(self, event: TextDelta | ThinkingDelta) -> bool:
+        return event.type == self.first.type and event.round == self.first.round and self.length < _MAX_TEXT
 
     def add(self, text: str) -> None:
         self.pieces.append(text)
@@ -77,41 +87,41 @@ class _Pending:
         )
 
 
-class RunLog(Closing):
-    def __init__(self, folder: str, tell: Callable[[Notice], None], *, most: int = MOST_BYTES) -> None:
+class RunLog(Closeable):
+    def __init__(self, folder: str, on_notice: Callable[[Notice], None], *, max_bytes: int = MAX_BYTES) -> None:
         """Goes on with the log that is in `folder`, if there is one.
 
-        `tell` is called by whoever calls `hear`, `flush` or `close`, and may lead back to `hear`.
+        `on_notice` is called by whoever calls `record`, `flush` or `close`, and may lead back to `record`.
         """
         self.path = os.path.join(folder, LOG_NAME)
-        self._tell, self._most = tell, most
+        self._on_notice, self._max_bytes = on_notice, max_bytes
         self._lock = threading.RLock()
         self._wake = threading.Condition(self._lock)
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, _PendingText] = {}
         self._file, self._size, self._is_torn = -1, 0, False
         self._has_fault = self._is_full = self._is_closed = False
-        self._untold: list[str] = []
+        self._unsent_notices: list[str] = []
         self._flusher: threading.Thread | None = None
         with self._lock:
-            self._opened()
+            self._open_file()
 
-    def hear(self, event: TeamEvent) -> None:
+    def record(self, event: TeamEvent) -> None:
         """Write an event down. Raises nothing that the disk is to blame for."""
         with self._lock:
             if self._is_closed:
                 return
             if isinstance(event, TextDelta | ThinkingDelta):
-                self._hold(event)
+                self._buffer_text(event)
             else:
                 self._write_pending(event.agent)
                 self._write(event)
-        self._tell_untold()
+        self._send_notices()
 
     def flush(self) -> None:
         """Write what waits."""
         with self._lock:
             self._write_pending()
-        self._tell_untold()
+        self._send_notices()
 
     def close(self) -> None:
         self.flush()
@@ -126,26 +136,26 @@ class RunLog(Closing):
         if file >= 0:
             os.close(file)
 
-    def _hold(self, event: TextDelta | ThinkingDelta) -> None:
+    def _buffer_text(self, event: TextDelta | ThinkingDelta) -> None:
         pending = self._pending.get(event.agent)
-        if pending is not None and not pending.takes(event):
+        if pending is not None and not pending.accepts(event):
             self._write_pending(event.agent)
             pending = None
         if pending is None:
-            pending = self._pending[event.agent] = _Pending(event, time.monotonic())
+            pending = self._pending[event.agent] = _PendingText(event, time.monotonic())
             if self._flusher is None:
-                self._flusher = threading.Thread(target=self._keep_flushing, name="run log", daemon=True)
+                self._flusher = threading.Thread(target=self._flush_periodically, name="run log", daemon=True)
                 self._flusher.start()
             self._wake.notify_all()
         pending.add(event.text)
 
-    def _keep_flushing(self) -> None:
+    def _flush_periodically(self) -> None:
         with self._lock:
             while not self._is_closed:
                 if not self._pending:
                     self._wake.wait()
                     continue
-                left = min(each.since for each in self._pending.values()) + _LONGEST_WAIT - time.monotonic()
+                left = min(each.since for each in self._pending.values()) + _MAX_WAIT_SECONDS - time.monotonic()
                 if left > 0:
                     self._wake.wait(left)
                 else:
@@ -159,30 +169,32 @@ class RunLog(Closing):
                 self._write(pending.event())
 
     def _write(self, event: TeamEvent) -> None:
-        longest = _LONGEST_ANSWER if isinstance(event, _ANSWERS) else _LONGEST_TEXT
+        longest = _MAX_ANSWER if isinstance(event, _ANSWER_EVENTS) else _MAX_TEXT
         line = f"{json_line(event, longest)}\n".encode()
         size = self._size + len(line)
-        if size > self._most:
-            self._full()
+        if size > self._max_bytes:
+            self._note_full()
             ends_it = isinstance(event, RunFinished)
-            if not ends_it and (not isinstance(event, _RESULT) or size > self._most * (1 + _RESERVE)):
+            if not ends_it and (
+                not isinstance(event, _RESULT_EVENTS) or size > self._max_bytes * (1 + _RESULT_RESERVE)
+            ):
                 return
-        self._put(line)
+        self._append_line(line)
 
-    def _put(self, line: bytes) -> None:
-        if self._file < 0 and not self._opened():
+    def _append_line(self, line: bytes) -> None:
+        if self._file < 0 and not self._open_file():
             return
         if self._is_torn:
             line = b"\n" + line
         try:
             done = os.write(self._file, line)
         except OSError as error:
-            self._fault(error)
+            self._note_fault(error)
             return
         self._size += done
         self._is_torn = done < len(line)
 
-    def _opened(self) -> bool:
+    def _open_file(self) -> bool:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             self._file = os.open(self.path, flags, 0o600)
@@ -190,27 +202,29 @@ class RunLog(Closing):
             # Whoever wrote before may have been ended in the middle of a line.
             self._is_torn = self._size > 0 and os.pread(self._file, 1, self._size - 1) != b"\n"
         except OSError as error:
-            self._fault(error)
+            self._note_fault(error)
             return False
         return True
 
-    def _fault(self, error: OSError) -> None:
+    def _note_fault(self, error: OSError) -> None:
         if not self._has_fault:
             self._has_fault = True
             why = error.strerror or str(error)
-            self._untold.append(f"The log of this run has gaps: {self.path} cannot be written: {why}.")
+            self._unsent_notices.append(f"The log of this run has gaps: {self.path} cannot be written: {why}.")
 
-    def _full(self) -> None:
+    def _note_full(self) -> None:
         if not self._is_full:
             self._is_full = True
-            self._untold.append(f"The log of this run has {self._most:,} bytes: from here on it leaves out details.")
+            self._unsent_notices.append(
+                f"The log of this run has {self._max_bytes:,} bytes: from here on it leaves out details."
+            )
 
-    def _tell_untold(self) -> None:
+    def _send_notices(self) -> None:
         """Not by the thread that writes what waits: who is told may not expect another one."""
         with self._lock:
-            untold, self._untold = self._untold, []
+            untold, self._unsent_notices = self._unsent_notices, []
         for text in untold:
-            self._tell(Notice(text=text))
+            self._on_notice(Notice(text=text))
 
 
 def read_log(path: str) -> Iterator[TeamEvent]:
@@ -228,7 +242,7 @@ def read_log(path: str) -> Iterator[TeamEvent]:
                 continue
 
 
-def changed_before(folder: str) -> dict[str, tuple[str, ...]]:
+def files_changed_before(folder: str) -> dict[str, tuple[str, ...]]:
     """By agent, the files that the log of a run tells of. Nothing where there is no log."""
     found: dict[str, dict[str, None]] = {}
     try:
@@ -249,7 +263,7 @@ class EarlierCall:
     is_finished: bool
 
 
-def calls_before(folder: str) -> dict[str, dict[str, EarlierCall]]:
+def calls_since_last_turn(folder: str) -> dict[str, dict[str, EarlierCall]]:
     """By agent and id, the calls that were begun since the agent's last turn. Nothing where there is no log."""
     found: dict[str, dict[str, EarlierCall]] = {}
     try:
@@ -272,7 +286,7 @@ def calls_before(folder: str) -> dict[str, dict[str, EarlierCall]]:
 def json_line(event: TeamEvent, longest: int = sys.maxsize) -> str:
     """An event in one line that no terminal acts on, with no text longer than `longest` characters."""
     try:
-        line = json.dumps(_cut(as_json(event), longest), separators=(",", ":"))
+        line = json.dumps(_truncate(as_json(event), longest), separators=(",", ":"))
     except RecursionError:  # a model may nest as deep as it likes
         if not isinstance(event, ToolCalled):
             raise
@@ -280,14 +294,14 @@ def json_line(event: TeamEvent, longest: int = sys.maxsize) -> str:
     return line.replace("\x7f", "\\u007f")  # which JSON leaves as it is
 
 
-def _cut(value: object, longest: int) -> object:
+def _truncate(value: object, longest: int) -> object:
     """`value` with no text or list beyond what a log should hold, and nothing that JSON does not know."""
     if isinstance(value, str):
         return value if len(value) <= longest else f"{value[:longest]}… ({len(value) - longest:,} more characters)"
     if isinstance(value, Mapping):
         named = cast("Mapping[object, object]", value)
-        return {str(name): _cut(each, longest) for name, each in named.items()}
+        return {str(name): _truncate(each, longest) for name, each in named.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         several = cast("Sequence[object]", value)
-        return [_cut(each, longest) for each in several[:_MOST_ITEMS]]
-    return value if isinstance(value, _PLAIN) else str(value)
+        return [_truncate(each, longest) for each in several[:_MAX_ITEMS]]
+    return value if isinstance(value, _JSON_SCALARS) else str(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings, environment
-from toolyard.core.calls import Asker, ask_nobody
+from toolyard.core.calls import ApprovalCallback, deny_without_asking
 
 if TYPE_CHECKING:
     from toolyard.config.models import TeamLimits
@@ -20,7 +20,7 @@ class RunOptions:
     task: str = ""
     settings: Settings = field(default_factory=Settings.from_environment)
     state_home: str | None = None
-    askers: Callable[[str], Asker] | None = None
+    askers: Callable[[str], ApprovalCallback] | None = None
     """By agent, who is asked where a policy says `ask`. Without it such an action is refused."""
     limits: TeamLimits | None = None
     """In place of those of the configuration."""
@@ -31,5 +31,5 @@ class RunOptions:
     patience: float | None = None
     """Seconds that an agent waits for a model that is down, in all; None for as long as is usual."""
 
-    def asker(self, agent: str) -> Asker:
-        return self.askers(agent) if self.askers is not None else ask_nobody
+    def asker(self, agent: str) -> ApprovalCallback:
+        return self.askers(agent) if self.askers is not None else deny_without_asking

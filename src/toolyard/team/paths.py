@@ -15,10 +15,10 @@ from toolyard.config.settings import Settings
 from toolyard.core.agent_folder_names import workspace_path
 from toolyard.core.errors import ConfigError, ToolError
 from toolyard.storage.state_folder import ensure_state_dir, state_dir
-from toolyard.team.store import FILE
+from toolyard.team.store import STORE_FILE
 
 RUNS = "runs"
-_RUN = re.compile(r"[0-9a-f]{4,32}")
+_RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 _ONE = "agent"
 
 
@@ -46,11 +46,11 @@ def without_fresh_start(config: Config) -> Config:
 
 
 def root_of(config: Config) -> str:
-    return os.path.realpath(os.path.join(config.folder(os.getcwd()), config.toolyard.workspace))
+    return os.path.realpath(os.path.join(config.base_folder(os.getcwd()), config.toolyard.workspace))
 
 
 def workspace_of(config: Config, agent: Agent) -> str:
-    base = config.folder(os.getcwd())
+    base = config.base_folder(os.getcwd())
     home = Settings.from_environment().home
     return workspace_path(agent.id, agent.backend.cwd, base=base, root=root_of(config), home=home)
 
@@ -66,7 +66,7 @@ def make_folders(config: Config) -> None:
             ) from error
 
 
-def runs_of(config: Config, state_home: str) -> str:
+def runs_folder(config: Config, state_home: str) -> str:
     """The folder with the runs of a root."""
     return ensure_state_dir(os.path.join(ensure_state_dir(state_dir(state_home, root_of(config))), RUNS))
 
@@ -74,7 +74,7 @@ def runs_of(config: Config, state_home: str) -> str:
 def find_run(run: str, state_home: str) -> str:
     """The folder of a run, by its name or the beginning of it, of whichever root. Raises ToolError."""
     found = [folder for folder in all_runs(state_home) if os.path.basename(folder).startswith(run)]
-    if not _RUN.fullmatch(run) or not found:
+    if not _RUN_ID.fullmatch(run) or not found:
         raise ToolError(
             f"There is no run {run[:40]!r} in {state_home}.",
             hint="`toolyard run --list` tells which there are; --state DIR names another state folder.",
@@ -88,7 +88,7 @@ def find_run(run: str, state_home: str) -> str:
 def all_runs(state_home: str) -> Iterator[str]:
     for state in _subfolders(state_home):
         for folder in _subfolders(os.path.join(state, RUNS)):
-            if os.path.lexists(os.path.join(folder, FILE)):
+            if os.path.lexists(os.path.join(folder, STORE_FILE)):
                 yield folder
 
 

@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     from toolyard.app.yard import Yard
     from toolyard.config.models import Agent, Config
 
-__all__ = ["PeerAnswer", "Scene", "Vote", "composed", "first_prompt", "later_prompt", "parse_vote", "system_prompt"]
+__all__ = [
+    "PeerAnswer",
+    "PromptInputs",
+    "Vote",
+    "compose_prompt",
+    "first_prompt",
+    "later_prompt",
+    "parse_vote",
+    "system_prompt",
+]
 
-MOST_TOKENS: Final = 800
+MAX_TOKENS: Final = 800
 """What our own part of a system prompt may cost."""
 _PEERS_CHARS = 500
 _ALL_ANSWERS_CHARS = 48_000
@@ -78,7 +87,7 @@ What a peer has made is in `{shared}/<id>/`, read-only: look at it there, copy w
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PromptInputs:
     """What a system prompt is made from."""
 
     agent: str
@@ -95,10 +104,10 @@ class Scene:
 
 def system_prompt(config: Config, agent: Agent, yard: Yard) -> str:
     """For an agent whose workspace is open."""
-    how = yard.options.injected
+    how = yard.options.injection
     has_files = how is None or how.has_files
-    return composed(
-        Scene(
+    return compose_prompt(
+        PromptInputs(
             agent=agent.id,
             system_message=agent.system_message or "",
             workspace=yard.home.workspace if has_files else "",
@@ -110,30 +119,30 @@ def system_prompt(config: Config, agent: Agent, yard: Yard) -> str:
     )
 
 
-def composed(scene: Scene) -> str:
+def compose_prompt(inputs: PromptInputs) -> str:
     """The user's words first, then ours."""
-    parts = [scene.system_message.strip(), *_own_parts(scene)]
+    parts = [inputs.system_message.strip(), *_own_parts(inputs)]
     return "\n\n".join(part.strip("\n") for part in parts if part)
 
 
-def _own_parts(scene: Scene) -> Iterator[str]:
-    if scene.workspace:
-        yield _WHERE.format(workspace=scene.workspace)
-    if scene.files_first:
+def _own_parts(inputs: PromptInputs) -> Iterator[str]:
+    if inputs.workspace:
+        yield _WHERE.format(workspace=inputs.workspace)
+    if inputs.files_first:
         yield "".join(
             (
                 _FILES,
-                _SEARCH if "search_tools" in scene.tools else "",
-                _SHELL if "execute_bash" in scene.tools else "",
-                _CODE if "execute_python" in scene.tools else "",
+                _SEARCH if "search_tools" in inputs.tools else "",
+                _SHELL if "execute_bash" in inputs.tools else "",
+                _CODE if "execute_python" in inputs.tools else "",
             )
         )
-    if scene.peers:
-        peers = _PEERS.format(agent=scene.agent, peers=_listed(scene.peers))
-        yield peers + (_SHARED.format(shared=scene.shared.rstrip("/")) if scene.shared else "")
+    if inputs.peers:
+        peers = _PEERS.format(agent=inputs.agent, peers=_format_names(inputs.peers))
+        yield peers + (_SHARED.format(shared=inputs.shared.rstrip("/")) if inputs.shared else "")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     shown: list[str] = []
     room = _PEERS_CHARS
     for name in names:
@@ -160,10 +169,10 @@ class PeerAnswer:
 
 def later_prompt(task: str, answers: Sequence[PeerAnswer], own: str) -> str:
     """The task again, the answers that stand, and the choice. `own` is the agent that is told."""
-    mark = _mark(task, answers)
+    mark = _quote_mark(task, answers)
     most = max(_LEAST_ANSWER_CHARS, min(_ANSWER_CHARS, _ALL_ANSWERS_CHARS // max(len(answers), 1)))
     ids = ", ".join(f"`{answer.agent}`" for answer in answers)
-    quoted = "\n\n".join(_quoted(answer, mark, most, is_own=answer.agent == own) for answer in answers)
+    quoted = "\n\n".join(_quote_answer(answer, mark, most, is_own=answer.agent == own) for answer in answers)
     return f"""The task:
 
 {task.strip()}
@@ -184,23 +193,23 @@ VOTE: <id>
 <one sentence that says why>"""
 
 
-def _quoted(answer: PeerAnswer, mark: str, most: int, *, is_own: bool) -> str:
+def _quote_answer(answer: PeerAnswer, mark: str, max_chars: int, *, is_own: bool) -> str:
     whose = f"Your own answer (you are `{answer.agent}`)" if is_own else f"Answer of `{answer.agent}`"
     files = f", its files are in `{answer.shared}/`" if answer.shared else ""
-    lines = _shortened(answer.text.strip(), most).splitlines()
+    lines = _shorten_answer(answer.text.strip(), max_chars).splitlines()
     return "\n".join((f"[{mark}] {whose}{files}:", *(f"| {line}".rstrip() for line in lines), f"[{mark}] end"))
 
 
-def _shortened(text: str, most: int) -> str:
+def _shorten_answer(text: str, max_chars: int) -> str:
     """Head and tail: an answer begins with what it is and ends with what it comes to."""
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text
-    head = int(most * _HEAD)
-    left_out = len(text) - most
-    return f"{text[:head]}\n[... {left_out:,} characters are left out here ...]\n{text[len(text) - (most - head) :]}"
+    head = int(max_chars * _HEAD)
+    left_out = len(text) - max_chars
+    return f"{text[:head]}\n[... {left_out:,} characters are left out here ...]\n{text[len(text) - (max_chars - head) :]}"
 
 
-def _mark(task: str, answers: Sequence[PeerAnswer]) -> str:
+def _quote_mark(task: str, answers: Sequence[PeerAnswer]) -> str:
     """Different for every prompt, the same for the same one, and in none of its texts."""
     digest = hashlib.blake2b(digest_size=_MARK_BYTES)
     texts = [task, *(answer.text for answer in answers)]

@@ -22,54 +22,54 @@ from toolyard.config.execution_mode import check_execution_mode
 from toolyard.config.models import Agent
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError
 from toolyard.core.ids import new_id
-from toolyard.core.threaded_open import closed_in_thread, made_in_thread
-from toolyard.models.endpoint import place_of
+from toolyard.core.threaded_open import close_in_thread, open_in_thread
+from toolyard.models.endpoint import resolve_endpoint
 from toolyard.storage.state_folder import ensure_state_dir
 from toolyard.team.apply_result import TeamFiles
 from toolyard.team.budget import Budget
 from toolyard.team.check.sandboxes import sandbox_notices
-from toolyard.team.end_reason import why_of
-from toolyard.team.events import AgentFailed, Ended, Notice, RunFinished, RunStarted, TeamEvent, Waiting
-from toolyard.team.fd_limit import make_room
-from toolyard.team.log import RunLog, calls_before, changed_before
+from toolyard.team.end_reason import end_reason
+from toolyard.team.events import AgentFailed, EndReason, Notice, RunFinished, RunStarted, TeamEvent, Waiting
+from toolyard.team.fd_limit import raise_fd_limit
+from toolyard.team.log import RunLog, calls_since_last_turn, files_changed_before
 from toolyard.team.options import RunOptions
-from toolyard.team.paths import find_run, make_folders, root_of, runs_of, with_layout, workspace_of
-from toolyard.team.report.write import report_on
+from toolyard.team.paths import find_run, make_folders, root_of, runs_folder, with_layout, workspace_of
+from toolyard.team.report.write import try_write_report
 from toolyard.team.rounds import Rounds
-from toolyard.team.run_context import Surroundings
-from toolyard.team.run_lock import Guard
-from toolyard.team.server_sync import make_servers_known
+from toolyard.team.run_context import RunContext
+from toolyard.team.run_lock import RunLocks
+from toolyard.team.server_sync import sync_servers
 from toolyard.team.store import RunStore, StateFault
 from toolyard.team.tracing import open_tracing
 from toolyard.team.worker import Worker
-from toolyard.team.worker_factory import Opening, kind_of
+from toolyard.team.worker_factory import WorkerFactory, agent_backend_kind
 
 if TYPE_CHECKING:
     from toolyard.drivers.mcp_host import Host
     from toolyard.mcp_client import SharedServers
 
-_OPENED_AT_ONCE = 8
+_MAX_CONCURRENT_OPENS = 8
 
 T = TypeVar("T")
 
 
 class TeamRun:
-    def __init__(self, options: RunOptions, hear: Callable[[TeamEvent], None]) -> None:
+    def __init__(self, options: RunOptions, on_event: Callable[[TeamEvent], None]) -> None:
         """Raises ToolyardError where the configuration cannot be right or there is no such run."""
         self._config = with_layout(options.config)
         check_execution_mode(self._config)
         for agent in self._config.agents:  # before anything is made: what is missing is missing for good
-            if kind_of(agent, self._config).api:
-                place_of(agent.backend, options.settings.model_access)
+            if agent_backend_kind(agent, self._config).api:
+                resolve_endpoint(agent.backend, options.settings.model_access)
         self._options = options
-        self._hear = hear
+        self._on_event = on_event
         self._state_home = options.state_home or options.settings.state_home
         if options.resume:
             self.folder = find_run(options.resume, self._state_home)
         else:
-            self.folder = os.path.join(runs_of(self._config, self._state_home), new_id())
+            self.folder = os.path.join(runs_folder(self._config, self._state_home), new_id())
         self.id = os.path.basename(self.folder)
-        self._going: asyncio.Task[Any] | None = None
+        self._current_task: asyncio.Task[Any] | None = None
         self._is_stopped = self._has_begun = False
         self._waiting: dict[str, str] = {}
         """Why an agent waits for its model at this moment."""
@@ -77,58 +77,58 @@ class TeamRun:
     def stop(self) -> None:
         """End it. `go` returns when everything is closed."""
         self._is_stopped = True
-        if self._going is not None:
-            self._going.cancel()
+        if self._current_task is not None:
+            self._current_task.cancel()
 
     async def go(self) -> RunFinished:
         """Once. Raises ToolyardError where it cannot begin; nothing is left of it then."""
         config, options = self._config, self._options
-        make_room(len(config.agents))
+        raise_fd_limit(len(config.agents))
         make_folders(config)
         async with contextlib.AsyncExitStack() as owned:
             folders = (root_of(config), *(workspace_of(config, agent) for agent in config.agents))
-            guard = owned.enter_context(Guard(self._state_home, folders, self.id))
+            guard = owned.enter_context(RunLocks(self._state_home, folders, self.id))
             ensure_state_dir(self.folder)
-            guard.hold_run(self.folder)
+            guard.lock_run(self.folder)
             if not options.resume:
                 owned.callback(self._remove_if_not_begun)
             store = owned.enter_context(RunStore(self.folder))
             task = self._begin(store)
-            log = owned.enter_context(RunLog(self.folder, self._hear)) if config.ui.logging_enabled else None
-            tracing = await made_in_thread(lambda: open_tracing(config, options.settings))
-            owned.push_async_callback(closed_in_thread, tracing)
+            log = owned.enter_context(RunLog(self.folder, self._on_event)) if config.ui.logging_enabled else None
+            tracing = await open_in_thread(lambda: open_tracing(config, options.settings))
+            owned.push_async_callback(close_in_thread, tracing)
 
-            def hear(event: TeamEvent) -> None:
-                self._mind_waiting(event)
+            def emit(event: TeamEvent) -> None:
+                self._track_waiting(event)
                 if log is not None:
-                    log.hear(event)
-                self._hear(event)
+                    log.record(event)
+                self._on_event(event)
 
-            earlier = calls_before(self.folder) if self._options.resume else {}
-            around = Surroundings(self.id, store, self._budget(store), hear, tracing, earlier)
+            earlier = calls_since_last_turn(self.folder) if self._options.resume else {}
+            around = RunContext(self.id, store, self._budget(store), emit, tracing, earlier)
             async with contextlib.AsyncExitStack() as workers:
-                finished = await self._gone(task, around, workers)
+                finished = await self._run_rounds(task, around, workers)
             self._note_end(store, finished, around)
             if log is not None:
-                log.hear(finished)
+                log.record(finished)
         if config.ui.logging_enabled:
             files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
-            await asyncio.to_thread(report_on, self.folder, files.diff_of)
-        self._hear(finished)  # the last that is heard: everything is closed, and the report is there
+            await asyncio.to_thread(try_write_report, self.folder, files.diff_of)
+        self._on_event(finished)  # the last that is heard: everything is closed, and the report is there
         return finished
 
-    def _mind_waiting(self, event: TeamEvent) -> None:
+    def _track_waiting(self, event: TeamEvent) -> None:
         if isinstance(event, Waiting):
             self._waiting[event.agent] = event.why
         elif event.agent:
             self._waiting.pop(event.agent, None)
 
-    def _note_end(self, store: RunStore, finished: RunFinished, around: Surroundings) -> None:
+    def _note_end(self, store: RunStore, finished: RunFinished, context: RunContext) -> None:
         try:
             result = {"winner": finished.winner, "snapshot": finished.snapshot}
-            store.note(ended=finished.ended.value, seconds=around.budget.seconds, result=result)
+            store.set_facts(ended=finished.ended.value, seconds=context.budget.seconds, result=result)
         except StateFault as fault:  # the result is there all the same; resuming it comes to the same one
-            around.hear(Notice(text=str(fault)))
+            context.emit(Notice(text=str(fault)))
 
     def _budget(self, store: RunStore) -> Budget:
         limits = self._options.limits or self._config.orchestrator.limits
@@ -148,7 +148,7 @@ class TeamRun:
             store.begin(task=self._options.task, config=config.source, agents=agents)
             return self._options.task
         ended = store.fact("ended")
-        if ended in {Ended.ANSWERED, Ended.CONSENSUS}:
+        if ended in {EndReason.ANSWERED, EndReason.CONSENSUS}:
             raise ToolError(
                 f"Run {self.id} is over ({ended}): there is nothing to resume.",
                 hint=f"Its report is {os.path.join(self.folder, 'report.md')}; --apply DIR brings its files.",
@@ -161,14 +161,14 @@ class TeamRun:
             )
         return store.fact("task", "")
 
-    async def _gone(self, task: str, around: Surroundings, owned: contextlib.AsyncExitStack) -> RunFinished:
+    async def _run_rounds(self, task: str, context: RunContext, owned: contextlib.AsyncExitStack) -> RunFinished:
         """The run itself, from its first event to what became of it."""
-        with around.tracing.run(self.id, len(self._config.agents)) as span:
-            workers = await self._unless_stopped(self._prepared(around, owned)) or []
-            limits = around.budget.limits
-            around.budget.begin()
+        with context.tracing.run(self.id, len(self._config.agents)) as span:
+            workers = await self._unless_stopped(self._prepare_workers(context, owned)) or []
+            limits = context.budget.limits
+            context.budget.begin()
             self._has_begun = True
-            around.hear(
+            context.emit(
                 RunStarted(
                     run=self.id,
                     task=task,
@@ -176,86 +176,86 @@ class TeamRun:
                     folder=self.folder,
                     resumed=bool(self._options.resume),
                     limits={name: value for name, value in limits.model_dump().items() if value is not None},
-                    changed=changed_before(self.folder) if self._options.resume else {},
+                    changed=files_changed_before(self.folder) if self._options.resume else {},
                 )
             )
-            self._tell_unpriced(around)
-            rounds = Rounds(task, workers, around)
-            outcome = await self._unless_stopped(rounds.run()) or rounds.outcome(Ended.INTERRUPTED)
-            span.note(toolyard__ended=outcome.ended.value, toolyard__rounds=outcome.rounds)
+            self._notify_unpriced(context)
+            rounds = Rounds(task, workers, context)
+            outcome = await self._unless_stopped(rounds.run()) or rounds.outcome(EndReason.INTERRUPTED)
+            span.set_attributes(toolyard__ended=outcome.ended.value, toolyard__rounds=outcome.rounds)
         return RunFinished(
             run=self.id,
             ended=outcome.ended,
-            why=why_of(outcome, limits, self._waiting),
+            why=end_reason(outcome, limits, self._waiting),
             winner=outcome.winner,
             text=outcome.text,
             snapshot=outcome.snapshot,
             votes=outcome.votes,
-            spent=around.budget.spent,
-            seconds=round(around.budget.seconds, 3),
+            spent=context.budget.spent,
+            seconds=round(context.budget.seconds, 3),
             rounds=outcome.rounds,
-            began=around.store.fact("began", 0.0),
+            began=context.store.fact("began", 0.0),
             folder=self.folder,
         )
 
-    def _tell_unpriced(self, around: Surroundings) -> None:
-        if around.budget.limits.cost is None:
+    def _notify_unpriced(self, context: RunContext) -> None:
+        if context.budget.limits.cost is None:
             return
-        from toolyard.team.check.parts import unpriced  # prices are a second's work to load
+        from toolyard.team.check.parts import unpriced_model_notices  # prices are a second's work to load
 
-        for sentence in unpriced(self._config, self._options.settings, around.budget.limits):
-            around.hear(Notice(text=f"{sentence[:1].upper()}{sentence[1:]}"))
+        for sentence in unpriced_model_notices(self._config, self._options.settings, context.budget.limits):
+            context.emit(Notice(text=f"{sentence[:1].upper()}{sentence[1:]}"))
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """None where `stop` ended it, or had been called before."""
         if self._is_stopped:
             work.close()
             return None
-        self._going = asyncio.create_task(work)
+        self._current_task = asyncio.create_task(work)
         try:
-            return await self._going
+            return await self._current_task
         except asyncio.CancelledError:
             if not self._is_stopped:  # it is our caller who was cancelled
-                self._going.cancel()
+                self._current_task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await self._going
+                    await self._current_task
                 raise
             return None
 
-    async def _prepared(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:
+    async def _prepare_workers(self, context: RunContext, owned: contextlib.AsyncExitStack) -> list[Worker]:
         loop, stop = asyncio.get_running_loop(), concurrent.futures.Future[None]()
 
-        def tell(text: str) -> None:
+        def notify(text: str) -> None:
             if not stop.cancelled():
-                loop.call_soon_threadsafe(around.hear, Notice(text=text))
+                loop.call_soon_threadsafe(context.emit, Notice(text=text))
 
         for text in await asyncio.to_thread(sandbox_notices, self._options):
-            around.hear(Notice(text=text))
+            context.emit(Notice(text=text))
         try:
-            await asyncio.to_thread(make_servers_known, self._config, self._options, tell, stop)
+            await asyncio.to_thread(sync_servers, self._config, self._options, notify, stop)
         except asyncio.CancelledError:
             stop.cancel()  # or the thread would wait for servers that nobody needs any more
             raise
-        return await self._workers(around, owned)
+        return await self._open_workers(context, owned)
 
-    async def _workers(self, around: Surroundings, owned: contextlib.AsyncExitStack) -> list[Worker]:
+    async def _open_workers(self, context: RunContext, owned: contextlib.AsyncExitStack) -> list[Worker]:
         """All that can be opened. Raises ToolyardError where none can, or the configuration is at fault."""
-        servers = await self._servers(owned)
-        host = await self._host(owned, servers)
+        servers = await self._open_servers(owned)
+        host = await self._open_host(owned, servers)
         resumed = bool(self._options.resume)
-        opening = Opening(self._options, self._config, around, host, servers, resumed=resumed)
-        few = asyncio.Semaphore(_OPENED_AT_ONCE)
+        opening = WorkerFactory(self._options, self._config, context, host, servers, resumed=resumed)
+        few = asyncio.Semaphore(_MAX_CONCURRENT_OPENS)
 
-        async def opened(agent: Agent) -> Worker | ToolyardError:
+        async def open_worker(agent: Agent) -> Worker | ToolyardError:
             async with few:
                 try:
-                    worker = await opening.worker(agent)
+                    worker = await opening.open_worker(agent)
                 except ToolyardError as error:
                     return error
             owned.push_async_callback(worker.close)
             return worker
 
-        found = await asyncio.gather(*(opened(agent) for agent in self._config.agents))
+        found = await asyncio.gather(*(open_worker(agent) for agent in self._config.agents))
         faults = [each for each in found if isinstance(each, ToolyardError)]
         workers = [each for each in found if not isinstance(each, ToolyardError)]
         for fault in faults:
@@ -263,24 +263,24 @@ class TeamRun:
                 raise fault
         for agent, each in zip(self._config.agents, found, strict=True):
             if isinstance(each, ToolyardError):
-                around.hear(AgentFailed(agent=agent.id, why=each.message, hint=each.hint))
+                context.emit(AgentFailed(agent=agent.id, why=each.message, hint=each.hint))
         return workers
 
-    async def _servers(self, owned: contextlib.AsyncExitStack) -> SharedServers | None:
+    async def _open_servers(self, owned: contextlib.AsyncExitStack) -> SharedServers | None:
         """What all agents call their servers through, so that each server runs once."""
         if not self._config.has_servers:
             return None
         from toolyard.mcp_client import SharedServers  # with it comes all that servers need
 
-        servers = SharedServers(most_running=self._config.toolyard.max_running_servers)
-        owned.push_async_callback(closed_in_thread, servers)
+        servers = SharedServers(max_running=self._config.toolyard.max_running_servers)
+        owned.push_async_callback(close_in_thread, servers)
         return servers
 
-    async def _host(self, owned: contextlib.AsyncExitStack, servers: SharedServers | None) -> Host | None:
-        if not any(kind_of(agent, self._config).driver for agent in self._config.agents):
+    async def _open_host(self, owned: contextlib.AsyncExitStack, servers: SharedServers | None) -> Host | None:
+        if not any(agent_backend_kind(agent, self._config).driver for agent in self._config.agents):
             return None
         from toolyard.drivers.mcp_host import Host  # most teams have no CLI in them
 
-        host = await made_in_thread(lambda: Host(servers))
-        owned.push_async_callback(closed_in_thread, host)
+        host = await open_in_thread(lambda: Host(servers))
+        owned.push_async_callback(close_in_thread, host)
         return host

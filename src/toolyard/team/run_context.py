@@ -9,15 +9,15 @@ from toolyard.team.budget import Budget
 from toolyard.team.log import EarlierCall
 from toolyard.team.store import RunStore
 from toolyard.team.tracing import Tracing
-from toolyard.team.worker import Hear
+from toolyard.team.worker import EventListener
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunContext:
     run: str
     store: RunStore
     budget: Budget
-    hear: Hear
+    emit: EventListener
     tracing: Tracing
     earlier_calls: Mapping[str, Mapping[str, EarlierCall]] = field(
         default_factory=dict[str, Mapping[str, EarlierCall]]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolyard.core.errors import ToolyardError
-from toolyard.team.events import Ended
+from toolyard.team.events import EndReason
 from toolyard.team.paths import all_runs
 from toolyard.team.store import RunStore
 
-_OVER = frozenset({Ended.ANSWERED.value, Ended.CONSENSUS.value})
+_OVER = frozenset({EndReason.ANSWERED.value, EndReason.CONSENSUS.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class KnownRun:
     task: str
     config: str
     ended: str
-    """As `Ended` spells it; empty for one that is under way or was killed."""
+    """As `EndReason` spells it; empty for one that is under way or was killed."""
     winner: str
     snapshot: str
     folder: str
@@ -37,11 +37,11 @@ def list_runs(
     state_home: str, config: str | None = None, on_damage: Callable[[ToolyardError], None] = lambda _: None
 ) -> list[KnownRun]:
     """The newest first; with `config` those of that file. Runs that cannot be read are given to `on_damage`."""
-    runs = [run for run in _known(state_home, on_damage) if config is None or run.config == config]
+    runs = [run for run in _known_runs(state_home, on_damage) if config is None or run.config == config]
     return sorted(runs, key=lambda run: run.began, reverse=True)
 
 
-def known_run(folder: str) -> KnownRun:
+def read_run(folder: str) -> KnownRun:
     """Raises SystemFault."""
     with RunStore(folder) as store:
         result: dict[str, Any] = store.fact("result", {})
@@ -57,9 +57,9 @@ def known_run(folder: str) -> KnownRun:
         )
 
 
-def _known(state_home: str, on_damage: Callable[[ToolyardError], None]) -> Iterator[KnownRun]:
+def _known_runs(state_home: str, on_damage: Callable[[ToolyardError], None]) -> Iterator[KnownRun]:
     for folder in all_runs(state_home):
         try:
-            yield known_run(folder)
+            yield read_run(folder)
         except ToolyardError as error:
             on_damage(error)

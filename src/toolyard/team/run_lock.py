@@ -11,29 +11,29 @@ import fcntl
 import os
 from collections.abc import Iterable
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 from toolyard.core.ids import workspace_id
 from toolyard.storage.state_folder import ensure_state_dir
 
-_LOCKS = "at-work"
+_LOCKS_FOLDER = "at-work"
 _NAME_BYTES = 100
 
 
-class Guard(Closing):
+class RunLocks(Closeable):
     def __init__(self, state_home: str, folders: Iterable[str], run: str) -> None:
         """Raises SystemFault where another run has one of the folders."""
-        place = ensure_state_dir(os.path.join(ensure_state_dir(state_home), _LOCKS))
-        self._held: list[int] = []
+        place = ensure_state_dir(os.path.join(ensure_state_dir(state_home), _LOCKS_FOLDER))
+        self._fds: list[int] = []
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for folder in sorted({os.path.realpath(each) for each in folders}):
-                self._hold(os.path.join(place, f"{workspace_id(folder)}.lock"), folder, run)
+                self._lock_folder(os.path.join(place, f"{workspace_id(folder)}.lock"), folder, run)
             undo.pop_all()
 
-    def _hold(self, path: str, folder: str, run: str) -> None:
+    def _lock_folder(self, path: str, folder: str, run: str) -> None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self._held.append(fd)
+        self._fds.append(fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -46,13 +46,13 @@ class Guard(Closing):
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"run {run} (process {os.getpid()})\n".encode(), 0)
 
-    def hold_run(self, folder: str) -> None:
+    def lock_run(self, folder: str) -> None:
         """The folder of the run itself, by its own lock: another configuration may name the same run.
 
         Raises SystemFault where somebody is at it.
         """
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        self._held.append(fd)
+        self._fds.append(fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -61,5 +61,5 @@ class Guard(Closing):
             ) from None
 
     def close(self) -> None:
-        while self._held:
-            os.close(self._held.pop())
+        while self._fds:
+            os.close(self._fds.pop())

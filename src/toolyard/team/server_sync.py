@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from toolyard.app.execution_mode import injection_of
+from toolyard.app.execution_mode import tool_injection_for
 from toolyard.app.yard_options import YardOptions
 from toolyard.team.paths import root_of, workspace_of
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _SHOWN_REASON = 300
 
 
-def make_servers_known(
-    config: Config, options: RunOptions, tell: Callable[[str], None], stop: Future[None] | None = None
+def sync_servers(
+    config: Config, options: RunOptions, notify: Callable[[str], None], stop: Future[None] | None = None
 ) -> None:
     """Ask those that never answered, and tell of those that cannot be asked. Blocks. Raises ToolyardError.
 
     Whoever cancels `stop` ends it, with CancelledError.
     """
-    injection = injection_of(options.config, config.agents[0].id)
+    injection = tool_injection_for(options.config, config.agents[0].id)
     if not injection.files_first and not config.has_servers and not config.toolyard.available_custom_tools:
         return
-    from toolyard.app.ensure_synced import know_before  # with it comes all that servers need
+    from toolyard.app.ensure_synced import sync_before_run  # with it comes all that servers need
 
     # One of several agents is not asked for its own servers alone; a single one has no others.
     is_one = len(config.agents) == 1
@@ -38,13 +38,15 @@ def make_servers_known(
         settings=options.settings,
         agent=config.agents[0].id if is_one else None,
         state_home=options.state_home,
-        injected=injection,
+        injection=injection,
     )
-    report = know_before(here, lambda server, error: tell(f"{server}: {_first(error)}") if error else None, stop)
+    report = sync_before_run(
+        here, lambda server, error: notify(f"{server}: {_first_line(error)}") if error else None, stop
+    )
     for name, why in report.failed:
         if name not in report.asked:  # those were told when they were asked
-            tell(f"{name}: {_first(why)}")
+            notify(f"{name}: {_first_line(why)}")
 
 
-def _first(why: str) -> str:
+def _first_line(why: str) -> str:
     return os.linesep.join(why.splitlines()[:1])[:_SHOWN_REASON]

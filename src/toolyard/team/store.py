@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
-from toolyard.models.messages import Spent
-from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
-from toolyard.storage.sqlite import make_private
+from toolyard.models.messages import ModelUsage
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_disk_full
+from toolyard.storage.sqlite import create_private_file
 
-FILE = "run.sqlite3"
+STORE_FILE = "run.sqlite3"
 _BUSY_SECONDS = 30.0
-_START_ANOTHER = "Where this file is damaged the run cannot be resumed: start another run."
+_START_ANOTHER_HINT = "Where this file is damaged the run cannot be resumed: start another run."
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -47,7 +47,7 @@ class StateFault(SystemFault):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RoundResult:
     """What an agent has come to in one round."""
 
     round: int
@@ -61,21 +61,21 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    spent: Spent = field(default_factory=Spent)
+    spent: ModelUsage = field(default_factory=ModelUsage)
     turns: int = 0
     round: int = 0
     """Of the conversation."""
     conversation: bytes | None = None
 
 
-class RunStore(Closing):
+class RunStore(Closeable):
     def __init__(self, folder: str) -> None:
         """Raises StateFault."""
-        self._path = os.path.join(folder, FILE)
-        self._connection = self._tried(self._open)
+        self._path = os.path.join(folder, STORE_FILE)
+        self._connection = self._run_guarded(self._open)
 
     def _open(self) -> sqlite3.Connection:
-        make_private(self._path)
+        create_private_file(self._path)
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -92,56 +92,58 @@ class RunStore(Closing):
     # The run
 
     def begin(self, **facts: Any) -> None:
-        self.note(version=_VERSION, began=time.time(), **facts)
+        self.set_facts(version=_VERSION, began=time.time(), **facts)
 
-    def note(self, **facts: Any) -> None:
+    def set_facts(self, **facts: Any) -> None:
         rows = [(name, json.dumps(value)) for name, value in facts.items()]
         self._write("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
 
     def fact(self, name: str, otherwise: Any = None) -> Any:
-        row = self._row("SELECT value FROM facts WHERE name = ?", name)
-        return otherwise if row is None else self._tried(lambda: json.loads(row[0]))
+        row = self._fetch_row("SELECT value FROM facts WHERE name = ?", name)
+        return otherwise if row is None else self._run_guarded(lambda: json.loads(row[0]))
 
     def required_fact(self, name: str) -> Any:
         """A fact that every run begins with. Raises StateFault where the file has lost it."""
         found = self.fact(name)
         if found is None:
-            raise StateFault(f"The state of the run in {self._path} is damaged: it is empty.", hint=_START_ANOTHER)
+            raise StateFault(
+                f"The state of the run in {self._path} is damaged: it is empty.", hint=_START_ANOTHER_HINT
+            )
         return found
 
     # What agents do
 
     def agent(self, agent: str) -> AgentState:
-        row = self._row("SELECT spent, turns, round, conversation FROM agents WHERE agent = ?", agent)
+        row = self._fetch_row("SELECT spent, turns, round, conversation FROM agents WHERE agent = ?", agent)
         if row is None:
             return AgentState()
-        return self._tried(lambda: AgentState(Spent(**json.loads(row[0])), *row[1:]))
+        return self._run_guarded(lambda: AgentState(ModelUsage(**json.loads(row[0])), *row[1:]))
 
-    def keep(self, agent: str, state: AgentState) -> None:
+    def save_agent(self, agent: str, state: AgentState) -> None:
         """After each turn, and after the calls of each turn."""
         values = (agent, json.dumps(dataclasses.asdict(state.spent)), state.turns, state.round, state.conversation)
         self._write("INSERT OR REPLACE INTO agents VALUES (?, ?, ?, ?, ?)", [values])
 
-    def done(self, done: Done) -> None:
+    def save_result(self, result: RoundResult) -> None:
         """An answer, a vote, a failure: on the disk when this returns."""
-        values = (done.round, done.agent, done.kind, done.text, done.snapshot, done.choice)
+        values = (result.round, result.agent, result.kind, result.text, result.snapshot, result.choice)
         # With this one transaction everything before it is synced, too: the run's loop waits for the disk once.
-        self._tried(lambda: self._connection.execute("PRAGMA synchronous=FULL"))
+        self._run_guarded(lambda: self._connection.execute("PRAGMA synchronous=FULL"))
         try:
             self._write("INSERT OR REPLACE INTO work VALUES (?, ?, ?, ?, ?, ?)", [values])
         finally:
-            self._tried(lambda: self._connection.execute("PRAGMA synchronous=NORMAL"))
+            self._run_guarded(lambda: self._connection.execute("PRAGMA synchronous=NORMAL"))
 
-    def all_done(self) -> Iterator[Done]:
+    def all_results(self) -> Iterator[RoundResult]:
         """The oldest round first, in each by agent."""
         query = "SELECT round, agent, kind, text, snapshot, choice FROM work ORDER BY round, agent"
-        for row in self._tried(lambda: self._connection.execute(query).fetchall()):
-            yield Done(*row)
+        for row in self._run_guarded(lambda: self._connection.execute(query).fetchall()):
+            yield RoundResult(*row)
 
     # SQLite
 
-    def _row(self, query: str, *values: Any) -> Any:
-        return self._tried(lambda: self._connection.execute(query, values).fetchone())
+    def _fetch_row(self, query: str, *values: Any) -> Any:
+        return self._run_guarded(lambda: self._connection.execute(query, values).fetchone())
 
     def _write(self, query: str, rows: list[tuple[Any, ...]]) -> None:
         def work() -> None:
@@ -153,19 +155,19 @@ class RunStore(Closing):
                 self._connection.rollback()
                 raise
 
-        self._tried(work)
+        self._run_guarded(work)
 
-    def _tried(self, work: Callable[[], T]) -> T:
+    def _run_guarded(self, work: Callable[[], T]) -> T:
         try:
             return work()
         except (TypeError, ValueError) as error:
             raise StateFault(
-                f"The state of the run in {self._path} is damaged: {error}.", hint=_START_ANOTHER
+                f"The state of the run in {self._path} is damaged: {error}.", hint=_START_ANOTHER_HINT
             ) from error
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, sqlite3.Error):
                 check_descriptors(error)
-            full = isinstance(error, sqlite3.Error) and is_full(error, self._path)
+            full = isinstance(error, sqlite3.Error) and is_disk_full(error, self._path)
             why = "the disk is full" if full else str(error)
-            hint = FREE_SPACE if full else f"Look at the folder and the disk it is on. {_START_ANOTHER}"
+            hint = FREE_SPACE if full else f"Look at the folder and the disk it is on. {_START_ANOTHER_HINT}"
             raise StateFault(f"The state of the run cannot be kept in {self._path}: {why}.", hint=hint) from error

@@ -16,23 +16,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from toolyard.core.calls import Asker, Call, Image, Result, exit_code_of
+from toolyard.core.calls import ApprovalCallback, Call, Image, Result, exit_code_of
 from toolyard.core.errors import ToolyardError
-from toolyard.models.messages import Answer, Picture, Wanted
+from toolyard.models.messages import ModelToolCall, ModelToolResult, Picture
 from toolyard.team.events import ToolCalled, ToolReturned
-from toolyard.team.worker import shown, shown_arguments
+from toolyard.team.worker import shorten, shorten_arguments
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Yard
     from toolyard.team.log import EarlierCall
-    from toolyard.team.run_context import Surroundings
+    from toolyard.team.run_context import RunContext
 
 SURFACE = "run"
-_TELL_AFTER = 3
+_REPEAT_NOTE_AFTER = 3
 """How often a call may be made with the same result before that is pointed out."""
-_MOST_AT_ONCE = 100
+_MAX_CALLS_PER_TURN = 100
 """Calls of one turn that are made."""
-_TOO_MANY = f"Not carried out: only the first {_MOST_AT_ONCE} calls of a turn are. Make fewer of them at once."
+_TOO_MANY = f"Not carried out: only the first {_MAX_CALLS_PER_TURN} calls of a turn are. Make fewer of them at once."
 _NOT_BEGUN = "The run was interrupted before this call. It was not carried out: make it again if you still need it."
 _UNDER_WAY = "The run was interrupted during this call. It may have been carried out: look before you do it again."
 _RESULT_LOST = (
@@ -41,7 +41,7 @@ _RESULT_LOST = (
 )
 
 
-def cut_off(wanted: Wanted, earlier: EarlierCall | None) -> tuple[Answer, str]:
+def interrupted_answer(wanted: ModelToolCall, earlier: EarlierCall | None) -> tuple[ModelToolResult, str]:
     """What the model is answered to a call that an interrupted run was cut off at, and what the user is told of it.
 
     None of them is made again by us: only the model can tell whether that is right.
@@ -53,76 +53,76 @@ def cut_off(wanted: Wanted, earlier: EarlierCall | None) -> tuple[Answer, str]:
     else:
         told, text = "was under way, and may have been carried out", _UNDER_WAY
     notice = f"When the run was interrupted, the call of {wanted.tool} {told}. It was not run again."
-    return Answer(wanted, text, failed=True), notice
+    return ModelToolResult(wanted, text, failed=True), notice
 
 
 class ToolCalls:
-    def __init__(self, agent: str, yard: Yard, ask: Asker, around: Surroundings) -> None:
+    def __init__(self, agent: str, yard: Yard, ask: ApprovalCallback, context: RunContext) -> None:
         self._agent = agent
         self._yard = yard
         self._ask = ask
-        self._around = around
-        self._seen: Counter[bytes] = Counter()
+        self._context = context
+        self._call_counts: Counter[bytes] = Counter()
 
-    async def answer(self, wanted: Sequence[Wanted], number: int) -> list[Answer]:
+    async def answer_calls(self, wanted: Sequence[ModelToolCall], number: int) -> list[ModelToolResult]:
         """Make them all. Cancelling stops what is under way."""
-        if len(wanted) > _MOST_AT_ONCE:
-            left = [Answer(each, _TOO_MANY, failed=True) for each in wanted[_MOST_AT_ONCE:]]
-            return [*await self.answer(wanted[:_MOST_AT_ONCE], number), *left]
+        if len(wanted) > _MAX_CALLS_PER_TURN:
+            left = [ModelToolResult(each, _TOO_MANY, failed=True) for each in wanted[_MAX_CALLS_PER_TURN:]]
+            return [*await self.answer_calls(wanted[:_MAX_CALLS_PER_TURN], number), *left]
         if len(wanted) > 1 and all(self._only_reads(each) for each in wanted):
-            return list(await asyncio.gather(*(self._answered(each, number) for each in wanted)))
-        return [await self._answered(each, number) for each in wanted]
+            return list(await asyncio.gather(*(self._answer_call(each, number) for each in wanted)))
+        return [await self._answer_call(each, number) for each in wanted]
 
-    def _only_reads(self, wanted: Wanted) -> bool:
+    def _only_reads(self, wanted: ModelToolCall) -> bool:
         tool = self._yard.dispatch.tools.get(wanted.tool)
         return tool is not None and tool.read_only
 
-    async def _answered(self, wanted: Wanted, number: int) -> Answer:
+    async def _answer_call(self, wanted: ModelToolCall, number: int) -> ModelToolResult:
         common: Mapping[str, Any] = {"agent": self._agent, "round": number, "call": wanted.id, "tool": wanted.tool}
-        self._around.hear(ToolCalled(**common, arguments=shown_arguments(dict(wanted.arguments))))
+        self._context.emit(ToolCalled(**common, arguments=shorten_arguments(dict(wanted.arguments))))
         began = time.monotonic()
         known = (
             wanted.tool if wanted.tool in self._yard.dispatch.tools else "unknown"
         )  # anything may be written there
-        with self._around.tracing.tool_call(known, wanted.id) as span:
-            answer, exit_code = await self._made(wanted)
+        with self._context.tracing.tool_call(known, wanted.id) as span:
+            answer, exit_code = await self._run_call(wanted)
             if answer.failed:
-                span.failed("The call failed.")
+                span.mark_failed("The call failed.")
         seconds = round(time.monotonic() - began, 3)
-        text = shown(answer.text)
-        self._around.hear(
+        text = shorten(answer.text)
+        self._context.emit(
             ToolReturned(**common, ok=not answer.failed, text=text, seconds=seconds, exit_code=exit_code)
         )
-        return self._minding_repeats(answer)
+        return self._with_repeat_note(answer)
 
-    async def _made(self, wanted: Wanted) -> tuple[Answer, int | None]:
+    async def _run_call(self, wanted: ModelToolCall) -> tuple[ModelToolResult, int | None]:
         """What the model is shown, and the exit code of a command."""
-        if wanted.fault:
-            return Answer(wanted, f"The arguments could not be read: {wanted.fault}", failed=True), None
+        if wanted.arguments_error:
+            return ModelToolResult(
+                wanted, f"The arguments could not be read: {wanted.arguments_error}", failed=True
+            ), None
         call = Call(
             wanted.tool,
             dict(wanted.arguments),
             surface=SURFACE,
             agent=self._agent,
-            session=self._around.run,
+            session=self._context.run,
             ask=self._ask,
         )
         try:
             # What is quick would wait longer for a thread than it takes.
-            result = self._yard.dispatch.now(call) or await self._yard.dispatch(call)
+            result = self._yard.dispatch.try_run_inline(call) or await self._yard.dispatch(call)
         except ToolyardError as error:
-            return Answer(wanted, str(error), failed=True), None
-        answer = Answer(wanted, result.text or "(no content)", _pictures(result), failed=result.failed)
+            return ModelToolResult(wanted, str(error), failed=True), None
+        answer = ModelToolResult(wanted, result.text or "(no content)", _pictures(result), failed=result.failed)
         return answer, exit_code_of(result.structured)
 
-    def _minding_repeats(self, answer: Answer) -> Answer:
-        mark = json.dumps(
-            [answer.wanted.tool, dict(answer.wanted.arguments), answer.text], sort_keys=True, default=str
-        )
+    def _with_repeat_note(self, answer: ModelToolResult) -> ModelToolResult:
+        mark = json.dumps([answer.call.tool, dict(answer.call.arguments), answer.text], sort_keys=True, default=str)
         key = hashlib.blake2b(mark.encode("utf-8", "replace"), digest_size=16).digest()
-        self._seen[key] += 1
-        times = self._seen[key]
-        if times < _TELL_AFTER:
+        self._call_counts[key] += 1
+        times = self._call_counts[key]
+        if times < _REPEAT_NOTE_AFTER:
             return answer
         note = f"[You have made this call {times} times now, with the same result. Do something else, or answer.]"
         return replace(answer, text=f"{answer.text}\n{note}")

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ConfigError
-from toolyard.models.messages import Spent
+from toolyard.models.messages import ModelUsage
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
@@ -26,39 +26,39 @@ _CLOSE_MILLISECONDS = 3000
 
 
 class Span(Protocol):
-    def note(self, **facts: str | float | bool) -> None:
+    def set_attributes(self, **facts: str | float | bool) -> None:
         """Attributes; `_` in their names stands for a dot."""
         ...
 
-    def failed(self, why: str) -> None: ...
+    def mark_failed(self, why: str) -> None: ...
 
 
 class _NoSpan:
-    def note(self, **facts: str | float | bool) -> None:
+    def set_attributes(self, **facts: str | float | bool) -> None:
         del facts
 
-    def failed(self, why: str) -> None:
+    def mark_failed(self, why: str) -> None:
         del why
 
 
 _NO_SPAN = _NoSpan()
 
 
-class _Recorded:
+class _RecordedSpan:
     def __init__(self, span: Any) -> None:
         self._span = span
 
-    def note(self, **facts: str | float | bool) -> None:
+    def set_attributes(self, **facts: str | float | bool) -> None:
         for name, value in facts.items():
             self._span.set_attribute(name.replace("__", "."), value)
 
-    def failed(self, why: str) -> None:
+    def mark_failed(self, why: str) -> None:
         from opentelemetry.trace import StatusCode
 
         self._span.set_status(StatusCode.ERROR, why)
 
 
-class Tracing(Closing):
+class Tracing(Closeable):
     """What runs tell of themselves. Without a provider: nothing."""
 
     def __init__(self, provider: Any = None) -> None:
@@ -73,12 +73,12 @@ class Tracing(Closing):
         # What an exception says may be the words of a provider or of a model: its type is enough.
         quietly = {"record_exception": False, "set_status_on_exception": False}
         with self._tracer.start_as_current_span(name, **quietly) as span:
-            recorded = _Recorded(span)
-            recorded.note(**facts)
+            recorded = _RecordedSpan(span)
+            recorded.set_attributes(**facts)
             try:
                 yield recorded
             except Exception as error:
-                recorded.failed(type(error).__name__)
+                recorded.mark_failed(type(error).__name__)
                 raise
 
     def run(self, run: str, agents: int) -> contextlib.AbstractContextManager[Span]:
@@ -104,8 +104,8 @@ class Tracing(Closing):
             self._provider.shutdown()
 
 
-def note_spent(span: Span, spent: Spent) -> None:
-    span.note(gen_ai__usage__input_tokens=spent.input, gen_ai__usage__output_tokens=spent.output)
+def record_usage(span: Span, spent: ModelUsage) -> None:
+    span.set_attributes(gen_ai__usage__input_tokens=spent.input, gen_ai__usage__output_tokens=spent.output)
 
 
 def open_tracing(config: Config, settings: Settings) -> Tracing:

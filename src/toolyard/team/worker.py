@@ -12,14 +12,14 @@ from typing import Any, Protocol, cast
 
 from toolyard.team.events import AgentInfo, TeamEvent
 
-Hear = Callable[[TeamEvent], None]
+EventListener = Callable[[TeamEvent], None]
 
 _SHOWN_TEXT = 4_000
 _SHOWN_ARGUMENT = 8_000
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkResult:
     """What a worker has come to."""
 
     text: str
@@ -36,25 +36,25 @@ class Worker(Protocol):
         """How the agent spells the folder in which it finds the work of its peers; empty where it sees none."""
         ...
 
-    async def work(self, prompt: str, number: int) -> Work:
+    async def work(self, prompt: str, number: int) -> WorkResult:
         """Do the round of this number. Raises ToolyardError, and UsedUp where the budget ends it."""
         ...
 
     async def close(self) -> None: ...
 
 
-def shown(text: str, most: int = _SHOWN_TEXT) -> str:
+def shorten(text: str, max_chars: int = _SHOWN_TEXT) -> str:
     """As much of a text as an event carries."""
-    return text if len(text) <= most else f"{text[:most]}... ({len(text) - most:,} more characters)"
+    return text if len(text) <= max_chars else f"{text[:max_chars]}... ({len(text) - max_chars:,} more characters)"
 
 
-def shown_arguments(arguments: object) -> Any:
+def shorten_arguments(arguments: object) -> Any:
     """The arguments of a call, long texts cut."""
     if isinstance(arguments, str):
-        return shown(arguments, _SHOWN_ARGUMENT)
+        return shorten(arguments, _SHOWN_ARGUMENT)
     if isinstance(arguments, Mapping):
         named = cast("Mapping[object, object]", arguments)
-        return {str(key): shown_arguments(value) for key, value in named.items()}
+        return {str(key): shorten_arguments(value) for key, value in named.items()}
     if isinstance(arguments, list | tuple):
-        return [shown_arguments(value) for value in cast("Sequence[object]", arguments)]
+        return [shorten_arguments(value) for value in cast("Sequence[object]", arguments)]
     return arguments

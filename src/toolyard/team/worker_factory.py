@@ -10,13 +10,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.app.execution_mode import Injection, injection_of
+from toolyard.app.execution_mode import ToolInjection, tool_injection_for
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.backends import BackendKind, backend_kind
 from toolyard.config.models import Agent, Config
 from toolyard.core.errors import ConfigError
-from toolyard.core.threaded_open import closed_in_thread, made_in_thread
+from toolyard.core.threaded_open import close_in_thread, open_in_thread
 from toolyard.models.factory import open_model
 from toolyard.models.retry import PATIENCE
 from toolyard.team.api_worker import ApiWorker
@@ -24,7 +24,7 @@ from toolyard.team.events import AgentInfo
 from toolyard.team.options import RunOptions
 from toolyard.team.paths import without_fresh_start, workspace_of
 from toolyard.team.prompts import system_prompt
-from toolyard.team.run_context import Surroundings
+from toolyard.team.run_context import RunContext
 from toolyard.team.tool_calls import ToolCalls
 from toolyard.team.worker import Worker
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from toolyard.team.cli_worker import CliWorker
 
 
-def kind_of(agent: Agent, config: Config) -> BackendKind:
+def agent_backend_kind(agent: Agent, config: Config) -> BackendKind:
     """Raises ConfigError."""
     name = agent.backend.type
     kind = backend_kind(name) if name is not None else None
@@ -48,24 +48,24 @@ def kind_of(agent: Agent, config: Config) -> BackendKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class WorkerFactory:
     """Opens the workers of one run."""
 
     options: RunOptions
     config: Config
     """With its layout."""
-    around: Surroundings
+    context: RunContext
     host: Host | None = None
     """For agent CLIs."""
     servers: SharedServers | None = None
     """Upstream servers, which all agents of the run use."""
     resumed: bool = False
 
-    async def worker(self, agent: Agent) -> Worker:
+    async def open_worker(self, agent: Agent) -> Worker:
         """Raises ToolyardError."""
-        kind = kind_of(agent, self.config)
+        kind = agent_backend_kind(agent, self.config)
         if not kind.driver:
-            return await self._api(agent, kind)
+            return await self._open_api_worker(agent, kind)
         return await _open_cli_worker(self, agent, kind)
 
     def yard_options(self, agent: Agent) -> YardOptions:
@@ -78,21 +78,21 @@ class Opening:
             state_home=self.options.state_home,
             begins_session=True,
             servers=self.servers,
-            injected=self.injection(agent),
+            injection=self.injection(agent),
         )
 
-    def injection(self, agent: Agent) -> Injection:
-        return injection_of(self.options.config, agent.id)  # as the user wrote it, without our layout
+    def injection(self, agent: Agent) -> ToolInjection:
+        return tool_injection_for(self.options.config, agent.id)  # as the user wrote it, without our layout
 
-    async def _api(self, agent: Agent, kind: BackendKind) -> ApiWorker:
-        around, options = self.around, self.options
+    async def _open_api_worker(self, agent: Agent, kind: BackendKind) -> ApiWorker:
+        around, options = self.context, self.options
         patience = PATIENCE if options.patience is None else options.patience
         # What it takes to speak to a provider is a second's work to load.
         model = await asyncio.to_thread(open_model, agent.backend, options.settings.model_access, patience=patience)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(model.close)
-            yard = await made_in_thread(lambda: Yard.open(self.yard_options(agent)))
-            undo.push_async_callback(closed_in_thread, yard)
+            yard = await open_in_thread(lambda: Yard.open(self.yard_options(agent)))
+            undo.push_async_callback(close_in_thread, yard)
             info = self.info(agent, kind, yard, model.title)
             calls = ToolCalls(agent.id, yard, options.asker(agent.id), around)
             instructions = system_prompt(self.config, agent, yard)
@@ -111,34 +111,34 @@ class Opening:
         )
 
 
-async def _open_cli_worker(opening: Opening, agent: Agent, kind: BackendKind) -> CliWorker:
+async def _open_cli_worker(factory: WorkerFactory, agent: Agent, kind: BackendKind) -> CliWorker:
     """Raises ToolyardError."""
     # Drivers bring an MCP server with them, which most teams do not need.
     from toolyard.drivers.options import DriveOptions
-    from toolyard.team.cli_worker import CliRecipe, CliWorker
+    from toolyard.team.cli_worker import CliAgentSetup, CliWorker
 
-    if opening.host is None:
+    if factory.host is None:
         raise ConfigError(f"agent {agent.id!r} is a CLI, and there is no host for it.")
     # What it will see is known once its workspace has been opened as the run will open it.
-    yard = await made_in_thread(lambda: Yard.open(opening.yard_options(agent)))
+    yard = await open_in_thread(lambda: Yard.open(factory.yard_options(agent)))
     try:
-        info = opening.info(agent, kind, yard, agent.backend.model or "")
+        info = factory.info(agent, kind, yard, agent.backend.model or "")
         prefix = yard.sharing.prefix if yard.sharing is not None else ""
-        instructions = system_prompt(opening.config, agent, yard)
+        instructions = system_prompt(factory.config, agent, yard)
     finally:
-        await closed_in_thread(yard)
-    given = opening.options
+        await close_in_thread(yard)
+    given = factory.options
     options = DriveOptions(
-        workspace=workspace_of(opening.config, agent),
+        workspace=workspace_of(factory.config, agent),
         model=agent.backend.model or "",
-        timeout=agent.backend.timeout or opening.around.budget.limits.seconds,
+        timeout=agent.backend.timeout or factory.context.budget.limits.seconds,
         instructions=instructions,
-        config=without_fresh_start(opening.config),  # it was opened just now, and is as fresh as it was to be
+        config=without_fresh_start(factory.config),  # it was opened just now, and is as fresh as it was to be
         agent=agent.id,
-        run=opening.around.run,
+        run=factory.context.run,
         state=given.state_home,
         ask=given.askers(agent.id) if given.askers is not None else None,
         variables=given.variables,
-        injected=opening.injection(agent),
+        injected=factory.injection(agent),
     )
-    return CliWorker(info, CliRecipe(kind.driver, options, prefix), opening.host, opening.around)
+    return CliWorker(info, CliAgentSetup(kind.driver, options, prefix), factory.host, factory.context)

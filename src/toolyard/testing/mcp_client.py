@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 HANDSHAKE_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
@@ -37,7 +37,7 @@ def error_in(response: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"code": error["code"], "message": result["content"][0]["text"], "data": data}
 
 
-def failure(response: Mapping[str, Any]) -> dict[str, Any]:
+def expect_error(response: Mapping[str, Any]) -> dict[str, Any]:
     """The error of a call that has to fail with a result, in the shape that `error_in` gives it."""
     error = error_in(response)
     assert error is not None, response
@@ -45,14 +45,14 @@ def failure(response: Mapping[str, Any]) -> dict[str, Any]:
     return error
 
 
-def success(response: Mapping[str, Any]) -> dict[str, Any]:
+def expect_result(response: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a call that has to succeed."""
     assert "result" in response, response
     assert not response["result"]["isError"], response
     return cast("dict[str, Any]", response["result"])
 
 
-class StdioClient(Closing):
+class StdioClient(Closeable):
     """One server process and the conversation with it."""
 
     def __init__(
@@ -74,19 +74,19 @@ class StdioClient(Closing):
         )
         self._in = cast("IO[bytes]", self.process.stdin)
         self._out = cast("IO[bytes]", self.process.stdout)
-        self._last = 0
+        self._last_id = 0
         self._modern = modern
         self._capabilities = dict(capabilities or {})
         self._info = {"name": client_name, "version": "1"}
         self.notifications: list[dict[str, Any]] = []
-        self.greeting: dict[str, Any] = {}
+        self.initialize_response: dict[str, Any] = {}
         if not modern:
             params = {
                 "protocolVersion": HANDSHAKE_VERSION,
                 "capabilities": self._capabilities,
                 "clientInfo": self._info,
             }
-            self.greeting = self.request("initialize", params)
+            self.initialize_response = self.request("initialize", params)
             self.notify("notifications/initialized", {})
 
     def close(self) -> int:
@@ -114,9 +114,9 @@ class StdioClient(Closing):
             raise ServerGone
         return cast("dict[str, Any]", json.loads(line))
 
-    def post(self, method: str, params: Mapping[str, Any]) -> int:
+    def send_request(self, method: str, params: Mapping[str, Any]) -> int:
         """Send a request without waiting; its id."""
-        self._last += 1
+        self._last_id += 1
         body = dict(params)
         if self._modern:
             envelope = {
@@ -125,13 +125,13 @@ class StdioClient(Closing):
                 f"{_META}clientInfo": self._info,
             }
             body["_meta"] = {**envelope, **body.get("_meta", {})}
-        self.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": body})
-        return self._last
+        self.send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": body})
+        return self._last_id
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": dict(params)})
 
-    def answer(self, request: int) -> dict[str, Any]:
+    def wait_for_response(self, request: int) -> dict[str, Any]:
         """The response to a request; notifications on the way are kept, requests of the server handed on."""
         while True:
             message = self.receive()
@@ -150,7 +150,7 @@ class StdioClient(Closing):
         return {"error": {"code": -32601, "message": "not supported"}}
 
     def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return self.answer(self.post(method, params or {}))
+        return self.wait_for_response(self.send_request(method, params or {}))
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool; the whole response, result or error."""

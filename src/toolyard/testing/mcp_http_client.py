@@ -15,17 +15,17 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.testing.mcp_client import HANDSHAKE_VERSION, MODERN_VERSION, ServerGone
 
 _CLOSE_SECONDS = 10
 _ANSWER_SECONDS = 60
 _META = "io.modelcontextprotocol/"
-_NAMED_BY = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
+_NAME_KEYS = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F)))
 
 
-class HttpServer(Closing):
+class HttpServer(Closeable):
     """A `toolyard mcp --http` process; `url` is where it says it listens."""
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str]) -> None:
@@ -51,7 +51,7 @@ class HttpServer(Closing):
         return code
 
 
-class HttpClient(Closing):
+class HttpClient(Closeable):
     """One conversation with a server at `url`."""
 
     def __init__(
@@ -70,22 +70,22 @@ class HttpClient(Closing):
         self._capabilities = dict(capabilities or {})
         self._info = {"name": client_name, "version": "1"}
         self._session = ""
-        self._last = 0
-        self._open: http.client.HTTPConnection | None = None
-        self.greeting: dict[str, Any] = {}
+        self._last_id = 0
+        self._connection: http.client.HTTPConnection | None = None
+        self.initialize_response: dict[str, Any] = {}
         if not modern:
             params = {
                 "protocolVersion": HANDSHAKE_VERSION,
                 "capabilities": self._capabilities,
                 "clientInfo": self._info,
             }
-            self.greeting = self.request("initialize", params)
-            self._tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            self.initialize_response = self.request("initialize", params)
+            self._send_message({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def send_bytes(self, body: bytes, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Send a body as it is, on a connection of its own; the status and the body of the answer."""
@@ -99,7 +99,7 @@ class HttpClient(Closing):
 
     def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The response to a request, as it came."""
-        self._last += 1
+        self._last_id += 1
         body = dict(params or {})
         if self._modern:
             envelope = {
@@ -108,32 +108,34 @@ class HttpClient(Closing):
                 f"{_META}clientInfo": self._info,
             }
             body["_meta"] = {**envelope, **body.get("_meta", {})}
-        message = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": body}
-        response = self._posted(json.dumps(message).encode(), {**self._headers(), **self._routing(method, body)})
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": body}
+        response = self._post(
+            json.dumps(message).encode(), {**self._headers(), **self._routing_headers(method, body)}
+        )
         self._session = response.headers.get("mcp-session-id") or self._session
         answer: dict[str, Any] | None = None
         for received in _messages(response):
             if "method" in received:
                 if "id" in received:
-                    self._tell({"jsonrpc": "2.0", "id": received["id"], **self.on_request(received)})
-            elif received.get("id") in {self._last, None}:
+                    self._send_message({"jsonrpc": "2.0", "id": received["id"], **self.on_request(received)})
+            elif received.get("id") in {self._last_id, None}:
                 answer = received
         if answer is None:
             raise ServerGone(f"HTTP {response.status} without an answer")
         return answer
 
-    def _posted(self, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+    def _post(self, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
         """Over the kept connection; over a new one where the server has closed that meanwhile, as idle ones are."""
-        if self._open is not None:
+        if self._connection is not None:
             try:
-                self._open.request("POST", self._path, data, headers)
+                self._connection.request("POST", self._path, data, headers)
             except (BrokenPipeError, ConnectionResetError):
-                self._open.close()
+                self._connection.close()
             else:
-                return self._open.getresponse()
-        self._open = self._connect()
-        self._open.request("POST", self._path, data, headers)
-        return self._open.getresponse()
+                return self._connection.getresponse()
+        self._connection = self._connect()
+        self._connection.request("POST", self._path, data, headers)
+        return self._connection.getresponse()
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool; the whole response, result or error."""
@@ -156,16 +158,18 @@ class HttpClient(Closing):
         }
         return {**headers, "Mcp-Session-Id": self._session} if self._session else headers
 
-    def _routing(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+    def _routing_headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """What the modern era repeats in headers, so that a proxy need not read the body."""
         if not self._modern:
             return {}
-        name = params.get(_NAMED_BY.get(method, ""))
+        name = params.get(_NAME_KEYS.get(method, ""))
         return (
-            {"Mcp-Method": method} if not isinstance(name, str) else {"Mcp-Method": method, "Mcp-Name": _safe(name)}
+            {"Mcp-Method": method}
+            if not isinstance(name, str)
+            else {"Mcp-Method": method, "Mcp-Name": _header_value(name)}
         )
 
-    def _tell(self, message: Mapping[str, Any]) -> None:
+    def _send_message(self, message: Mapping[str, Any]) -> None:
         self.send_bytes(json.dumps(message).encode())
 
 
@@ -181,7 +185,7 @@ def _messages(response: http.client.HTTPResponse) -> Generator[dict[str, Any]]:
             yield cast("dict[str, Any]", json.loads(line[5:]))
 
 
-def _safe(name: str) -> str:
+def _header_value(name: str) -> str:
     """A name as a header's value; what cannot stand there goes as base64."""
     if set(name) <= _PRINTABLE and name == name.strip():
         return name

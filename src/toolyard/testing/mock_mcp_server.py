@@ -60,17 +60,17 @@ _HANDSHAKE = "2025-11-25"
 _OLD = "2024-11-05"
 _META = "io.modelcontextprotocol/"
 _UNSUPPORTED_VERSION = -32022
-_NOT_FOUND = -32601
-_INVALID = -32602
-_MANY = 2_000
-_HUGE = 65 * 1024 * 1024
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
+_MANY_TOOLS = 2_000
+_HUGE_BYTES = 65 * 1024 * 1024
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "number"}
 
 
-def _tool(name: str, says: str, **properties: Any) -> Json:
+def _tool(name: str, description: str, **properties: Any) -> Json:
     schema = {"type": "object", "properties": properties, "required": list(properties)}
-    return {"name": name, "description": says, "inputSchema": schema}
+    return {"name": name, "description": description, "inputSchema": schema}
 
 
 TOOLS = (
@@ -89,25 +89,25 @@ TOOLS = (
 )
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, in words
+class JsonRpcError(Exception):
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.body = {"code": code, "message": message} | ({} if data is None else {"data": data})
 
 
-class UpstreamServer:
+class MockMcpServer:
     """One conversation over this process's stdin and stdout."""
 
     def __init__(self, era: str, fault: str, tools: int) -> None:
         self._era = era
         self._fault = fault
-        self._extra = tools
+        self._extra_tools = tools
         self._lock = threading.Lock()
         self._out = os.fdopen(os.dup(1), "wb")
         self._calls = 0
-        self._number: Any = None
-        self._cancelled = 0
-        self._listening: Any = None
+        self._request_id: Any = None
+        self._cancelled_calls = 0
+        self._subscription_id: Any = None
         self._running: dict[Any, threading.Event] = {}
 
     def serve(self) -> None:
@@ -121,37 +121,37 @@ class UpstreamServer:
             except ValueError:
                 continue
             if self._fault != "mute" and "method" in message:
-                self._take(message)
+                self._handle_message(message)
             if self._fault == "deaf" and message.get("method") in ("notifications/initialized", "server/discover"):
                 threading.Event().wait()
         if self._fault == "ignores-term":
             threading.Event().wait()
 
-    def _take(self, message: Json) -> None:
+    def _handle_message(self, message: Json) -> None:
         method, number = message["method"], message.get("id")
         params: Json = message.get("params") or {}
         if number is None:
             if method == "notifications/cancelled":
-                self._cancelled += 1
+                self._cancelled_calls += 1
                 running = self._running.get(params.get("requestId"))
                 if running is not None:
                     running.set()
             return
         if method == "subscriptions/listen":
-            self._listening = number
-            self._tell("notifications/subscriptions/acknowledged", {"notifications": params["notifications"]})
+            self._subscription_id = number
+            self._notify("notifications/subscriptions/acknowledged", {"notifications": params["notifications"]})
             return
         slow = method == "tools/call" and (params.get("name") == "wait" or self._fault == "slow")
         if slow:
             self._running[number] = threading.Event()
-            threading.Thread(target=self._answer, args=(number, method, params), daemon=True).start()
+            threading.Thread(target=self._answer_request, args=(number, method, params), daemon=True).start()
         else:
-            self._answer(number, method, params)
+            self._answer_request(number, method, params)
 
-    def _answer(self, number: Any, method: str, params: Json) -> None:
+    def _answer_request(self, number: Any, method: str, params: Json) -> None:
         try:
             body = {"result": self._result(number, method, params)}
-        except Refusal as refusal:
+        except JsonRpcError as refusal:
             body = {"error": refusal.body}
         running = self._running.pop(number, None)
         if running is not None and running.is_set():
@@ -167,41 +167,41 @@ class UpstreamServer:
 
     def _result(self, number: Any, method: str, params: Json) -> Any:
         if method == "initialize":
-            return self._greeting()
+            return self._initialize_result()
         if method == "server/discover":
-            return self._discovery(params)
+            return self._discover_result(params)
         if method == "ping":
             return {}
         if self._era == "modern" and f"{_META}protocolVersion" not in params.get("_meta", ()):
-            raise Refusal(_INVALID, "the envelope is missing")
+            raise JsonRpcError(_INVALID_PARAMS, "the envelope is missing")
         if method == "tools/list":
             stuck = self._fault == "stops-listing" and self._calls
-            return NotImplemented if stuck else self._page(params.get("cursor"))
+            return NotImplemented if stuck else self._tools_page(params.get("cursor"))
         if method == "tools/call":
-            return self._called(number, params)
-        raise Refusal(_NOT_FOUND, f"no method {method}")
+            return self._call_tool(number, params)
+        raise JsonRpcError(_METHOD_NOT_FOUND, f"no method {method}")
 
-    def _about(self) -> Json:
+    def _server_facts(self) -> Json:
         said = os.environ["API_KEY"] if self._fault == "lists-secrets" else "Echo and be merry."
         return {"capabilities": {"tools": {"listChanged": True}}, "instructions": said}
 
-    def _greeting(self) -> Json:
+    def _initialize_result(self) -> Json:
         if self._era == "modern":
-            raise Refusal(_UNSUPPORTED_VERSION, "unsupported protocol version", {"supported": [_MODERN]})
+            raise JsonRpcError(_UNSUPPORTED_VERSION, "unsupported protocol version", {"supported": [_MODERN]})
         info = {"name": "upstream", "version": "1.2.3"}
         version = _OLD if self._era == "old" else _HANDSHAKE
-        return {"protocolVersion": version, "serverInfo": info, **self._about()}
+        return {"protocolVersion": version, "serverInfo": info, **self._server_facts()}
 
-    def _discovery(self, params: Json) -> Json:
+    def _discover_result(self, params: Json) -> Json:
         if self._era in ("handshake", "old") or f"{_META}protocolVersion" not in params.get("_meta", {}):
-            raise Refusal(_NOT_FOUND, "no method server/discover")
+            raise JsonRpcError(_METHOD_NOT_FOUND, "no method server/discover")
         info = {f"{_META}serverInfo": {"name": "upstream", "version": "1.2.3"}}
-        return {"supportedVersions": [_MODERN], **self._about(), "_meta": info}
+        return {"supportedVersions": [_MODERN], **self._server_facts(), "_meta": info}
 
-    def _page(self, cursor: str | None) -> Json:
-        tools = [*TOOLS, *(_tool(f"extra_{n}", "One of many.", text=_TEXT) for n in range(self._extra))]
+    def _tools_page(self, cursor: str | None) -> Json:
+        tools = [*TOOLS, *(_tool(f"extra_{n}", "One of many.", text=_TEXT) for n in range(self._extra_tools))]
         if self._fault == "many-tools":
-            tools = [_tool(f"tool_{n}", f"Number {n}.", text=_TEXT) for n in range(_MANY)]
+            tools = [_tool(f"tool_{n}", f"Number {n}.", text=_TEXT) for n in range(_MANY_TOOLS)]
         elif self._fault == "pages-forever":
             at = int(cursor or 0)
             return {"tools": [_tool(f"tool_{at}", "One more.")], "nextCursor": str(at + 1)}
@@ -228,9 +228,9 @@ class UpstreamServer:
             tools.append(_tool("open", f"Uses {key}.", key={"type": "string", "default": key, "description": key}))
         return {"tools": tools}
 
-    def _called(self, number: Any, params: Json) -> Any:
+    def _call_tool(self, number: Any, params: Json) -> Any:
         self._calls += 1
-        self._number = number
+        self._request_id = number
         misbehave: Callable[[], Any] | None = getattr(self, f"fault_{self._fault}".replace("-", "_"), None)
         odd = misbehave() if misbehave is not None else None
         if odd is not None:
@@ -238,35 +238,35 @@ class UpstreamServer:
         name, arguments = params.get("name"), cast("Json", params.get("arguments") or {})
         run: Callable[[Any, Json, Json], Any] | None = getattr(self, f"tool_{name}", None)
         if run is None:
-            raise Refusal(_INVALID, f"Unknown tool: {name}")
+            raise JsonRpcError(_INVALID_PARAMS, f"Unknown tool: {name}")
         try:
             return run(number, arguments, params.get("_meta") or {})
         except KeyError as missing:
-            raise Refusal(_INVALID, f"the argument {missing} is missing") from None
+            raise JsonRpcError(_INVALID_PARAMS, f"the argument {missing} is missing") from None
 
     # The tools: the number of the request, what was given, and the `_meta`.
 
     def tool_echo(self, _number: Any, given: Json, _meta: Json) -> Any:
-        return _said(given["text"])
+        return _text_result(given["text"])
 
     def tool_add(self, _number: Any, given: Json, _meta: Json) -> Any:
         total = given["a"] + given["b"]
-        return _said(str(total), structuredContent={"sum": total})
+        return _text_result(str(total), structuredContent={"sum": total})
 
     def tool_fail(self, _number: Any, given: Json, _meta: Json) -> Any:
-        return {**_said(given["text"]), "isError": True}
+        return {**_text_result(given["text"]), "isError": True}
 
     def tool_refuse(self, _number: Any, given: Json, _meta: Json) -> Any:
-        raise Refusal(given["code"], f"refused with {given['code']}")
+        raise JsonRpcError(given["code"], f"refused with {given['code']}")
 
     def tool_blob(self, _number: Any, given: Json, _meta: Json) -> Any:
-        return _said("x" * given["size"])
+        return _text_result("x" * given["size"])
 
     def tool_env(self, _number: Any, _given: Json, _meta: Json) -> Any:
-        return _said(" ".join(sorted(os.environ)))
+        return _text_result(" ".join(sorted(os.environ)))
 
     def tool_cancelled(self, _number: Any, _given: Json, _meta: Json) -> Any:
-        return _said(str(self._cancelled))
+        return _text_result(str(self._cancelled_calls))
 
     def tool_crash(self, _number: Any, given: Json, _meta: Json) -> Any:
         os._exit(given["code"])
@@ -276,12 +276,12 @@ class UpstreamServer:
         for step in range(steps):
             if token is not None:
                 told = {"progressToken": token, "progress": step + 1, "total": steps, "message": f"step {step + 1}"}
-                self._tell("notifications/progress", told)
+                self._notify("notifications/progress", told)
             if self._running[number].wait(given["seconds"] / steps):
                 return NotImplemented
-        return _said("waited")
+        return _text_result("waited")
 
-    def _tell(self, method: str, params: Json) -> None:
+    def _notify(self, method: str, params: Json) -> None:
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def _send(self, message: Json) -> None:
@@ -301,15 +301,19 @@ class UpstreamServer:
 
     def fault_list_changed(self) -> None:
         # In the later era only those are told that asked to be.
-        if self._calls == 1 and (self._era != "modern" or self._listening is not None):
-            meta = {"_meta": {f"{_META}subscriptionId": self._listening}} if self._listening is not None else {}
-            self._tell("notifications/tools/list_changed", meta)
+        if self._calls == 1 and (self._era != "modern" or self._subscription_id is not None):
+            meta = (
+                {"_meta": {f"{_META}subscriptionId": self._subscription_id}}
+                if self._subscription_id is not None
+                else {}
+            )
+            self._notify("notifications/tools/list_changed", meta)
 
     def fault_asks(self) -> None:
         self._send({"jsonrpc": "2.0", "id": "ask-1", "method": "roots/list"})
         self._send({"jsonrpc": "2.0", "id": "ask-2", "method": "ping"})
         answers = [json.loads(sys.stdin.buffer.readline()) for _ in range(2)]
-        if answers[0].get("error", {}).get("code") != _NOT_FOUND or answers[1].get("result") != {}:
+        if answers[0].get("error", {}).get("code") != _METHOD_NOT_FOUND or answers[1].get("result") != {}:
             os._exit(9)
 
     def fault_dies_mid_call(self) -> None:
@@ -337,19 +341,19 @@ class UpstreamServer:
         return NotImplemented
 
     def fault_huge_line(self) -> Any:
-        self._print('{"result":"' + "x" * _HUGE + f'","jsonrpc":"2.0","id":{self._number}}}')
+        self._print('{"result":"' + "x" * _HUGE_BYTES + f'","jsonrpc":"2.0","id":{self._request_id}}}')
         return NotImplemented
 
     def fault_huge_notification(self) -> None:
-        self._tell("notifications/message", {"level": "info", "data": "x" * _HUGE})
+        self._notify("notifications/message", {"level": "info", "data": "x" * _HUGE_BYTES})
 
     def fault_many_values(self) -> Any:
-        self._print(f'{{"jsonrpc":"2.0","id":{self._number},"result":{{"content":[{"[]," * 2_000_000}[]]}}}}')
+        self._print(f'{{"jsonrpc":"2.0","id":{self._request_id},"result":{{"content":[{"[]," * 2_000_000}[]]}}}}')
         return NotImplemented
 
     def fault_long_nonsense(self) -> Any:
         text = "x" * 5 * 1024 * 1024
-        self._print(f'{{"jsonrpc":"2.0","id":{self._number},"result":{{"text":"{text}\\ud800"}}}}')
+        self._print(f'{{"jsonrpc":"2.0","id":{self._request_id},"result":{{"text":"{text}\\ud800"}}}}')
         return NotImplemented
 
     def fault_odd_questions(self) -> None:
@@ -361,7 +365,7 @@ class UpstreamServer:
         sys.stderr.flush()
 
 
-def _said(text: str, **more: Any) -> Json:
+def _text_result(text: str, **more: Any) -> Json:
     return {"content": [{"type": "text", "text": text}], "isError": False, **more}
 
 
@@ -372,20 +376,20 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=0, help="list this many more tools")
     chosen = parser.parse_args()
     if chosen.fault == "dies-at-start":
-        sys.exit(_last_words("cannot find my configuration"))
+        sys.exit(_exit_with_message("cannot find my configuration"))
     if chosen.fault == "tells-secrets":
-        sys.exit(_last_words(f"bad key: {dict(os.environ)}"))
+        sys.exit(_exit_with_message(f"bad key: {dict(os.environ)}"))
     if chosen.fault == "ignores-term":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if chosen.fault == "leaves-children":
         child = subprocess.Popen(["sleep", "600"])
         sys.stderr.write(f"child {child.pid}\n")
         sys.stderr.flush()
-    UpstreamServer(chosen.era, chosen.fault, chosen.tools).serve()
+    MockMcpServer(chosen.era, chosen.fault, chosen.tools).serve()
     os._exit(0)  # threads that still wait are not waited for
 
 
-def _last_words(text: str) -> int:
+def _exit_with_message(text: str) -> int:
     sys.stderr.write(text + "\n")
     return 3
 

@@ -12,28 +12,28 @@ from toolyard.core.calls import Result, Text
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.core.limits import RunLimits
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments
-from toolyard.policy.command_rules import analysed
-from toolyard.sandbox.background_commands import Shell
-from toolyard.sandbox.manager import Ready, shown_folder
-from toolyard.sandbox.output_capture import Captured
-from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, Tier, What
-from toolyard.tools.failure_hints import hints
-from toolyard.tools.run_notes import remarks
+from toolyard.policy.command_rules import analyse_command
+from toolyard.sandbox.background_commands import BackgroundCommand
+from toolyard.sandbox.manager import ReadySandbox, display_folder
+from toolyard.sandbox.output_capture import OutputCapture
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, RunResult, Stream, Tier
+from toolyard.tools.failure_hints import failure_hints
+from toolyard.tools.run_notes import run_notes
 
 _MS = 1_000
-_MOST_CHARS = 200_000
+_MAX_COMMAND_CHARS = 200_000
 _FILTER_SECONDS = 5.0
 _TRIAL_SECONDS = 10.0
-_FOR_LONGER = "Use run_in_background for what takes longer."
+_BACKGROUND_HINT = "Use run_in_background for what takes longer."
 _CANNOT_START = "The run cannot start in "  # what the sandbox's shell says of a folder that is not there
 
 
 class CommandArguments(Arguments):
-    command: Annotated[str, Field(min_length=1, max_length=_MOST_CHARS)]
+    command: Annotated[str, Field(min_length=1, max_length=_MAX_COMMAND_CHARS)]
     timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
-    description: Annotated[str, Field(description="What it does, in a few words")] = ""
+    description: Annotated[str, Field(description="RunKind it does, in a few words")] = ""
     # Not shown to models: it is known from Claude Code, and is answered with a reason.
     disable_sandbox: SkipJsonSchema[Annotated[bool, Field(alias="dangerouslyDisableSandbox")]] = False
 
@@ -51,7 +51,7 @@ class KillShellArguments(Arguments):
     shell_id: str
 
 
-def longest_command(arguments: CommandArguments, limits: RunLimits) -> float:
+def command_timeout(arguments: CommandArguments, limits: RunLimits) -> float:
     """How long the command may run, within what the configuration lets it name."""
     if arguments.timeout is None:
         return limits.seconds
@@ -60,42 +60,42 @@ def longest_command(arguments: CommandArguments, limits: RunLimits) -> float:
         raise ValidationError.of(
             "timeout",
             f"is more than {limits.most_seconds * _MS:,.0f} milliseconds",
-            hint=_FOR_LONGER if isinstance(arguments, BashArguments) else "",
+            hint=_BACKGROUND_HINT if isinstance(arguments, BashArguments) else "",
         )
     return seconds
 
 
-def bash(arguments: CommandArguments, gate: Gate) -> Result:
-    request = _request(arguments, gate)
-    ready = gate.sandboxes.ready()
-    gate.remark(f"Sandbox: {ready.sandbox.tier}.")
+def bash(arguments: CommandArguments, ctx: CallContext) -> Result:
+    request = _build_request(arguments, ctx)
+    ready = ctx.sandboxes.get_sandbox()
+    ctx.add_audit_note(f"Sandbox: {ready.sandbox.tier}.")
     if isinstance(arguments, BashArguments) and arguments.run_in_background:
-        return _in_background(request, ready, gate)
+        return _start_in_background(request, ready, ctx)
     notes: list[str] = []
-    captured, outcome = _ran(request, ready, gate)
+    captured, outcome = _run_request(request, ready, ctx)
     if _could_not_start(request, captured, outcome):
         notes.append(f"{request.folder} is not there any more, so this ran in the workspace.")
-        captured, outcome = _ran(replace(request, folder=""), ready, gate)
-    if outcome.ending is Ending.CANCELLED:
+        captured, outcome = _run_request(replace(request, folder=""), ready, ctx)
+    if outcome.ending is RunEnding.CANCELLED:
         raise ToolError("The command was stopped because its caller left.", hint="Run it again if it is needed.")
-    folder = gate.sandboxes.moved(gate.call.session, outcome.folder)
-    return _told(arguments.command, captured, replace(outcome, folder=folder), ready, gate, notes=notes)
+    folder = ctx.sandboxes.set_session_folder(ctx.call.session, outcome.folder)
+    return _build_result(arguments.command, captured, replace(outcome, folder=folder), ready, ctx, notes=notes)
 
 
-def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
+def _start_in_background(request: RunRequest, ready: ReadySandbox, ctx: CallContext) -> Result:
     text = ""
     if request.folder:  # nobody waits for this one, so whether it can start there is found out first
         trial = replace(request, code=":", seconds=_TRIAL_SECONDS)
-        if _could_not_start(trial, *_ran(trial, ready, gate)):
+        if _could_not_start(trial, *_run_request(trial, ready, ctx)):
             text = f"[{request.folder} is not there any more, so this runs in the workspace.]\n"
             request = replace(request, folder="")
 
-    def ended(_: Shell) -> None:
-        gate.end_changes()
-        gate.changed()
+    def on_ended(_: BackgroundCommand) -> None:
+        ctx.end_changes()
+        ctx.after_write()
 
-    shell = gate.sandboxes.shells.start(ready.sandbox, request, ended, gate.call.session)
-    gate.runs_on = True
+    shell = ctx.sandboxes.background_commands.start(ready.sandbox, request, on_ended, ctx.call.session)
+    ctx.continues_in_background = True
     text += (
         f"Running in the background as {shell.id}. A later result says when it has ended. "
         "Read its output with BashOutput, end it with KillShell."
@@ -103,55 +103,61 @@ def _in_background(request: Request, ready: Ready, gate: Gate) -> Result:
     return Result((Text(_with_note(text, ready)),), {"shell_id": shell.id, "sandbox": ready.sandbox.tier.value})
 
 
-def _ran(request: Request, ready: Ready, gate: Gate) -> tuple[Captured, Outcome]:
-    captured = Captured(also=gate.call.printed)
-    with gate.questions_go_to_caller():
-        return captured, ready.sandbox.run(request, captured.take, gate.cancelled)
+def _run_request(request: RunRequest, ready: ReadySandbox, ctx: CallContext) -> tuple[OutputCapture, RunResult]:
+    captured = OutputCapture(on_output=ctx.call.on_output)
+    with ctx.route_approvals_to_caller():
+        return captured, ready.sandbox.run(request, captured.append, ctx.cancelled)
 
 
-def _could_not_start(request: Request, captured: Captured, outcome: Outcome) -> bool:
+def _could_not_start(request: RunRequest, captured: OutputCapture, outcome: RunResult) -> bool:
     """Whether the folder went away since the last command. A command that lies about it is only run once more."""
     if not request.folder or not outcome.exit_code or outcome.folder or captured.text(Stream.OUT):
         return False
-    return captured.text(Stream.ERR).startswith(f"{_CANNOT_START}{shown_folder(request.folder)}:")
+    return captured.text(Stream.ERR).startswith(f"{_CANNOT_START}{display_folder(request.folder)}:")
 
 
-def _request(arguments: CommandArguments, gate: Gate) -> Request:
+def _build_request(arguments: CommandArguments, ctx: CallContext) -> RunRequest:
     if "\0" in arguments.command:
         raise ValidationError.of("command", "contains a NUL byte", hint="Send it without the NUL byte.")
     try:
         arguments.command.encode("utf-8")
     except UnicodeEncodeError:
         raise ValidationError.of("command", "is not valid Unicode", hint="Send plain UTF-8 text.") from None
-    if arguments.disable_sandbox and gate.sandboxes.has_walls:
+    if arguments.disable_sandbox and ctx.sandboxes.is_sandboxed:
         raise SecurityError(
             "dangerouslyDisableSandbox is refused: a call cannot leave the sandbox, only the user can, by the "
             "configuration (`code_execution.mode`).",
             hint="Run the command without it, or tell the user what it needs outside the sandbox.",
         )
-    seconds = longest_command(arguments, gate.sandboxes.limits)
-    folder = gate.sandboxes.folder(gate.call.session)
-    gate.command(arguments.command, folder)
-    if gate.resources.policy.mode is not PermissionMode.BYPASS:
-        found = analysed(arguments.command)
+    seconds = command_timeout(arguments, ctx.sandboxes.limits)
+    folder = ctx.sandboxes.session_folder(ctx.call.session)
+    ctx.check_command(arguments.command, folder)
+    if ctx.services.policy.mode is not PermissionMode.BYPASS:
+        found = analyse_command(arguments.command)
         if found.refusal is not None:
             raise ToolError(found.refusal, hint=found.hint or "")
-    return Request(What.COMMAND, arguments.command, seconds, folder=folder, changes=gate.change_sink())
+    return RunRequest(RunKind.COMMAND, arguments.command, seconds, folder=folder, changes=ctx.change_sink())
 
 
-def _told(
-    command: str, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate, *, notes: list[str]
+def _build_result(
+    command: str,
+    captured: OutputCapture,
+    outcome: RunResult,
+    ready: ReadySandbox,
+    ctx: CallContext,
+    *,
+    notes: list[str],
 ) -> Result:
-    notes += [*remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
-    if outcome.exit_code or outcome.lacked_processes:
-        notes += hints(captured.text(Stream.ERR), outcome, ready, gate)
+    notes += [*run_notes(outcome, ctx.sandboxes.limits), *ctx.sandboxes.pop_refused_host_notes()]
+    if outcome.exit_code or outcome.hit_process_limit:
+        notes += failure_hints(captured.text(Stream.ERR), outcome, ready, ctx)
     if outcome.exit_code:
-        gate.remark(f"Exit code {outcome.exit_code}.")
+        ctx.add_audit_note(f"Exit code {outcome.exit_code}.")
     offline = not ready.spec.allowed_hosts and ready.sandbox.tier is not Tier.NONE
-    if outcome.exit_code and offline and analysed(command).uses_network:
+    if outcome.exit_code and offline and analyse_command(command).uses_network:
         notes.append("The sandbox has no network. (The user can name hosts in `code_execution.allowed_hosts`.)")
-    name = f"bash-{gate.call.id}"
-    shown, saved = captured.preview(gate.mounts, name, gate.limits, writable=ready.spec.writable)
+    name = f"bash-{ctx.call.id}"
+    shown, saved = captured.preview(ctx.mounts, name, ctx.limits, writable=ready.spec.writable)
     parts = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n")]
     if outcome.exit_code:
         parts.append(f"Exit code {outcome.exit_code}")
@@ -168,34 +174,34 @@ def _told(
     if saved:
         structured["output_file"] = saved
     if outcome.folder:
-        structured["folder"] = shown_folder(outcome.folder)
-    failed = outcome.exit_code != 0 or outcome.ending is not Ending.FINISHED
+        structured["folder"] = display_folder(outcome.folder)
+    failed = outcome.exit_code != 0 or outcome.ending is not RunEnding.FINISHED
     return Result((Text(_with_note(text, ready)),), structured, failed=failed)
 
 
-def _with_note(text: str, ready: Ready) -> str:
+def _with_note(text: str, ready: ReadySandbox) -> str:
     return f"{text}\n[{ready.note}]" if ready.note else text
 
 
-def bash_output(arguments: BashOutputArguments, gate: Gate) -> Result:
-    shell = gate.sandboxes.shells.get(arguments.bash_id)
-    news = shell.news()
-    captured = Captured(news.output)
+def bash_output(arguments: BashOutputArguments, ctx: CallContext) -> Result:
+    shell = ctx.sandboxes.background_commands.get(arguments.bash_id)
+    news = shell.pop_output()
+    captured = OutputCapture(news.output)
     try:
         if arguments.filter is not None:
-            captured = _matching(captured, arguments.filter, gate)
-        name, writable = f"bash-{gate.call.id}", gate.sandboxes.beside().spec.writable
-        shown, saved = captured.preview(gate.mounts, name, gate.limits, writable=writable)
+            captured = _filtered_output(captured, arguments.filter, ctx)
+        name, writable = f"bash-{ctx.call.id}", ctx.sandboxes.current_sandbox().spec.writable
+        shown, saved = captured.preview(ctx.mounts, name, ctx.limits, writable=writable)
     except BaseException:
-        shell.put_back(news)
+        shell.restore_output(news)
         raise
     status = shell.status(news.outcome)
-    shell.is_known_to_have_ended |= news.outcome is not None
+    shell.end_reported |= news.outcome is not None
     parts = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n")]
     if news.dropped:
         parts.insert(0, f"[{news.dropped:,} earlier bytes were dropped]")
     if news.outcome is not None:
-        parts += [f"[{note}]" for note in remarks(news.outcome, gate.sandboxes.limits)]
+        parts += [f"[{note}]" for note in run_notes(news.outcome, ctx.sandboxes.limits)]
     parts.append(f"[{status}]")
     structured: dict[str, Any] = {
         "stdout": shown[Stream.OUT],
@@ -209,26 +215,26 @@ def bash_output(arguments: BashOutputArguments, gate: Gate) -> Result:
     return Result((Text("\n".join(part for part in parts if part)),), structured)
 
 
-def _matching(captured: Captured, pattern: str, gate: Gate) -> Captured:
+def _filtered_output(captured: OutputCapture, pattern: str, ctx: CallContext) -> OutputCapture:
     """The lines that match. In the sandbox: an expression can be written that takes for ever."""
-    found = Captured()
+    found = OutputCapture()
     texts = [captured.text(stream) for stream in Stream]
     code = (
         f"import re, sys\nfor text, stream in zip({texts!r}, (sys.stdout, sys.stderr)):\n"
         f"    for line in text.splitlines():\n        if re.search({pattern!r}, line): print(line, file=stream)"
     )
-    ready = gate.sandboxes.ready()
-    outcome = ready.sandbox.run(Request(What.PYTHON, code, _FILTER_SECONDS), found.take, gate.cancelled)
-    if outcome.ending is not Ending.FINISHED or (outcome.value or {}).get("status") != "ok":
+    ready = ctx.sandboxes.get_sandbox()
+    outcome = ready.sandbox.run(RunRequest(RunKind.PYTHON, code, _FILTER_SECONDS), found.append, ctx.cancelled)
+    if outcome.ending is not RunEnding.FINISHED or (outcome.value or {}).get("status") != "ok":
         raise ValidationError.of(
             "filter", "is not a regular expression, or takes too long", hint="Send a simpler one, or none."
         )
     return found
 
 
-def kill_shell(arguments: KillShellArguments, gate: Gate) -> Result:
-    shell = gate.sandboxes.shells.get(arguments.shell_id)
+def kill_shell(arguments: KillShellArguments, ctx: CallContext) -> Result:
+    shell = ctx.sandboxes.background_commands.get(arguments.shell_id)
     killed = shell.kill()
-    shell.is_known_to_have_ended = True
+    shell.end_reported = True
     text = f"{shell.id} was killed." if killed else f"{shell.id} had ended already."
     return Result((Text(text),), {"shell_id": shell.id, "killed": killed})

@@ -11,32 +11,32 @@ from pydantic import Field
 from toolyard.core.calls import Image, Part, Result, Text
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import MIB, RunLimits
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments
-from toolyard.sandbox.manager import Ready
-from toolyard.sandbox.output_capture import Captured, cut
-from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
-from toolyard.tools.failure_hints import hints
-from toolyard.tools.run_notes import remarks
+from toolyard.sandbox.manager import ReadySandbox
+from toolyard.sandbox.output_capture import OutputCapture, truncate_middle
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, RunResult, Stream
+from toolyard.tools.failure_hints import failure_hints
+from toolyard.tools.run_notes import run_notes
 
 _MS = 1_000
-_MOST_CHARS = 1_000_000
+_MAX_CODE_CHARS = 1_000_000
 _MOST_IMAGES = 20
 _MOST_NOTES = 20
 _NOTE_CHARS = 1_000
-_MOST_EXIT_CODE = 1 << 31
+_MAX_EXIT_CODE = 1 << 31
 _IMAGE_BYTES = 5 * MIB
 _MEDIA_TYPES = frozenset({"image/png", "image/jpeg"})
 
 
 class PythonArguments(Arguments):
-    code: Annotated[str, Field(min_length=1, max_length=_MOST_CHARS, description="Top-level await is allowed")]
+    code: Annotated[str, Field(min_length=1, max_length=_MAX_CODE_CHARS, description="Top-level await is allowed")]
     timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
     session: Annotated[str, Field(description="Keeps variables under this name", max_length=100)] = ""
     reset: Annotated[bool, Field(description="Empty the session first")] = False
 
 
-def longest_code(arguments: PythonArguments, limits: RunLimits) -> float:
+def code_timeout(arguments: PythonArguments, limits: RunLimits) -> float:
     if arguments.timeout is None:
         return limits.seconds
     seconds = arguments.timeout / _MS
@@ -49,21 +49,21 @@ def longest_code(arguments: PythonArguments, limits: RunLimits) -> float:
     return seconds
 
 
-def execute_python(arguments: PythonArguments, gate: Gate) -> Result:
-    request = _request(arguments, gate)
-    ready = gate.sandboxes.ready()
-    gate.remark(f"Sandbox: {ready.sandbox.tier}.")
+def execute_python(arguments: PythonArguments, ctx: CallContext) -> Result:
+    request = _build_request(arguments, ctx)
+    ready = ctx.sandboxes.get_sandbox()
+    ctx.add_audit_note(f"Sandbox: {ready.sandbox.tier}.")
     if arguments.reset:
         ready.sandbox.drop_session(arguments.session)
-    captured = Captured(also=gate.call.printed)
-    with gate.questions_go_to_caller():
-        outcome = ready.sandbox.run(request, captured.take, gate.cancelled)
-    if outcome.ending is Ending.CANCELLED:
+    captured = OutputCapture(on_output=ctx.call.on_output)
+    with ctx.route_approvals_to_caller():
+        outcome = ready.sandbox.run(request, captured.append, ctx.cancelled)
+    if outcome.ending is RunEnding.CANCELLED:
         raise ToolError("The code was stopped because its caller left.", hint="Run it again if it is needed.")
-    return _told(arguments, captured, outcome, ready, gate)
+    return _build_result(arguments, captured, outcome, ready, ctx)
 
 
-def _request(arguments: PythonArguments, gate: Gate) -> Request:
+def _build_request(arguments: PythonArguments, ctx: CallContext) -> RunRequest:
     for name, text in (("code", arguments.code), ("session", arguments.session)):
         try:
             text.encode("utf-8")
@@ -73,31 +73,33 @@ def _request(arguments: PythonArguments, gate: Gate) -> Request:
         raise ValidationError.of("code", "contains a NUL byte", hint="Send it without the NUL byte.")
     if arguments.reset and not arguments.session:
         raise ValidationError.of("reset", "needs a session", hint="Name the session to empty.")
-    seconds = longest_code(arguments, gate.sandboxes.limits)
-    gate.code(arguments.code)
-    changes = gate.change_sink(keeps_session=bool(arguments.session))
-    return Request(What.PYTHON, arguments.code, seconds, arguments.session, changes=changes)
+    seconds = code_timeout(arguments, ctx.sandboxes.limits)
+    ctx.check_code(arguments.code)
+    changes = ctx.change_sink(keeps_session=bool(arguments.session))
+    return RunRequest(RunKind.PYTHON, arguments.code, seconds, arguments.session, changes=changes)
 
 
-def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, ready: Ready, gate: Gate) -> Result:
-    answer = _Answer(outcome.value or {}, gate.limits.output_chars)
-    if answer.skills and gate.resources.codemode is not None:
-        gate.codemode.skill_uses.imported(answer.skills)
+def _build_result(
+    arguments: PythonArguments, captured: OutputCapture, outcome: RunResult, ready: ReadySandbox, ctx: CallContext
+) -> Result:
+    answer = _CodeAnswer(outcome.value or {}, ctx.limits.output_chars)
+    if answer.skills and ctx.services.codemode is not None:
+        ctx.codemode.skill_uses.record_imports(answer.skills)
     # Without an answer the process ended in the middle: a crash, os._exit, a kill.
     exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
-    notes = [*answer.notes, *remarks(outcome, gate.sandboxes.limits), *gate.sandboxes.take_refused()]
-    if exit_code or answer.error or outcome.lacked_processes:
-        notes += hints(f"{captured.text(Stream.ERR)}\n{answer.error}", outcome, ready, gate)
+    notes = [*answer.notes, *run_notes(outcome, ctx.sandboxes.limits), *ctx.sandboxes.pop_refused_host_notes()]
+    if exit_code or answer.error or outcome.hit_process_limit:
+        notes += failure_hints(f"{captured.text(Stream.ERR)}\n{answer.error}", outcome, ready, ctx)
     if exit_code:
-        gate.remark(f"Exit code {exit_code}.")
-    if outcome.value is None and outcome.ending is Ending.FINISHED and not notes:
+        ctx.add_audit_note(f"Exit code {exit_code}.")
+    if outcome.value is None and outcome.ending is RunEnding.FINISHED and not notes:
         notes.append(f"The process ended with code {outcome.exit_code} before the code was done.")
-    if arguments.session and outcome.value is None and outcome.ending is not Ending.BUSY:
+    if arguments.session and outcome.value is None and outcome.ending is not RunEnding.BUSY:
         notes.append(f"The session {arguments.session} ended with it; its variables are gone.")
     elif arguments.session and outcome.session_is_new and not arguments.reset:
         notes.append(f"The session {arguments.session} is new.")
-    name = f"python-{gate.call.id}"
-    shown, saved = captured.preview(gate.mounts, name, gate.limits, writable=ready.spec.writable)
+    name = f"python-{ctx.call.id}"
+    shown, saved = captured.preview(ctx.mounts, name, ctx.limits, writable=ready.spec.writable)
     pieces = [shown[Stream.OUT].rstrip("\n"), shown[Stream.ERR].rstrip("\n"), answer.error.rstrip("\n"), answer.value]
     if exit_code and not answer.error:
         pieces.append(f"Exit code {exit_code}")
@@ -118,19 +120,19 @@ def _told(arguments: PythonArguments, captured: Captured, outcome: Outcome, read
     if saved:
         structured["output_file"] = saved
     parts: tuple[Part, ...] = (Text(text), *answer.images)
-    failed = exit_code != 0 or bool(answer.error) or outcome.ending is not Ending.FINISHED
+    failed = exit_code != 0 or bool(answer.error) or outcome.ending is not RunEnding.FINISHED
     return Result(parts, structured, failed=failed)
 
 
-class _Answer:
+class _CodeAnswer:
     """What came back from inside, each part taken only if it is what it should be: the code may have forged it."""
 
-    def __init__(self, raw: Mapping[str, object], most: int) -> None:
-        """`most` characters are shown of each text."""
-        self.value = cut(_string(raw.get("value")), most)
-        self.error = cut(_string(raw.get("error")), most)
+    def __init__(self, raw: Mapping[str, object], max_chars: int) -> None:
+        """`max_chars` characters are shown of each text."""
+        self.value = truncate_middle(_string(raw.get("value")), max_chars)
+        self.error = truncate_middle(_string(raw.get("error")), max_chars)
         code = raw.get("exit_code")
-        self.exit_code = code if type(code) is int and abs(code) <= _MOST_EXIT_CODE else 0
+        self.exit_code = code if type(code) is int and abs(code) <= _MAX_EXIT_CODE else 0
         notes = (_string(note)[:_NOTE_CHARS] for note in _list(raw.get("notes"))[:_MOST_NOTES])
         self.notes = [note for note in notes if note]
         images = (_image(entry) for entry in _list(raw.get("images"))[:_MOST_IMAGES])

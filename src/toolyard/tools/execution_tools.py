@@ -12,12 +12,12 @@ from toolyard.tools.bash import (
     KillShellArguments,
     bash,
     bash_output,
+    command_timeout,
     kill_shell,
-    longest_command,
 )
-from toolyard.tools.execute_python import PythonArguments, execute_python, longest_code
+from toolyard.tools.execute_python import PythonArguments, code_timeout, execute_python
 
-_RAN = output_schema(
+_RUN_OUTPUT = output_schema(
     ("stdout", "stderr", "exit_code", "ending", "notes", "output_file", "folder", "shell_id"),
     stdout="string",
     stderr="string",
@@ -29,30 +29,30 @@ _RAN = output_schema(
     folder="string",
     shell_id="string",
 )
-_ABOUT_BASH = (
+_BASH_DESCRIPTION = (
     "Run a shell command in the workspace's sandbox. The working folder persists between calls; rg, ast-grep, git, "
     "python and coreutils are there; no network unless the user allowed hosts."
 )
 
 
-def _bash(name: str, arguments: type[CommandArguments] = BashArguments) -> Tool[CommandArguments]:
+def _bash_tool(name: str, arguments: type[CommandArguments] = BashArguments) -> Tool[CommandArguments]:
     return Tool(
         name=name,
-        description=_ABOUT_BASH,
+        description=_BASH_DESCRIPTION,
         arguments=arguments,
-        output=_RAN,
+        output=_RUN_OUTPUT,
         run=bash,
         kind="execute",
         read_only=False,
         destructive=True,
         idempotent=False,
-        longest=longest_command,
+        max_seconds=command_timeout,
     )
 
 
-BASH = _bash("Bash")
-EXECUTE_BASH = _bash("execute_bash")
-EXECUTE_BASH_IN_FRONT = _bash("execute_bash", CommandArguments)
+BASH = _bash_tool("Bash")
+EXECUTE_BASH = _bash_tool("execute_bash")
+EXECUTE_BASH_FOREGROUND = _bash_tool("execute_bash", CommandArguments)
 """For those who are not served what reads the output of a command in the background."""
 BASH_OUTPUT = Tool(
     name="BashOutput",
@@ -104,7 +104,7 @@ EXECUTE_PYTHON = Tool(
     read_only=False,
     destructive=True,
     idempotent=False,
-    longest=longest_code,
+    max_seconds=code_timeout,
 )
 
-RUNNING_TOOLS: list[Tool[Any]] = [EXECUTE_PYTHON, EXECUTE_BASH, BASH_OUTPUT, KILL_SHELL]
+EXECUTION_TOOLS: list[Tool[Any]] = [EXECUTE_PYTHON, EXECUTE_BASH, BASH_OUTPUT, KILL_SHELL]

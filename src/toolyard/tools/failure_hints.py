@@ -11,74 +11,78 @@ from collections.abc import Iterator
 
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.paths import is_beneath
-from toolyard.dispatch.call_context import Gate
-from toolyard.sandbox.manager import Ready
-from toolyard.sandbox.spec import Outcome
+from toolyard.dispatch.call_context import CallContext
+from toolyard.sandbox.manager import ReadySandbox
+from toolyard.sandbox.spec import RunResult
 
 _READ_CHARS = 20_000  # of the end: what failed is told last
 _MOST_NAMED = 3
-_REFUSED = re.compile(r"Read-only file system|Permission denied|Operation not permitted|Device or resource busy")
-_NO_ROOM = re.compile(r"fork: (retry: )?Resource temporarily unavailable|can't start new thread|Cannot fork")
+_REFUSAL_PATTERN = re.compile(
+    r"Read-only file system|Permission denied|Operation not permitted|Device or resource busy"
+)
+_FORK_FAILURE_PATTERN = re.compile(
+    r"fork: (retry: )?Resource temporarily unavailable|can't start new thread|Cannot fork"
+)
 
 
-def hints(said: str, outcome: Outcome, ready: Ready, gate: Gate) -> list[str]:
+def failure_hints(output: str, outcome: RunResult, ready: ReadySandbox, ctx: CallContext) -> list[str]:
     """What to remark about a run that said this on its way to failing."""
-    said = said[-_READ_CHARS:]
+    output = output[-_READ_CHARS:]
     found: list[str] = []
-    if outcome.lacked_processes or _NO_ROOM.search(said):
-        most = gate.sandboxes.limits.processes
+    if outcome.hit_process_limit or _FORK_FAILURE_PATTERN.search(output):
+        most = ctx.sandboxes.limits.processes
         found.append(
             f"There was no room for another process: all that runs in the sandbox may have {most:,} processes and "
             "threads together (code_execution.limits.processes). Start fewer at once."
         )
-    refusals = [line for line in said.splitlines() if _REFUSED.search(line)]
-    return found + (_closed(refusals, ready, gate) if refusals else [])
+    refusals = [line for line in output.splitlines() if _REFUSAL_PATTERN.search(line)]
+    return found + (_closed_file_hints(refusals, ready, ctx) if refusals else [])
 
 
-def _closed(refusals: list[str], ready: Ready, gate: Gate) -> list[str]:
+def _closed_file_hints(refusals: list[str], ready: ReadySandbox, ctx: CallContext) -> list[str]:
     spec = ready.spec
     sealed = [
         mount.source for mount in spec.mounts if not mount.writable and is_beneath(mount.source, spec.workspace)
     ]
-    if beside := [*_left_to_file_tools(refusals, ready, gate)][:_MOST_NAMED]:
+    if beside := [*_file_tool_hints(refusals, ready, ctx)][:_MOST_NAMED]:
         return beside
     if not spec.writable:
         return ["The sandbox may read the workspace and write nothing there; /tmp can be written."]
     if not sealed and not spec.hidden:
         return []
     named = [
-        *_named(refusals, spec.hidden, Kind.READ, ready, gate),
-        *_named(refusals, sealed, Kind.WRITE, ready, gate),
+        *_named_file_hints(refusals, spec.hidden, Kind.READ, ready, ctx),
+        *_named_file_hints(refusals, sealed, Kind.WRITE, ready, ctx),
     ]
     counts = f"{len(sealed)} are read-only, {len(spec.hidden)} hidden"
     return named[:_MOST_NAMED] or [f"Some files are closed to commands by the user's rules: {counts}."]
 
 
-def _left_to_file_tools(refusals: list[str], ready: Ready, gate: Gate) -> Iterator[str]:
+def _file_tool_hints(refusals: list[str], ready: ReadySandbox, ctx: CallContext) -> Iterator[str]:
     """Folders beside the workspace that commands only read, and that the file tools may write."""
     for mount in ready.spec.mounts:
         path = mount.source
         if mount.writable or is_beneath(path, ready.spec.workspace) or not any(path in line for line in refusals):
             continue
         action = Action(Kind.WRITE, "Write", os.path.join(path, "any-name"))
-        if gate.resources.policy.decide(action).effect is not Effect.DENY:
+        if ctx.services.policy.decide(action).effect is not Effect.DENY:
             yield f"{path} is read-only to commands. The file tools (Write, Edit) can change files there."
 
 
-def _named(
-    refusals: list[str], paths: list[str] | tuple[str, ...], kind: Kind, ready: Ready, gate: Gate
+def _named_file_hints(
+    refusals: list[str], paths: list[str] | tuple[str, ...], kind: Kind, ready: ReadySandbox, ctx: CallContext
 ) -> Iterator[str]:
     how, tool = ("hidden from", "Read") if kind is Kind.READ else ("read-only to", "Write")
     for path in paths:
         shown = os.path.relpath(path, ready.spec.workspace)
-        if not any(_speaks_of(line, shown) for line in refusals):
+        if not any(_mentions_path(line, shown) for line in refusals):
             continue
-        decision = gate.resources.policy.decide(Action(kind, tool, path))
+        decision = ctx.services.policy.decide(Action(kind, tool, path))
         why = f" {decision.reason}" if decision.effect is not Effect.ALLOW else ""
         yield f"{shown} is {how} commands.{why}"
 
 
-def _speaks_of(line: str, shown: str) -> bool:
+def _mentions_path(line: str, shown: str) -> bool:
     """Whether an error's line names this path or something in it. In its own folder, a file's last name will do."""
     spelled = {re.escape(shown), re.escape(os.path.basename(shown))}
     return re.search(rf"(^|[\s'\"`:(/])({'|'.join(spelled)})($|[\s'\"`:)/,])", line) is not None

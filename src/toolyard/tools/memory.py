@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from toolyard.config.memory_access import Wish
+from toolyard.config.memory_access import MemoryAccess
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import STRINGS, Arguments, Tool, output_schema
 from toolyard_runtime.memory_entries import FACTS
 
 if TYPE_CHECKING:
-    from toolyard.memory.search import Found, MemoryHit
+    from toolyard.memory.search import MemoryHit, MemorySearchResult
 
 Optional = SkipJsonSchema[None]
 Whose = Annotated[str | Optional, Field(description="Another agent's, where that is allowed; your own if absent")]
-_MOST = 50
-_LONGEST_TEXT = 2_000
+_MAX_HITS = 50
+_MAX_TEXT_CHARS = 2_000
 
 
 class MemorySearchArguments(Arguments):
@@ -34,7 +34,7 @@ class MemorySearchArguments(Arguments):
     agent: Annotated[
         str | Optional, Field(description="Only this agent's memory; else every one that you may read")
     ] = None
-    top: Annotated[int, Field(ge=1, le=_MOST)] = 10
+    top: Annotated[int, Field(ge=1, le=_MAX_HITS)] = 10
 
 
 class MemoryRememberArguments(Arguments):
@@ -43,50 +43,50 @@ class MemoryRememberArguments(Arguments):
     agent: Whose = None
 
 
-def search(arguments: MemorySearchArguments, gate: Gate) -> Result:
-    from toolyard.memory.agent_memories import Memories
+def search(arguments: MemorySearchArguments, ctx: CallContext) -> Result:
+    from toolyard.memory.agent_memories import AgentMemories
     from toolyard.memory.search import search_agents
 
-    with Memories(gate.home) as memories:
+    with AgentMemories(ctx.agent_paths) as memories:
         if arguments.agent is not None:
-            memories.require(arguments.agent, Wish.READ)
-        agents = memories.readable() if arguments.agent is None else (arguments.agent,)
+            memories.require_access(arguments.agent, MemoryAccess.READ)
+        agents = memories.readable_agents() if arguments.agent is None else (arguments.agent,)
         for agent in agents:
-            with gate.target(os.path.dirname(memories.file_of(agent, FACTS)), Kind.READ):
+            with ctx.open(os.path.dirname(memories.file_of(agent, FACTS)), Kind.READ):
                 pass
         found = search_agents(
             memories.root,
             agents,
             arguments.query,
             top=arguments.top,
-            visible=lambda agent, file: gate.visible(memories.file_of(agent, file)),
+            visible=lambda agent, file: ctx.is_visible(memories.file_of(agent, file)),
         )
-    hits = [_fields(hit) for hit in found.hits]
-    return Result((Text(_told(found, hits)),), {"hits": hits, "faults": list(found.faults)})
+    hits = [_hit_fields(hit) for hit in found.hits]
+    return Result((Text(_hits_text(found, hits)),), {"hits": hits, "faults": list(found.faults)})
 
 
-def _fields(hit: MemoryHit) -> dict[str, Any]:
-    text = hit.text if len(hit.text) <= _LONGEST_TEXT else f"{hit.text[:_LONGEST_TEXT]}…"
+def _hit_fields(hit: MemoryHit) -> dict[str, Any]:
+    text = hit.text if len(hit.text) <= _MAX_TEXT_CHARS else f"{hit.text[:_MAX_TEXT_CHARS]}…"
     return {"agent": hit.agent, "file": hit.file, "id": hit.id, "text": text, "score": hit.score}
 
 
-def _told(found: Found, hits: list[dict[str, Any]]) -> str:
+def _hits_text(found: MemorySearchResult, hits: list[dict[str, Any]]) -> str:
     lines = [f"{hit['agent']} {hit['file']} {hit['id']}\n    {hit['text']}" for hit in hits]
     lines = lines or ["Nothing that is remembered fits."]
     return "\n".join([*lines, *(f"[{fault}]" for fault in found.faults)])
 
 
-def remember(arguments: MemoryRememberArguments, gate: Gate) -> Result:
-    from toolyard.memory.agent_memories import Memories
+def remember(arguments: MemoryRememberArguments, ctx: CallContext) -> Result:
+    from toolyard.memory.agent_memories import AgentMemories
 
-    with Memories(gate.home) as memories:
+    with AgentMemories(ctx.agent_paths) as memories:
         agent = arguments.agent or memories.agent
-        memories.require(agent, Wish.WRITE)
-        gate.takes_long()  # other writers may have to be waited for
-        with gate.target(memories.file_of(agent, FACTS), Kind.READ, Kind.WRITE):
+        memories.require_access(agent, MemoryAccess.WRITE)
+        ctx.require_thread()  # other writers may have to be waited for
+        with ctx.open(memories.file_of(agent, FACTS), Kind.READ, Kind.WRITE):
             pass
         # From here on without links, so it is the file that was judged.
-        fact = memories.of(agent).remember(arguments.text, arguments.topic or "")
+        fact = memories.memory_of(agent).remember(arguments.text, arguments.topic or "")
     said = f"Remembered as {fact.id}" + (f" in the memory of {agent}." if arguments.agent else ".")
     return Result((Text(said),), {"agent": agent, "id": fact.id})
 

@@ -10,12 +10,12 @@ from pydantic.json_schema import SkipJsonSchema
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ValidationError
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool
 from toolyard.files.content.notebook_edits import CellEdit, CellType, Mode, NotebookOutcome, edit_notebook
 from toolyard.files.mounts import Target
 from toolyard.tools.structured_patch import patched_file_schema, structured_patch
-from toolyard.tools.write import Path, check_is_known, edit_file, encoded
+from toolyard.tools.write import Path, check_was_read, edit_file, encode_argument
 
 _DONE = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}
 
@@ -30,11 +30,11 @@ class NotebookEditArguments(Arguments):
     edit_mode: Mode = "replace"
 
 
-def notebook_edit(arguments: NotebookEditArguments, gate: Gate) -> Result:
-    edit = _checked(arguments)
-    with gate.target(arguments.notebook_path, Kind.WRITE, Kind.READ, argument="notebook_path") as target:
-        outcome = _edited(target, edit, gate)
-        shown = gate.mounts.shown(target.path)
+def notebook_edit(arguments: NotebookEditArguments, ctx: CallContext) -> Result:
+    edit = _validated_edit(arguments)
+    with ctx.open(arguments.notebook_path, Kind.WRITE, Kind.READ, argument="notebook_path") as target:
+        outcome = _apply_edit(target, edit, ctx)
+        shown = ctx.mounts.display_path(target.path)
         structured: dict[str, Any] = {
             "path": shown,
             "cell_id": outcome.cell,
@@ -45,28 +45,28 @@ def notebook_edit(arguments: NotebookEditArguments, gate: Gate) -> Result:
         return Result((Text(f"{_DONE[edit.mode]} cell {outcome.cell} of {shown}."),), structured)
 
 
-def _checked(arguments: NotebookEditArguments) -> CellEdit:
+def _validated_edit(arguments: NotebookEditArguments) -> CellEdit:
     if arguments.cell_id is None and arguments.edit_mode != "insert":
         raise ValidationError.of(
             "cell_id", f"is required to {arguments.edit_mode} a cell", hint="Read the notebook: it shows the ids."
         )
     if arguments.cell_type is None and arguments.edit_mode == "insert":
         raise ValidationError.of("cell_type", "is required to insert a cell", hint="Send code or markdown.")
-    encoded(arguments.new_source, "new_source")
+    encode_argument(arguments.new_source, "new_source")
     return CellEdit(arguments.edit_mode, arguments.cell_id, arguments.new_source, arguments.cell_type)
 
 
-def _edited(target: Target, edit: CellEdit, gate: Gate) -> NotebookOutcome:
+def _apply_edit(target: Target, edit: CellEdit, ctx: CallContext) -> NotebookOutcome:
     if not target.path.endswith(".ipynb"):
         raise ValidationError.of(
             "notebook_path", "is not the name of a notebook (.ipynb)", hint="Use Edit for other files."
         )
 
-    def edited(before: bytes) -> NotebookOutcome:
-        check_is_known(before, target, gate, read_first=not gate.limits.overwrite_unread)
+    def edit_content(before: bytes) -> NotebookOutcome:
+        check_was_read(before, target, ctx, read_first=not ctx.limits.overwrite_unread)
         return edit_notebook(before, edit)
 
-    return edit_file(target, edited, gate)[0]
+    return edit_file(target, edit_content, ctx)[0]
 
 
 NOTEBOOK_EDIT = Tool(

@@ -9,13 +9,13 @@ from pydantic.json_schema import SkipJsonSchema
 
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool, output_schema
 from toolyard.files import file_io
 from toolyard.files.content.file_type import Category, sniff
-from toolyard.files.content.render import Rendered, render
+from toolyard.files.content.render import RenderedFile, render
 from toolyard.files.content.text import is_utf8
-from toolyard.files.large_file_pages import is_large, page_of_large
+from toolyard.files.large_file_pages import is_large, read_large_page
 from toolyard.files.mounts import Target
 
 
@@ -26,20 +26,20 @@ class ReadArguments(Arguments):
     pages: Annotated[str | SkipJsonSchema[None], Field(description='PDF pages, e.g. "1-5"')] = None
 
 
-def read(arguments: ReadArguments, gate: Gate) -> Result:
-    with gate.target(arguments.file_path, Kind.READ, argument="file_path") as target:
-        rendered = _rendered(arguments, gate, target)
-        return Result(rendered.parts, _structured(gate.mounts.shown(target.path), rendered))
+def read(arguments: ReadArguments, ctx: CallContext) -> Result:
+    with ctx.open(arguments.file_path, Kind.READ, argument="file_path") as target:
+        rendered = _render_target(arguments, ctx, target)
+        return Result(rendered.parts, _result_fields(ctx.mounts.display_path(target.path), rendered))
 
 
-def _rendered(arguments: ReadArguments, gate: Gate, target: Target) -> Rendered:
-    limits = gate.limits
+def _render_target(arguments: ReadArguments, ctx: CallContext, target: Target) -> RenderedFile:
+    limits = ctx.limits
     if is_large(target, limits) and (arguments.offset is not None or arguments.limit is not None):
         first = arguments.offset or 1
-        return page_of_large(target, first, arguments.limit or limits.read_lines, limits, gate.check_time)
+        return read_large_page(target, first, arguments.limit or limits.read_lines, limits, ctx.check_time)
     contents = file_io.read(target, limits)
-    if not gate.patient and not _is_plain(contents.data, target.path):
-        gate.takes_long()
+    if not ctx.may_block and not _is_plain(contents.data, target.path):
+        ctx.require_thread()
     rendered = render(
         contents.data,
         target.path,
@@ -48,7 +48,7 @@ def _rendered(arguments: ReadArguments, gate: Gate, target: Target) -> Rendered:
         pages=arguments.pages,
         limits=limits,
     )
-    gate.seen.record(gate.call.session, target.real, contents.data)
+    ctx.read_tracker.record(ctx.call.session, target.real, contents.data)
     return rendered
 
 
@@ -58,7 +58,7 @@ def _is_plain(data: bytes, path: str) -> bool:
     return category not in {Category.PDF, Category.NOTEBOOK} and (category is not Category.TEXT or is_utf8(data))
 
 
-def _structured(path: str, rendered: Rendered) -> dict[str, Any]:
+def _result_fields(path: str, rendered: RenderedFile) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "path": path,
         "kind": rendered.kind.category.value,

@@ -10,18 +10,18 @@ from typing import Any
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result
 from toolyard.core.errors import ValidationError
-from toolyard.core.uris import path_of, uri_of
-from toolyard.dispatch.call_context import Gate
+from toolyard.core.uris import path_to_uri, uri_to_path
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool, output_schema
 from toolyard.files import file_io
 from toolyard.files.content.file_type import Category, sniff
 from toolyard.files.content.text import decode
 from toolyard.files.search.folder_listing import list_tree
-from toolyard.tools.skill_resources import PREFIX, SKILL_TOOLS, file_of, pages
+from toolyard.tools.skill_resources import PREFIX, SKILL_TOOLS, resolve_uri, skill_pages
 
 LIST_RESOURCES = "resources/list"
 READ_RESOURCE = "resources/read"
-_PAGE = 200
+_PAGE_SIZE = 200
 _DEFAULT_TYPE = "text/plain"
 _PAGE_TYPE = "text/markdown"
 
@@ -35,8 +35,8 @@ class ReadArguments(Arguments):
     uri: str
 
 
-def named_path(uri: str) -> str:
-    path = path_of(uri)
+def path_from_uri(uri: str) -> str:
+    path = uri_to_path(uri)
     if path is None:
         raise _not_a_file_uri()
     return path
@@ -48,31 +48,31 @@ def _not_a_file_uri() -> ValidationError:
     )
 
 
-def list_resources(arguments: ListArguments, gate: Gate) -> Result:
+def list_resources(arguments: ListArguments, ctx: CallContext) -> Result:
     """The pages of the skills, then the files."""
-    return _paged(arguments.after, gate, with_files=True)
+    return _resource_page(arguments.after, ctx, with_files=True)
 
 
-def list_skill_resources(arguments: ListArguments, gate: Gate) -> Result:
-    return _paged(arguments.after, gate, with_files=False)
+def list_skill_resources(arguments: ListArguments, ctx: CallContext) -> Result:
+    return _resource_page(arguments.after, ctx, with_files=False)
 
 
-def _paged(after: str, gate: Gate, *, with_files: bool) -> Result:
+def _resource_page(after: str, ctx: CallContext, *, with_files: bool) -> Result:
     is_among_skills = not after or after.startswith(PREFIX)
-    page = _skills(after, gate)[: _PAGE + 1] if is_among_skills else []
-    if with_files and len(page) <= _PAGE:
-        page += _files("" if is_among_skills else after, gate)[: _PAGE + 1 - len(page)]
-    facts: dict[str, Any] = {"resources": [listed for _, listed in page[:_PAGE]]}
-    if len(page) > _PAGE:
-        facts["next"] = page[_PAGE - 1][0]
+    page = _skill_resources(after, ctx)[: _PAGE_SIZE + 1] if is_among_skills else []
+    if with_files and len(page) <= _PAGE_SIZE:
+        page += _file_resources("" if is_among_skills else after, ctx)[: _PAGE_SIZE + 1 - len(page)]
+    facts: dict[str, Any] = {"resources": [listed for _, listed in page[:_PAGE_SIZE]]}
+    if len(page) > _PAGE_SIZE:
+        facts["next"] = page[_PAGE_SIZE - 1][0]
     return Result((), facts)
 
 
-_Listed = tuple[str, dict[str, str]]
+_ListedResource = tuple[str, dict[str, str]]
 """What a page that begins after it is asked for by, and what is said of it."""
 
 
-def _skills(after: str, gate: Gate) -> list[_Listed]:
+def _skill_resources(after: str, ctx: CallContext) -> list[_ListedResource]:
     return [
         (
             page.uri,
@@ -83,42 +83,42 @@ def _skills(after: str, gate: Gate) -> list[_Listed]:
                 "description": page.entry.description,
             },
         )
-        for page in pages(gate)
+        for page in skill_pages(ctx)
         if page.uri > after
     ]
 
 
-def _files(after: str, gate: Gate) -> list[_Listed]:
-    with gate.target(".", Kind.READ) as target:
+def _file_resources(after: str, ctx: CallContext) -> list[_ListedResource]:
+    with ctx.open(".", Kind.READ) as target:
         tree = list_tree(
-            target.root, ".", ignore=(), visible=gate.visible, limits=gate.limits, deadline=gate.deadline
+            target.root, ".", ignore=(), visible=ctx.is_visible, limits=ctx.limits, deadline=ctx.deadline
         )
-    root = gate.mounts.workspace.path
+    root = ctx.mounts.workspace.path
     paths = sorted(entry.path for entry in tree.entries if entry.kind == "file" and entry.path > after)
     return [
-        (path, {"uri": uri_of(f"{root}/{path}"), "name": path, "media_type": _media_type(path)})
-        for path in paths[: _PAGE + 1]
+        (path, {"uri": path_to_uri(f"{root}/{path}"), "name": path, "media_type": _media_type(path)})
+        for path in paths[: _PAGE_SIZE + 1]
     ]
 
 
-def read_resource(arguments: ReadArguments, gate: Gate) -> Result:
+def read_resource(arguments: ReadArguments, ctx: CallContext) -> Result:
     if arguments.uri.startswith(PREFIX):
-        return read_skill_resource(arguments, gate)
-    return _read(named_path(arguments.uri), gate)
+        return read_skill_resource(arguments, ctx)
+    return _read_file(path_from_uri(arguments.uri), ctx)
 
 
-def read_skill_resource(arguments: ReadArguments, gate: Gate) -> Result:
-    path, page = file_of(arguments.uri, gate)
-    result = _read(path, gate)
+def read_skill_resource(arguments: ReadArguments, ctx: CallContext) -> Result:
+    path, page = resolve_uri(arguments.uri, ctx)
+    result = _read_file(path, ctx)
     if arguments.uri == page.uri:
-        gate.codemode.skill_uses.used(page.key)
+        ctx.codemode.skill_uses.record_use(page.key)
     return result
 
 
-def _read(path: str, gate: Gate) -> Result:
-    with gate.target(path, Kind.READ, argument="uri") as target:
-        contents = file_io.read(target, gate.limits)
-        gate.seen.record(gate.call.session, target.real, contents.data)
+def _read_file(path: str, ctx: CallContext) -> Result:
+    with ctx.open(path, Kind.READ, argument="uri") as target:
+        contents = file_io.read(target, ctx.limits)
+        ctx.read_tracker.record(ctx.call.session, target.real, contents.data)
         kind = sniff(contents.data, target.path)
     if kind.category in {Category.TEXT, Category.NOTEBOOK}:
         text = decode(contents.data).text.encode("utf-8", "replace").decode()

@@ -10,8 +10,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
-from toolyard.core.paths import beneath
-from toolyard.dispatch.call_context import Gate
+from toolyard.core.paths import relative_to
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import STRINGS, Arguments, Tool, output_schema
 from toolyard.files.search.folder_listing import list_tree
 from toolyard.files.search.glob import glob as search_files
@@ -50,7 +50,7 @@ class LsArguments(Arguments):
     ignore: Annotated[list[str], Field(description="Globs to leave out", default_factory=list)]
 
 
-def grep(arguments: GrepArguments, gate: Gate) -> Result:
+def grep(arguments: GrepArguments, ctx: CallContext) -> Result:
     query = GrepQuery(
         pattern=arguments.pattern,
         output_mode=arguments.output_mode,
@@ -65,15 +65,15 @@ def grep(arguments: GrepArguments, gate: Gate) -> Result:
         head_limit=arguments.head_limit,
         offset=arguments.offset,
     )
-    with gate.target(arguments.path, Kind.READ) as target:
+    with ctx.open(arguments.path, Kind.READ) as target:
         found = search_text(
             target.root,
             target.relative,
             query,
-            visible=gate.visible,
-            limits=gate.limits,
-            cancel=gate.cancelled,
-            deadline=gate.deadline,
+            visible=ctx.is_visible,
+            limits=ctx.limits,
+            cancel=ctx.cancelled,
+            deadline=ctx.deadline,
         )
     return Result((Text(_grep_text(found)),), _grep_facts(found, arguments.output_mode))
 
@@ -98,17 +98,17 @@ def _grep_facts(found: GrepResult, mode: str) -> dict[str, Any]:
     return facts
 
 
-def glob(arguments: GlobArguments, gate: Gate) -> Result:
-    start, pattern = _rebased(arguments, gate)
-    with gate.target(start, Kind.READ) as target:
+def glob(arguments: GlobArguments, ctx: CallContext) -> Result:
+    start, pattern = _start_and_pattern(arguments, ctx)
+    with ctx.open(start, Kind.READ) as target:
         found = search_files(
             target.root,
             target.relative,
             pattern,
-            visible=gate.visible,
-            limits=gate.limits,
-            cancel=gate.cancelled,
-            deadline=gate.deadline,
+            visible=ctx.is_visible,
+            limits=ctx.limits,
+            cancel=ctx.cancelled,
+            deadline=ctx.deadline,
         )
     text = "\n".join(found.files) or "No files found."
     facts: dict[str, Any] = {"files": list(found.files), "total": found.total, "truncated": found.truncated}
@@ -117,34 +117,34 @@ def glob(arguments: GlobArguments, gate: Gate) -> Result:
     return Result((Text(f"{text}\n\n[{found.note}]" if found.note else text),), facts)
 
 
-def _rebased(arguments: GlobArguments, gate: Gate) -> tuple[str, str]:
+def _start_and_pattern(arguments: GlobArguments, ctx: CallContext) -> tuple[str, str]:
     """A pattern that begins with another declared root, by any of its names, starts there, not in the workspace."""
     path, pattern = arguments.path, arguments.pattern
     if path != ".":
         return path, pattern
     if not pattern.startswith("/"):
         first, _, rest = pattern.removeprefix("./").partition("/")
-        leads_out = gate.mounts.is_name_of_root(os.path.join(gate.mounts.workspace.path, first))
+        leads_out = ctx.mounts.is_root_alias(os.path.join(ctx.mounts.workspace.path, first))
         return (first, rest) if rest and leads_out else (path, pattern)
     fixed = pattern.split("*", 1)[0].split("{", 1)[0].split("[", 1)[0].split("?", 1)[0].rpartition("/")[0]
-    folder = gate.mounts.clean(fixed or "/")
-    root = gate.mounts.root_of(folder)
-    if beneath(folder, gate.mounts.workspace.path) is None and beneath(folder, root.path) is not None:
+    folder = ctx.mounts.clean(fixed or "/")
+    root = ctx.mounts.root_of(folder)
+    if relative_to(folder, ctx.mounts.workspace.path) is None and relative_to(folder, root.path) is not None:
         return root.path if root.path != "/" else folder, folder.rstrip("/") + pattern[len(fixed) :]
     return path, pattern
 
 
-def list_folder(arguments: LsArguments, gate: Gate) -> Result:
-    with gate.target(arguments.path, Kind.READ) as target:
+def list_folder(arguments: LsArguments, ctx: CallContext) -> Result:
+    with ctx.open(arguments.path, Kind.READ) as target:
         tree = list_tree(
             target.root,
             target.relative,
             ignore=arguments.ignore,
-            visible=gate.visible,
-            limits=gate.limits,
-            deadline=gate.deadline,
+            visible=ctx.is_visible,
+            limits=ctx.limits,
+            deadline=ctx.deadline,
         )
-        shown = gate.mounts.shown(target.path)
+        shown = ctx.mounts.display_path(target.path)
     listing = tree.text or "(empty)"
     text = f"{shown}/\n{listing}" + (f"\n\n[{tree.note}]" if tree.note else "")
     facts: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from toolyard.core.calls import Result, Text
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool, output_schema
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ class SearchToolsArguments(Arguments):
     top: Annotated[int, Field(ge=1, le=_MOST_HITS, description="How many")] = 5
 
 
-def search_tools(arguments: SearchToolsArguments, gate: Gate) -> Result:
-    hits, skills = gate.codemode.find(arguments.query, arguments.top), _skills(arguments.query, gate)
+def search_tools(arguments: SearchToolsArguments, ctx: CallContext) -> Result:
+    hits, skills = ctx.codemode.find_tools(arguments.query, arguments.top), _matching_skills(arguments.query, ctx)
     if not hits and not skills:
         nothing = (
-            "No tool fits." if gate.codemode.catalog.counts() else "No server's tools are known: `toolyard sync`."
+            "No tool fits." if ctx.codemode.catalog.tool_counts() else "No server's tools are known: `toolyard sync`."
         )
         return Result((Text(nothing),), {"tools": []})
     from toolyard.codemode.search import render_hits  # whoever only lists the tools needs no search engine
@@ -40,18 +40,18 @@ def search_tools(arguments: SearchToolsArguments, gate: Gate) -> Result:
     ]
     if not skills:
         return Result((Text(shown[0]),), {"tools": tools})
-    shown += ["Skills that may do it:", *(_skill(entry) for entry in skills)]
+    shown += ["Skills that may do it:", *(_skill_text(entry) for entry in skills)]
     told = [{"path": entry.path, "module": entry.module, "summary": entry.description} for entry in skills]
     return Result((Text("\n\n".join(shown)),), {"tools": tools, "skills": told})
 
 
-def _skills(query: str, gate: Gate) -> list[SkillEntry]:
-    from toolyard.skills.search import fitting
+def _matching_skills(query: str, ctx: CallContext) -> list[SkillEntry]:
+    from toolyard.skills.search import matching_skills
 
-    return fitting(gate.codemode.shelf, gate.visible, query)
+    return matching_skills(ctx.codemode.skill_library, ctx.is_visible, query)
 
 
-def _skill(entry: SkillEntry) -> str:
+def _skill_text(entry: SkillEntry) -> str:
     used = f"from {entry.module} import *" if entry.module else f"{entry.path}/SKILL.md"
     summary = entry.description
     return f"{used}\n    {summary if len(summary) <= _SUMMARY_CHARS else f'{summary[: _SUMMARY_CHARS - 1]}…'}"

@@ -13,36 +13,36 @@ from pydantic.json_schema import SkipJsonSchema
 from toolyard.core.agent_folder_names import folder_name
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ValidationError
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import STRINGS, Arguments, Tool, output_schema
-from toolyard.files.os_errors import shown
-from toolyard.sandbox.output_capture import cut
+from toolyard.files.os_errors import printable_name
+from toolyard.sandbox.output_capture import truncate_middle
 from toolyard.sharing.conflict_markers import Side
-from toolyard.sharing.manifest import Published
-from toolyard.sharing.merge import Outcome
-from toolyard.sharing.notifications import told
-from toolyard.sharing.path_selection import pulling
-from toolyard.sharing.service import Sharing
+from toolyard.sharing.manifest import PublicationManifest
+from toolyard.sharing.merge import MergeOutcome
+from toolyard.sharing.notifications import describe_step
+from toolyard.sharing.path_selection import git_pull_command
+from toolyard.sharing.service import SharingService
 from toolyard.snapshots.diff.text_diff import DiffLimits
 from toolyard.snapshots.service.format import change_line
 from toolyard.tools.read import READ, ReadArguments, read
-from toolyard.tools.shared_merge import Merge, MergeReport, peer_of
+from toolyard.tools.shared_merge import MergeReport, PeerMerge, find_peer
 
 UNDO = "To undo it, "
-_SHOWN_FILES = 20
-_SHOWN_ORIGINS = 200
+_MAX_LISTED_FILES = 20
+_MAX_ORIGINS = 200
 _SHORT = 8
 _NANOSECONDS = 1e9
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _LISTS = {
-    Outcome.MERGED: "merged",
-    Outcome.ADDED: "added",
-    Outcome.REMOVED: "removed",
-    Outcome.CONFLICT: "conflicts",
-    Outcome.KEPT: "kept",
-    Outcome.UNCHANGED: "unchanged",
+    MergeOutcome.MERGED: "merged",
+    MergeOutcome.ADDED: "added",
+    MergeOutcome.REMOVED: "removed",
+    MergeOutcome.CONFLICT: "conflicts",
+    MergeOutcome.KEPT: "kept",
+    MergeOutcome.UNCHANGED: "unchanged",
 }
-_WORDS = {
+_LIST_TITLES = {
     "merged": "Merged",
     "added": "Added",
     "removed": "Removed",
@@ -78,148 +78,150 @@ class SharedMergeArguments(Arguments):
     ] = None
 
 
-def shared_list(arguments: SharedListArguments, gate: Gate) -> Result:
-    sharing = gate.sharing
+def shared_list(arguments: SharedListArguments, ctx: CallContext) -> Result:
+    sharing = ctx.sharing_service
     sharing.catch_up()
-    peers = [peer_fields(sharing, agent, looking=True) for agent in sharing.peers.agents]
+    peers = [peer_fields(sharing, agent, marks_seen=True) for agent in sharing.peers.agents]
     lines = [peer.pop("line") for peer in peers] or ["There are no other agents."]
     facts: dict[str, Any] = {"peers": peers}
     if arguments.provenance:
-        facts["provenance"] = origins(sharing, "")
+        facts["provenance"] = merge_origins(sharing, "")
         lines += [origin_line(origin) for origin in facts["provenance"]] or ["Nothing was merged yet."]
     return Result((Text("\n".join(lines)),), facts)
 
 
-def peer_fields(sharing: Sharing, agent: str, *, looking: bool) -> dict[str, Any]:
-    """What is to be said of a peer, with a `line` in words. `looking` marks it as seen by the agent."""
+def peer_fields(sharing: SharingService, agent: str, *, marks_seen: bool) -> dict[str, Any]:
+    """What is to be said of a peer, with a `line` in words. `marks_seen` marks it as seen by the agent."""
     place = f"{sharing.prefix}/{folder_name(agent)}"
-    note = sharing.peers.published(agent)
+    note = sharing.peers.manifest_of(agent)
     if note is None:
         said = f"{agent} has shared nothing yet."
         return {"agent": agent, "path": place, "snapshot": "", "changed": 0, "files": [], "line": said}
-    looked = sharing.provenance.looked(sharing.home.agent, agent)
-    step = note.since(looked) if looked else None
-    if looking:
-        sharing.provenance.look(sharing.home.agent, agent, note.snapshot)
+    looked = sharing.provenance.last_seen_snapshot(sharing.paths.agent, agent)
+    step = note.changes_since(looked) if looked else None
+    if marks_seen:
+        sharing.provenance.record_seen_snapshot(sharing.paths.agent, agent, note.snapshot)
     age = max(time.time() - note.time_ns / _NANOSECONDS, 0.0)
     changes = "Nothing changed since you last looked."
     if not looked:
         changes = "You have not looked at it before."
     elif step is not None:
-        changes = f"Since you last looked, {told(agent, step, sharing.prefix)}."
+        changes = f"Since you last looked, {describe_step(agent, step, sharing.prefix)}."
     return {
         "agent": agent,
         "path": place,
         "snapshot": note.snapshot,
         "age_seconds": round(age, 1),
         "changed": -1 if step is not None and step.total is None else step.total if step is not None else 0,
-        "files": list(step.paths[:_SHOWN_FILES]) if step is not None else [],
-        "line": f"{agent}: {place} (snapshot {note.snapshot[:_SHORT]}, {_age(age)} old). {changes}",
+        "files": list(step.paths[:_MAX_LISTED_FILES]) if step is not None else [],
+        "line": f"{agent}: {place} (snapshot {note.snapshot[:_SHORT]}, {_age_text(age)} old). {changes}",
     }
 
 
-def _age(seconds: float) -> str:
+def _age_text(seconds: float) -> str:
     for size, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if seconds >= size:
             return f"{seconds // size:.0f} {name}"
     return f"{seconds:.0f} s"
 
 
-def shared_read(arguments: SharedReadArguments, gate: Gate) -> Result:
-    sharing = gate.sharing
+def shared_read(arguments: SharedReadArguments, ctx: CallContext) -> Result:
+    sharing = ctx.sharing_service
     sharing.catch_up()
-    agent, note = peer_of(sharing, arguments.peer)
+    agent, note = find_peer(sharing, arguments.peer)
     path = os.path.normpath(arguments.path.lstrip("/") or ".")
     if path.startswith(".."):
         raise ValidationError.of("path", "goes up with ..", hint="Name a file of the peer's workspace.")
-    wanted = f"{sharing.peers.place(agent)}/{path}"
-    result = read(ReadArguments(file_path=wanted, offset=arguments.offset, limit=arguments.limit), gate)
-    return Result(result.parts, {**result.structured, **_facts(agent, note)})
+    wanted = f"{sharing.peers.folder_of(agent)}/{path}"
+    result = read(ReadArguments(file_path=wanted, offset=arguments.offset, limit=arguments.limit), ctx)
+    return Result(result.parts, {**result.structured, **_peer_facts(agent, note)})
 
 
-def _facts(agent: str, note: Published) -> dict[str, Any]:
+def _peer_facts(agent: str, note: PublicationManifest) -> dict[str, Any]:
     return {"peer": agent, "snapshot": note.snapshot}
 
 
-def shared_merge(arguments: SharedMergeArguments, gate: Gate) -> Result:
-    gate.takes_long()
-    gate.sharing.catch_up()
-    merge = Merge(gate, gate.sharing, arguments.peer)
+def shared_merge(arguments: SharedMergeArguments, ctx: CallContext) -> Result:
+    ctx.require_thread()
+    ctx.sharing_service.catch_up()
+    merge = PeerMerge(ctx, ctx.sharing_service, arguments.peer)
     prefer = Side(arguments.prefer) if arguments.prefer else None
     report = merge.run(arguments.paths, dry_run=arguments.dry_run, prefer=prefer)
-    result = _reported(report, gate.sharing.prefix, dry_run=arguments.dry_run)
+    result = _merge_result(report, ctx.sharing_service.prefix, dry_run=arguments.dry_run)
     if not arguments.diff:
         return result
     changes = merge.changes(report, DiffLimits())
     diff = "\n".join(f"{change_line(change)}\n{change.text}".rstrip() for change in changes)
-    text = cut("\n".join(filter(None, (result.text, diff))), gate.limits.output_chars)
+    text = truncate_middle("\n".join(filter(None, (result.text, diff))), ctx.limits.output_chars)
     return Result((Text(text),), {**result.structured, "diff": diff})
 
 
-def _reported(report: MergeReport, prefix: str, *, dry_run: bool) -> Result:
+def _merge_result(report: MergeReport, prefix: str, *, dry_run: bool) -> Result:
     lists: dict[str, list[dict[str, str]]] = {name: [] for name in _LISTS.values()}
     for item in report.items:
-        entry = {"path": shown(os.fsdecode(item.path)), "why": item.decision.why}
+        entry = {"path": printable_name(os.fsdecode(item.path)), "why": item.decision.why}
         if item.path in report.written:
-            entry["written"] = shown(report.written[item.path])
+            entry["written"] = printable_name(report.written[item.path])
         lists[_LISTS[item.decision.outcome]].append(entry)
     title = f"{'Would merge' if dry_run else 'Merged'} from {report.peer}, snapshot {report.theirs.id[:_SHORT]}:"
-    lines = [title, *(line for name, entries in lists.items() for line in _listed(name, entries))]
-    lines += _left_alone(report, f"{prefix}/{folder_name(report.peer)}")
-    undo = [shown(path) for path in report.undo]
+    lines = [title, *(line for name, entries in lists.items() for line in _entry_lines(name, entries))]
+    lines += _repository_lines(report, f"{prefix}/{folder_name(report.peer)}")
+    undo = [printable_name(path) for path in report.undo]
     if undo:
         lines.append(f"{UNDO}restore snapshot {report.before.id} with paths {json.dumps(undo, ensure_ascii=False)}.")
     facts: dict[str, Any] = {
-        **_facts_of(report),
+        **_report_facts(report),
         "dry_run": dry_run,
         "undo": undo,
-        "repositories": [shown(path) or "." for path in report.repositories],
+        "repositories": [printable_name(path) or "." for path in report.repositories],
         **{name: entries if name != "unchanged" else len(entries) for name, entries in lists.items()},
     }
     return Result((Text("\n".join(lines)),), facts)
 
 
-def _left_alone(report: MergeReport, place: str) -> list[str]:
+def _repository_lines(report: MergeReport, peer_folder: str) -> list[str]:
     """What is said of repositories, one line for all of them."""
     if not report.repositories:
         return []
     total = len(report.repositories)
-    first = "/".join(filter(None, (place, shown(report.repositories[0]))))
+    first = "/".join(filter(None, (peer_folder, printable_name(report.repositories[0]))))
     told = "1 repository" if total == 1 else f"{total} repositories"
-    return [f"Left alone: the .git of {told}. Take commits with git, in a repository of yours: {pulling(first)}"]
+    return [
+        f"Left alone: the .git of {told}. Take commits with git, in a repository of yours: {git_pull_command(first)}"
+    ]
 
 
-def _facts_of(report: MergeReport) -> dict[str, Any]:
+def _report_facts(report: MergeReport) -> dict[str, Any]:
     return {"peer": report.peer, "snapshot": report.theirs.id, "before": report.before.id}
 
 
-def _listed(name: str, entries: list[dict[str, str]]) -> list[str]:
+def _entry_lines(name: str, entries: list[dict[str, str]]) -> list[str]:
     if not entries:
         return []
     if name == "unchanged":
-        return [f"{_WORDS[name]}: {len(entries)}"]
-    lines = [f"{_WORDS[name]}:"]
-    for entry in entries[:_SHOWN_FILES]:
+        return [f"{_LIST_TITLES[name]}: {len(entries)}"]
+    lines = [f"{_LIST_TITLES[name]}:"]
+    for entry in entries[:_MAX_LISTED_FILES]:
         there = f" -> {entry['written']}" if "written" in entry else ""
         lines.append(f"  {entry['path']}{there}" + (f" ({entry['why']})" if entry["why"] else ""))
-    if len(entries) > _SHOWN_FILES:
-        lines.append(f"  ... and {len(entries) - _SHOWN_FILES} more")
+    if len(entries) > _MAX_LISTED_FILES:
+        lines.append(f"  ... and {len(entries) - _MAX_LISTED_FILES} more")
     return lines
 
 
-def origins(sharing: Sharing, path: str) -> list[dict[str, Any]]:
+def merge_origins(sharing: SharingService, path: str) -> list[dict[str, Any]]:
     """Where the files of this agent came from, the newest merge first; of one path, or of all."""
-    found = sharing.provenance.of(sharing.home.agent, os.fsencode(path) if path else None)
+    found = sharing.provenance.origins_of(sharing.paths.agent, os.fsencode(path) if path else None)
     return [
         {
-            "path": shown(os.fsdecode(one.path)),
+            "path": printable_name(os.fsdecode(one.path)),
             "peer": one.peer,
             "snapshot": one.snapshot,
             "digest": one.digest.hex(),
             "outcome": one.outcome,
             "time": one.time_ns / _NANOSECONDS,
         }
-        for one in found[:_SHOWN_ORIGINS]
+        for one in found[:_MAX_ORIGINS]
     ]
 
 

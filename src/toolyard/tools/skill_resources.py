@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from toolyard.core.calls import Result
 from toolyard.core.errors import ToolyardError, ValidationError
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool, output_schema
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LIST_SKILLS, GET_SKILL = "skills/list", "skills/get"
 EXTENSION = "io.modelcontextprotocol/skills"
 PREFIX = "skill://"
 _PAGE_NAME = "SKILL.md"
-_A_PAGE = 50
+_PAGE_SIZE = 50
 
 
 class ListSkillsArguments(Arguments):
@@ -52,55 +52,57 @@ class SkillPage:
         return self.folder if self.entry.attached else f"{self.entry.owner}/{self.entry.name}"
 
 
-def pages(gate: Gate) -> list[SkillPage]:
+def skill_pages(ctx: CallContext) -> list[SkillPage]:
     """Of every skill that may be read, by address."""
-    mode = gate.resources.codemode
+    mode = ctx.services.codemode
     if mode is None:
         return []
-    shelf = mode.shelf
-    found = [SkillPage(f"{uri}/{_PAGE_NAME}", shelf.path_of(entry), entry) for uri, entry in shelf.served()]
+    shelf = mode.skill_library
+    found = [
+        SkillPage(f"{uri}/{_PAGE_NAME}", shelf.path_of(entry), entry) for uri, entry in shelf.addressable_skills()
+    ]
     return sorted(
-        (page for page in found if gate.visible(os.path.join(page.folder, _PAGE_NAME))), key=lambda page: page.uri
+        (page for page in found if ctx.is_visible(os.path.join(page.folder, _PAGE_NAME))), key=lambda page: page.uri
     )
 
 
-def file_of(uri: str, gate: Gate) -> tuple[str, SkillPage]:
+def resolve_uri(uri: str, ctx: CallContext) -> tuple[str, SkillPage]:
     """The path of the file that an address names, and the skill it belongs to."""
-    from toolyard.skills.skill_files import is_left_out
+    from toolyard.skills.skill_files import is_excluded
 
-    for page in pages(gate):
+    for page in skill_pages(ctx):
         root = page.uri.removesuffix(_PAGE_NAME)
         if uri.startswith(root):
             inside = unquote(uri.removeprefix(root), errors="surrogateescape")
-            if not inside or any(not part or is_left_out(part) for part in inside.split("/")):
+            if not inside or any(not part or is_excluded(part) for part in inside.split("/")):
                 break
             return os.path.join(page.folder, inside), page
-    raise _unknown()
+    raise _unknown_skill()
 
 
-def list_manifests(arguments: ListSkillsArguments, gate: Gate) -> Result:
-    rest = [page for page in pages(gate) if page.uri > arguments.after]
-    shown = rest[:_A_PAGE]
-    manifests = (_manifest(page, gate) for page in shown)
+def list_manifests(arguments: ListSkillsArguments, ctx: CallContext) -> Result:
+    rest = [page for page in skill_pages(ctx) if page.uri > arguments.after]
+    shown = rest[:_PAGE_SIZE]
+    manifests = (_manifest(page, ctx) for page in shown)
     facts: dict[str, Any] = {"skills": [manifest for manifest in manifests if manifest is not None]}
-    if len(rest) > _A_PAGE:
+    if len(rest) > _PAGE_SIZE:
         facts["next"] = shown[-1].uri
     return Result((), facts)
 
 
-def get_manifest(arguments: GetSkillArguments, gate: Gate) -> Result:
-    found = next((page for page in pages(gate) if page.uri == arguments.uri), None)
-    manifest = _manifest(found, gate) if found is not None else None
+def get_manifest(arguments: GetSkillArguments, ctx: CallContext) -> Result:
+    found = next((page for page in skill_pages(ctx) if page.uri == arguments.uri), None)
+    manifest = _manifest(found, ctx) if found is not None else None
     if manifest is None:
-        raise _unknown()
+        raise _unknown_skill()
     return Result((), {"skill": manifest})
 
 
-def _manifest(page: SkillPage, gate: Gate) -> dict[str, Any] | None:
+def _manifest(page: SkillPage, ctx: CallContext) -> dict[str, Any] | None:
     from toolyard.skills.skill_md import parse_page
 
     try:
-        files = dict(_files(page, gate))
+        files = dict(_files(page, ctx))
         header = parse_page(files[_PAGE_NAME].decode()).header
     except (ToolyardError, OSError, KeyError, UnicodeDecodeError):
         return None  # it cannot be told whole
@@ -116,7 +118,7 @@ def _manifest(page: SkillPage, gate: Gate) -> dict[str, Any] | None:
     return {"uri": page.uri, "frontmatter": dict(header), "resources": resources}
 
 
-def _files(page: SkillPage, gate: Gate) -> Iterator[tuple[str, bytes]]:
+def _files(page: SkillPage, ctx: CallContext) -> Iterator[tuple[str, bytes]]:
     from toolyard.files.roots import Root
     from toolyard.skills.skill_files import read_tree
 
@@ -128,14 +130,14 @@ def _files(page: SkillPage, gate: Gate) -> Iterator[tuple[str, bytes]]:
         finally:
             os.close(folder)
         for path, file in tree.items():
-            if not gate.visible(os.path.join(root.path, path)):
-                raise _unknown()
+            if not ctx.is_visible(os.path.join(root.path, path)):
+                raise _unknown_skill()
             yield path, file.data
     finally:
         root.close()
 
 
-def _unknown() -> ValidationError:
+def _unknown_skill() -> ValidationError:
     return ValidationError.of("uri", "names no skill here", hint="skills/list and resources/list give them.")
 
 

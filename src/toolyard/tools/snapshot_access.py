@@ -11,52 +11,52 @@ from typing import TYPE_CHECKING
 
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import SecurityError
-from toolyard.core.paths import beneath
-from toolyard.snapshots import Change
+from toolyard.core.paths import relative_to
+from toolyard.snapshots import PathChange
 
 if TYPE_CHECKING:
-    from toolyard.dispatch.call_context import Gate
+    from toolyard.dispatch.call_context import CallContext
 
 
-class Reach:
-    def __init__(self, gate: Gate, root: str) -> None:
+class SnapshotAccess:
+    def __init__(self, ctx: CallContext, root: str) -> None:
         """`root` is the folder that the snapshots are of."""
-        self._gate = gate
+        self._ctx = ctx
         self._root = root
-        self._answered: set[str] | None = None
+        self._approved_rules: set[str] | None = None
 
-    def named(self, path: str, *kinds: Kind) -> bytes:
+    def resolve_path(self, path: str, *kinds: Kind) -> bytes:
         """A path as the caller wrote it, relative to the folder, if this call may do all of `kinds` there."""
-        spelled = self._gate.mounts.clean(os.path.join(self._root, path))
-        inside = beneath(spelled, self._root)
+        spelled = self._ctx.mounts.clean(os.path.join(self._root, path))
+        inside = relative_to(spelled, self._root)
         if inside is None:
             raise SecurityError(
                 f"{path} lies outside {self._root}, of which the snapshots are.",
                 hint=f"Name a path in {self._root}, or another `context`.",
             )
         for kind in kinds:
-            self._gate.require(Action(kind, self._gate.call.tool, spelled, spelled, agent=self._gate.call.agent))
+            self._ctx.require(Action(kind, self._ctx.call.tool, spelled, spelled, agent=self._ctx.call.agent))
         return b"" if inside == "." else os.fsencode(inside)
 
-    def shows(self, path: bytes) -> bool:
-        return not path or self._gate.visible(self._absolute(path))
+    def is_visible(self, path: bytes) -> bool:
+        return not path or self._ctx.is_visible(self._absolute(path))
 
-    def shows_change(self, change: Change) -> bool:
+    def is_change_visible(self, change: PathChange) -> bool:
         """A diff of a renamed file shows both."""
-        return self.shows(change.path) and (change.old_path is None or self.shows(change.old_path))
+        return self.is_visible(change.path) and (change.old_path is None or self.is_visible(change.old_path))
 
     def may_write(self, path: bytes) -> bool:
         """Whether a restore may change it. Not what the caller cannot see: the answer would not name it."""
-        if not self.shows(path):
+        if not self.is_visible(path):
             return False
-        gate, absolute = self._gate, self._absolute(path)
+        gate, absolute = self._ctx, self._absolute(path)
         action = Action(Kind.WRITE, gate.call.tool, absolute, absolute, agent=gate.call.agent)
-        decision = gate.resources.policy.decide(action)
+        decision = gate.services.policy.decide(action)
         if decision.effect is Effect.ASK:
             # Whoever said yes to the folder said yes to what the same rule asks about its content.
-            if self._answered is None:
-                self._answered = {judged.rule for _, judged in gate.judged if judged.effect is Effect.ASK}
-            return decision.rule in self._answered
+            if self._approved_rules is None:
+                self._approved_rules = {judged.rule for _, judged in gate.decisions if judged.effect is Effect.ASK}
+            return decision.rule in self._approved_rules
         return decision.effect is Effect.ALLOW
 
     def _absolute(self, path: bytes) -> str:

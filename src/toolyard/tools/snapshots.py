@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from toolyard.core.calls import Result
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import STRINGS, Arguments, Tool, output_schema
 
 _LISTED = 20
@@ -59,49 +59,51 @@ class GcArguments(Arguments):
     pass
 
 
-def create(arguments: CreateArguments, gate: Gate) -> Result:
+def create(arguments: CreateArguments, ctx: CallContext) -> Result:
     from toolyard.tools import snapshot_operations
 
-    return snapshot_operations.create(arguments.reason, snapshot_operations.Folder(gate, arguments.context))
+    return snapshot_operations.create(arguments.reason, snapshot_operations.SnapshotFolder(ctx, arguments.context))
 
 
-def list_snapshots(arguments: ListArguments, gate: Gate) -> Result:
+def list_snapshots(arguments: ListArguments, ctx: CallContext) -> Result:
     from toolyard.tools import snapshot_operations
 
-    return snapshot_operations.list_snapshots(arguments.limit, snapshot_operations.Folder(gate, arguments.context))
-
-
-def show(arguments: ShowArguments, gate: Gate) -> Result:
-    from toolyard.tools import snapshot_operations
-
-    return snapshot_operations.show(
-        arguments.snapshot, arguments.path, snapshot_operations.Folder(gate, arguments.context)
+    return snapshot_operations.list_snapshots(
+        arguments.limit, snapshot_operations.SnapshotFolder(ctx, arguments.context)
     )
 
 
-def diff(arguments: DiffArguments, gate: Gate) -> Result:
+def show(arguments: ShowArguments, ctx: CallContext) -> Result:
     from toolyard.tools import snapshot_operations
 
-    folder = snapshot_operations.Folder(gate, arguments.context)
+    return snapshot_operations.show(
+        arguments.snapshot, arguments.path, snapshot_operations.SnapshotFolder(ctx, arguments.context)
+    )
+
+
+def diff(arguments: DiffArguments, ctx: CallContext) -> Result:
+    from toolyard.tools import snapshot_operations
+
+    folder = snapshot_operations.SnapshotFolder(ctx, arguments.context)
     return snapshot_operations.diff(
         arguments.before, arguments.after, arguments.path, folder, with_git=arguments.with_git
     )
 
 
-def restore(arguments: RestoreArguments, gate: Gate) -> Result:
+def restore(arguments: RestoreArguments, ctx: CallContext) -> Result:
     from toolyard.tools import snapshot_operations
 
-    folder = snapshot_operations.Folder(gate, arguments.context)
+    folder = snapshot_operations.SnapshotFolder(ctx, arguments.context)
     return snapshot_operations.restore(
         arguments.snapshot, arguments.paths, folder, dry_run=arguments.dry_run, with_git=arguments.with_git
     )
 
 
-def gc(arguments: GcArguments, gate: Gate) -> Result:
+def gc(arguments: GcArguments, ctx: CallContext) -> Result:
     from toolyard.tools import snapshot_operations
 
     del arguments
-    return snapshot_operations.gc(gate)
+    return snapshot_operations.gc(ctx)
 
 
 _OBJECTS: dict[str, Any] = {"type": "array", "items": {"type": "object"}}

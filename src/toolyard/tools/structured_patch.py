@@ -29,7 +29,7 @@ def structured_patch(before: str, after: str) -> dict[str, Any]:
         if room < 0:
             break
         shown.append(hunk)
-    fields: dict[str, Any] = {"structuredPatch": [_spelled(hunk) for hunk in shown]}
+    fields: dict[str, Any] = {"structuredPatch": [_hunk_fields(hunk) for hunk in shown]}
     return {**fields, TRUNCATED: True} if len(shown) < len(found) else fields
 
 
@@ -42,7 +42,7 @@ def structured_patch_of_bytes(before: bytes | None, after: bytes) -> dict[str, A
     return structured_patch(before.decode("utf-8", "replace"), after.decode("utf-8", "replace"))
 
 
-def _spelled(hunk: Hunk) -> dict[str, Any]:
+def _hunk_fields(hunk: Hunk) -> dict[str, Any]:
     return {
         "oldStart": hunk.old_start,
         "oldLines": hunk.old_lines,

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from toolyard.core.calls import Blob, Image, Part, Result, Text
 from toolyard.core.errors import ToolError
-from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
-from toolyard.dispatch.call_context import Gate
+from toolyard.core.upstream import Json, ToolSchema, UpstreamResult
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool
-from toolyard.sandbox.output_capture import Captured, cut
+from toolyard.sandbox.output_capture import OutputCapture, truncate_middle
 from toolyard.sandbox.spec import Stream
 
 _NAME_CHARS = 64
@@ -34,7 +34,7 @@ class AnyArguments(Arguments):
 
 
 @dataclass(frozen=True)
-class PassedOn(Tool[AnyArguments]):
+class UpstreamTool(Tool[AnyArguments]):
     schema: ToolSchema = field(default_factory=lambda: ToolSchema(""))
     server: str = ""
     """Of a custom tool, its group."""
@@ -46,22 +46,22 @@ class PassedOn(Tool[AnyArguments]):
     def input_schema(self) -> dict[str, Any]:
         return {"type": "object", **self.schema.input_schema}
 
-    def check(self, raw: dict[str, Any]) -> AnyArguments:
+    def parse_arguments(self, raw: dict[str, Any]) -> AnyArguments:
         return AnyArguments(given=raw)
 
 
-def passed_on(server: str, schema: ToolSchema, *, is_custom: bool = False) -> PassedOn:
+def upstream_tool(server: str, schema: ToolSchema, *, is_custom: bool = False) -> UpstreamTool:
     """The tool as a client is served it. Of a custom tool, `server` is its group."""
     name = schema.name.removeprefix(f"{server}.") if is_custom else schema.name
     known_as = f"{server}.{name}" if is_custom else f"mcp__{server}__{name}"
 
-    def run(arguments: AnyArguments, gate: Gate) -> Result:
-        gate.calling(known_as, schema)
-        with gate.questions_go_to_caller():
-            answer = gate.codemode.call_now(server, name, arguments.given, gate.call, is_custom=is_custom)
-        return _told(answer, gate)
+    def run(arguments: AnyArguments, ctx: CallContext) -> Result:
+        ctx.before_upstream_call(known_as, schema)
+        with ctx.route_approvals_to_caller():
+            answer = ctx.codemode.call_for_client(server, name, arguments.given, ctx.call, is_custom=is_custom)
+        return _build_result(answer, ctx)
 
-    return PassedOn(
+    return UpstreamTool(
         name=served_name(server, name),
         description=schema.description or schema.title or f"{schema.name} of {server}",
         arguments=AnyArguments,
@@ -88,10 +88,12 @@ def served_name(server: str, tool: str) -> str:
     return f"{clean[: _NAME_CHARS - _HASH_CHARS - 1]}_{mark}"
 
 
-def _told(answer: ToolAnswer, gate: Gate) -> Result:
+def _build_result(answer: UpstreamResult, ctx: CallContext) -> Result:
     if answer.is_error:
-        raise ToolError(cut(answer.text, gate.limits.output_chars) or "The tool failed and did not say why.")
-    parts = tuple(_part(block, gate) for block in answer.content) or (Text("(no content)"),)
+        raise ToolError(
+            truncate_middle(answer.text, ctx.limits.output_chars) or "The tool failed and did not say why."
+        )
+    parts = tuple(_content_part(block, ctx) for block in answer.content) or (Text("(no content)"),)
     if answer.structured is None:
         return Result(parts, {"text": answer.text})
     structured: object = answer.structured
@@ -99,26 +101,26 @@ def _told(answer: ToolAnswer, gate: Gate) -> Result:
     return Result(parts, fields)
 
 
-def _part(block: Json, gate: Gate) -> Part:
+def _content_part(block: Json, ctx: CallContext) -> Part:
     kind = block.get("type")
     if kind in {"image", "audio"}:
-        data = _decoded(block.get("data"))
+        data = _decode_base64(block.get("data"))
         media_type = str(block.get("mimeType", "application/octet-stream"))
         return Image(data, media_type) if kind == "image" else Blob(data, media_type, "")
-    return Text(_shown(str(block.get("text", "")) if kind == "text" else str(dict(block)), gate))
+    return Text(_shown_text(str(block.get("text", "")) if kind == "text" else str(dict(block)), ctx))
 
 
-def _decoded(data: object) -> bytes:
+def _decode_base64(data: object) -> bytes:
     try:
         return base64.b64decode(str(data or ""), validate=True)
     except ValueError:
         return b""
 
 
-def _shown(text: str, gate: Gate) -> str:
-    most = gate.limits.output_chars
+def _shown_text(text: str, ctx: CallContext) -> str:
+    most = ctx.limits.output_chars
     if len(text) <= most:
         return text
-    captured = Captured({Stream.OUT: text.encode("utf-8", "replace")})
-    saved = captured.save(gate.mounts, f"call-{gate.call.id}", gate.limits)
-    return cut(text, most, f"; the whole result is in {saved}" if saved else "")
+    captured = OutputCapture({Stream.OUT: text.encode("utf-8", "replace")})
+    saved = captured.save(ctx.mounts, f"call-{ctx.call.id}", ctx.limits)
+    return truncate_middle(text, most, f"; the whole result is in {saved}" if saved else "")

@@ -10,13 +10,13 @@ from pydantic import Field
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import FieldError, ToolError, ValidationError
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool
 from toolyard.files import file_io
 from toolyard.files.content.edits import EditOutcome, EditStep, apply_edits
 from toolyard.files.content.file_type import Category, sniff
 from toolyard.files.content.text import is_utf8
-from toolyard.files.file_io import Change, Contents
+from toolyard.files.file_io import Contents, RewriteResult
 from toolyard.files.mounts import Target
 from toolyard.files.os_errors import explain
 from toolyard.tools.structured_patch import patched_file_schema, structured_patch, structured_patch_of_bytes
@@ -47,45 +47,45 @@ class MultiEditArguments(Arguments):
     edits: Annotated[list[EditItem], Field(min_length=1)]
 
 
-def write(arguments: WriteArguments, gate: Gate) -> Result:
-    data = encoded(arguments.content, "content")
-    with gate.target(arguments.file_path, Kind.WRITE, argument="file_path") as target:
-        change = write_bytes(target, data, gate, read_first=not gate.limits.overwrite_unread)
+def write(arguments: WriteArguments, ctx: CallContext) -> Result:
+    data = encode_argument(arguments.content, "content")
+    with ctx.open(arguments.file_path, Kind.WRITE, argument="file_path") as target:
+        change = write_bytes(target, data, ctx, read_first=not ctx.limits.overwrite_unread)
         created = change.before is None
-        shown = gate.mounts.shown(target.path)
+        shown = ctx.mounts.display_path(target.path)
         lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-        size = f"{_count(lines, 'line')}, {_count(len(data), 'byte')}"
+        size = f"{_pluralize(lines, 'line')}, {_pluralize(len(data), 'byte')}"
         text = f"{'Created' if created else 'Replaced'} {shown} ({size})."
         facts = {"path": shown, "created": created, "bytes": len(data), "lines": lines}
         return Result((Text(text),), {**facts, **structured_patch_of_bytes(change.before, change.after)})
 
 
-def write_bytes(target: Target, data: bytes, gate: Gate, *, read_first: bool) -> Change:
+def write_bytes(target: Target, data: bytes, ctx: CallContext, *, read_first: bool) -> RewriteResult:
     """Replace a file's whole content, unless it changed since this session last saw it.
 
     With `read_first`, a file that this session has neither read nor written is refused too.
     """
-    session, real = gate.call.session, target.real
+    session, real = ctx.call.session, target.real
 
-    def replaced(before: Contents | None) -> bytes:
-        gate.check_time()  # nobody waits any more for what could not get the lock in time
+    def new_content(before: Contents | None) -> bytes:
+        ctx.check_time()  # nobody waits any more for what could not get the lock in time
         if before is not None:
-            check_is_known(before.data, target, gate, read_first=read_first)
+            check_was_read(before.data, target, ctx, read_first=read_first)
         return data
 
-    change = file_io.rewrite(target, replaced, gate.limits, gate.may_wait)
-    gate.seen.record(session, real, data)
+    change = file_io.rewrite(target, new_content, ctx.limits, ctx.check_can_wait)
+    ctx.read_tracker.record(session, real, data)
     return change
 
 
-def check_is_known(before: bytes, target: Target, gate: Gate, *, read_first: bool) -> None:
+def check_was_read(before: bytes, target: Target, ctx: CallContext, *, read_first: bool) -> None:
     """Raise a ToolError where replacing `before` would destroy what this session has not seen."""
-    shown, session = gate.mounts.shown(target.path), gate.call.session
-    if gate.seen.changed(session, target.real, before):
+    shown, session = ctx.mounts.display_path(target.path), ctx.call.session
+    if ctx.read_tracker.has_changed(session, target.real, before):
         raise ToolError(
             f"{shown} has changed since it was last read; nothing was written.", hint="Read it again, then write."
         )
-    if not read_first or not before or gate.seen.knows(session, target.real):
+    if not read_first or not before or ctx.read_tracker.has_seen(session, target.real):
         return
     is_binary = sniff(before, target.path).category is Category.BINARY
     raise ToolError(
@@ -96,25 +96,25 @@ def check_is_known(before: bytes, target: Target, gate: Gate, *, read_first: boo
     )
 
 
-def edit(arguments: EditArguments, gate: Gate) -> Result:
+def edit(arguments: EditArguments, ctx: CallContext) -> Result:
     step = EditStep(arguments.old_string, arguments.new_string, arguments.replace_all)
-    check_text((step,))
-    return _edited(arguments.file_path, (step,), gate)
+    check_edits((step,))
+    return _edit_result(arguments.file_path, (step,), ctx)
 
 
-def multi_edit(arguments: MultiEditArguments, gate: Gate) -> Result:
+def multi_edit(arguments: MultiEditArguments, ctx: CallContext) -> Result:
     steps = tuple(EditStep(item.old_string, item.new_string, item.replace_all) for item in arguments.edits)
-    check_text(steps, prefix="edits")
-    return _edited(arguments.file_path, steps, gate)
+    check_edits(steps, prefix="edits")
+    return _edit_result(arguments.file_path, steps, ctx)
 
 
-def _edited(path: str, steps: Sequence[EditStep], gate: Gate) -> Result:
+def _edit_result(path: str, steps: Sequence[EditStep], ctx: CallContext) -> Result:
     # What does not match is answered with the closest text, so an edit reads as well.
-    with gate.target(path, Kind.WRITE, Kind.READ, argument="file_path") as target:
-        outcome, created = edit_target(target, steps, gate)
-        shown = gate.mounts.shown(target.path)
+    with ctx.open(path, Kind.WRITE, Kind.READ, argument="file_path") as target:
+        outcome, created = edit_target(target, steps, ctx)
+        shown = ctx.mounts.display_path(target.path)
         count = sum(outcome.replacements)
-        text = f"Created {shown}." if created else f"Edited {shown}: {_count(count, 'replacement')}."
+        text = f"Created {shown}." if created else f"Edited {shown}: {_pluralize(count, 'replacement')}."
         structured: dict[str, Any] = {
             "path": shown,
             "created": created,
@@ -125,57 +125,59 @@ def _edited(path: str, steps: Sequence[EditStep], gate: Gate) -> Result:
         return Result((Text(f"{text}\n{outcome.snippet}"),), structured)
 
 
-def _count(number: int, thing: str) -> str:
+def _pluralize(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
-def edit_target(target: Target, steps: Sequence[EditStep], gate: Gate) -> tuple[EditOutcome, bool]:
+def edit_target(target: Target, steps: Sequence[EditStep], ctx: CallContext) -> tuple[EditOutcome, bool]:
     """Apply the steps to a file, or make it with them. Whether it was made."""
 
-    def edited(before: bytes) -> EditOutcome:
-        if not gate.patient and not is_utf8(before):
-            gate.takes_long()  # its encoding has to be guessed
+    def edit_content(before: bytes) -> EditOutcome:
+        if not ctx.may_block and not is_utf8(before):
+            ctx.require_thread()  # its encoding has to be guessed
         return apply_edits(before, steps)
 
-    return edit_file(target, edited, gate, creates=not steps[0].old)
+    return edit_file(target, edit_content, ctx, creates=not steps[0].old)
 
 
-class Edited(Protocol):
+class EditedContent(Protocol):
     @property
     def data(self) -> bytes: ...
 
 
-_Outcome = TypeVar("_Outcome", bound=Edited)
+_Outcome = TypeVar("_Outcome", bound=EditedContent)
 
 
 def edit_file(
-    target: Target, edit: Callable[[bytes], _Outcome], gate: Gate, *, creates: bool = False
+    target: Target, edit: Callable[[bytes], _Outcome], ctx: CallContext, *, creates: bool = False
 ) -> tuple[_Outcome, bool]:
     """Edit what the file holds now, under its folder's lock. Whether it was made, which `creates` allows."""
     done: list[_Outcome] = []
 
-    def edited(before: Contents | None) -> bytes:
-        gate.check_time()
+    def new_content(before: Contents | None) -> bytes:
+        ctx.check_time()
         if before is None and not creates:
-            raise explain(FileNotFoundError(2, "not there"), gate.mounts.shown(target.path))
+            raise explain(FileNotFoundError(2, "not there"), ctx.mounts.display_path(target.path))
         done.append(edit(before.data if before else b""))
         return done[-1].data
 
     if not target.exists and not creates:
-        edited(None)
-    change = file_io.rewrite(target, edited, gate.limits, gate.may_wait)
-    _record_edit(change, target, gate)
+        new_content(None)
+    change = file_io.rewrite(target, new_content, ctx.limits, ctx.check_can_wait)
+    _record_edit(change, target, ctx)
     return done[-1], change.before is None
 
 
-def _record_edit(change: Change, target: Target, gate: Gate) -> None:
+def _record_edit(change: RewriteResult, target: Target, ctx: CallContext) -> None:
     """Whoever knew the file knows it after its own edit. An edit alone is no reading: the rest was not shown."""
-    session, real = gate.call.session, target.real
-    if not change.before or (gate.seen.knows(session, real) and not gate.seen.changed(session, real, change.before)):
-        gate.seen.record(session, real, change.after)
+    session, real = ctx.call.session, target.real
+    if not change.before or (
+        ctx.read_tracker.has_seen(session, real) and not ctx.read_tracker.has_changed(session, real, change.before)
+    ):
+        ctx.read_tracker.record(session, real, change.after)
 
 
-def encoded(text: str, argument: str) -> bytes:
+def encode_argument(text: str, argument: str) -> bytes:
     """The text as UTF-8; a ValidationError that names the argument when it is no text."""
     try:
         return text.encode("utf-8")
@@ -183,7 +185,7 @@ def encoded(text: str, argument: str) -> bytes:
         raise ValidationError.of(argument, "is not valid Unicode", hint="Send plain UTF-8 text.") from None
 
 
-def check_text(
+def check_edits(
     steps: Sequence[EditStep], prefix: str = "", names: tuple[str, str] = ("old_string", "new_string")
 ) -> None:
     """Refuse what no file can hold and what changes nothing. `names` are the arguments' own."""
@@ -201,7 +203,7 @@ def check_text(
         raise ValidationError(f"Nothing was written: {listed}.", tuple(wrong), hint="Send the text as it should be.")
 
 
-_EDITED = patched_file_schema(
+_EDIT_OUTPUT = patched_file_schema(
     created="boolean", replacements={"type": "array", "items": {"type": "integer"}}, snippet="string"
 )
 
@@ -220,7 +222,7 @@ EDIT = Tool(
     name="Edit",
     description="Replace text in a file. old_string must occur exactly once, unless replace_all.",
     arguments=EditArguments,
-    output=_EDITED,
+    output=_EDIT_OUTPUT,
     run=edit,
     is_quick=lambda _: True,
     kind="write",
@@ -232,7 +234,7 @@ MULTI_EDIT = Tool(
     name="MultiEdit",
     description="Make several edits in one file, each on the result of the one before: all of them or none.",
     arguments=MultiEditArguments,
-    output=_EDITED,
+    output=_EDIT_OUTPUT,
     run=multi_edit,
     kind="write",
     read_only=False,

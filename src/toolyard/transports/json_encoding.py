@@ -15,10 +15,10 @@ from pydantic_core import PydanticSerializationError, to_json
 from toolyard.app.yard import Yard
 from toolyard.core.calls import Blob, Image, Link, Part, Result
 from toolyard.core.errors import ErrorForm, ToolyardError
-from toolyard.core.uris import uri_of
+from toolyard.core.uris import path_to_uri
 from toolyard.dispatch.tool import Arguments, Tool
 from toolyard.tools.skill_resources import PREFIX
-from toolyard.transports.output_schema import admitting_errors
+from toolyard.transports.output_schema import schema_admitting_errors
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -26,7 +26,7 @@ INTERNAL_ERROR = -32603
 CONNECTION_CLOSED = -32000
 
 
-def line_of(message: dict[str, Any]) -> bytes:
+def encode_json(message: dict[str, Any]) -> bytes:
     try:
         return to_json(message)
     except (PydanticSerializationError, UnicodeEncodeError):  # text that is not Unicode: JSON can escape it
@@ -46,11 +46,11 @@ def tool_json(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm =
         "name": tool.name,
     }
     if output:
-        said["outputSchema"] = admitting_errors(tool.output) if errors is ErrorForm.RESULT else tool.output
+        said["outputSchema"] = schema_admitting_errors(tool.output) if errors is ErrorForm.RESULT else tool.output
     return said
 
 
-def answer_json(result: Result, *, structured: bool) -> dict[str, Any]:
+def result_json(result: Result, *, structured: bool) -> dict[str, Any]:
     """A result in the shape of the handshake era."""
     answer: dict[str, Any] = {"content": [_block_json(part) for part in result.parts], "isError": result.failed}
     if structured:
@@ -73,15 +73,15 @@ def _resource_json(found: dict[str, str]) -> dict[str, str]:
 
 def templates_json(yard: Yard) -> dict[str, Any]:
     """How resources are addressed: a file of the workspace and one of a skill, or what is served in their place."""
-    if yard.options.offering is not None:
-        offered = yard.options.offering.templates
+    if yard.options.tool_provider is not None:
+        offered = yard.options.tool_provider.templates
         listed = [{"description": each.description, "name": each.name, "uriTemplate": each.uri} for each in offered]
         return {"resourceTemplates": listed}
     root = yard.mounts.workspace.path
     template = {
         "description": "A file of the workspace",
         "name": "file",
-        "uriTemplate": f"{uri_of(root)}/{{+path}}",
+        "uriTemplate": f"{path_to_uri(root)}/{{+path}}",
     }
     skill = {
         "description": "A file of a skill",
@@ -94,15 +94,15 @@ def templates_json(yard: Yard) -> dict[str, Any]:
 def error_json(error: ToolyardError, **about: str) -> dict[str, Any]:
     """`about` adds what the protocol wants beside our own data, such as a resource's URI."""
     data = _sendable_data({**error.data(), **about})
-    return {"code": error.code, "message": sendable(str(error)), "data": data}
+    return {"code": error.code, "message": sendable_text(str(error)), "data": data}
 
 
 def error_fields(error: ToolyardError) -> dict[str, Any]:
     """An error as one object, with its message and its hint apart."""
-    return {"code": error.code, **_sendable_data(error.data()), "message": sendable(error.message)}
+    return {"code": error.code, **_sendable_data(error.data()), "message": sendable_text(error.message)}
 
 
-def sendable(text: str) -> str:
+def sendable_text(text: str) -> str:
     """Text that JSON can carry. A file's name that is not UTF-8 is not: its bytes appear as escapes."""
     if text.isascii():
         return text
@@ -114,7 +114,7 @@ def sendable(text: str) -> str:
 
 def _sendable_data(value: Any) -> Any:
     if isinstance(value, str):
-        return sendable(value)
+        return sendable_text(value)
     if isinstance(value, dict):
         return {key: _sendable_data(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 from typing import Any
 
-ERROR = "error"
+ERROR_KEY = "error"
 """The member of structured content that describes a failure."""
-_RELAXED = frozenset({"type", "properties", "required", "title", "description", "$schema", "$defs", "definitions"})
+_RELAXABLE_KEYWORDS = frozenset(
+    {"type", "properties", "required", "title", "description", "$schema", "$defs", "definitions"}
+)
 """Keywords of a schema that admits an error once its members are not required."""
 _AT_ROOT = ("$schema", "$defs", "definitions")  # references name them by their place
-_FAILED: dict[str, Any] = {"required": [ERROR]}
+_FAILED_SCHEMA: dict[str, Any] = {"required": [ERROR_KEY]}
 
 
-def admitting_errors(schema: dict[str, Any]) -> dict[str, Any]:
+def schema_admitting_errors(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema, satisfied by `{"error": {...}}` too. Everything that satisfied it before still does."""
-    if not schema.keys() <= _RELAXED:
+    if not schema.keys() <= _RELAXABLE_KEYWORDS:
         at_root = {key: schema[key] for key in _AT_ROOT if key in schema}
         success = {key: value for key, value in schema.items() if key not in at_root}
-        return {**at_root, "type": "object", "anyOf": [success, _FAILED]}
+        return {**at_root, "type": "object", "anyOf": [success, _FAILED_SCHEMA]}
     # A choice between two lists of required members would be exact, and cost every tool a dozen tokens.
     admitted = {key: value for key, value in schema.items() if key != "required"}
-    if ERROR in schema.get("properties", {}):
+    if ERROR_KEY in schema.get("properties", {}):
         properties = schema["properties"]
-        admitted["properties"] = {**properties, ERROR: {"anyOf": [properties[ERROR], {"type": "object"}]}}
+        admitted["properties"] = {**properties, ERROR_KEY: {"anyOf": [properties[ERROR_KEY], {"type": "object"}]}}
     return admitted

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from toolyard.config.agents import agent_of
-from toolyard.config.memory_access import rules_of
+from toolyard.config.agents import select_agent
+from toolyard.config.memory_access import memory_rules
 from toolyard.core.agent_folder_names import DEFAULT_AGENT, WORKSPACE, agent_folder
 from toolyard.core.errors import ConfigError
 from toolyard.core.paths import is_beneath
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Memory as MemoryRules
     from toolyard.config.settings import Settings
 
-NOBODY = DEFAULT_AGENT
+UNNAMED_AGENT = DEFAULT_AGENT
 """Who acts where no agent is configured or named."""
 _SNAPSHOTS = "snapshots"
 CREATE_FOLDER = "Create it, or name another one."
@@ -38,7 +38,7 @@ CREATE_FOLDER = "Create it, or name another one."
 
 
 @dataclass(frozen=True)
-class Home:
+class AgentPaths:
     root: str
     """Real path of the folder with `servers`, `tools`, `skills` and `agents`."""
     workspace: str
@@ -46,13 +46,13 @@ class Home:
     agent: str
     state: str
     """The state folder that belongs to `root`."""
-    log: str
+    log_folder: str
     """The state folder with the audit log: the workspace's own, or that of the root, where agents share it."""
     agents: tuple[str, ...] = ()
     """Every agent of a layout, as the configuration orders them; none where there is no layout."""
-    rules: Mapping[str, MemoryRules] = field(default_factory=dict[str, "MemoryRules"])
+    memory_rules: Mapping[str, MemoryRules] = field(default_factory=dict[str, "MemoryRules"])
     """Who may reach whose memory, by agent."""
-    attached: tuple[str, ...] = ()
+    attached_skills: tuple[str, ...] = ()
     """Folders of skills elsewhere, read-only. Real paths, in the order in which they are looked through."""
     shared_override: str = ""
     snapshots_override: str = ""
@@ -67,7 +67,7 @@ class Home:
         return self.agent in self.agents
 
     @property
-    def is_elsewhere(self) -> bool:
+    def has_separate_root(self) -> bool:
         return self.root != self.workspace
 
     @property
@@ -99,24 +99,24 @@ class Home:
         return os.path.join(self.root, agent_folder(self.agent, TASKS))
 
     @cached_property
-    def shared(self) -> str:
+    def shared_folder(self) -> str:
         """Where agents publish their work; empty where there is nobody to share with."""
         return (self.shared_override or os.path.join(self.root, SHARED)) if self.has_layout else ""
 
     @property
-    def authors(self) -> str:
+    def authors_record(self) -> str:
         """The folder of the record of whose call changed what; empty where no other agent works in the workspace."""
         return "" if self.is_own_folder else authors_folder(self.state, self.agent)
 
     @cached_property
-    def snapshots(self) -> str:
+    def snapshots_folder(self) -> str:
         """The folder of the one snapshot store of the root."""
         return self.snapshots_override or os.path.join(self.state, _SNAPSHOTS)
 
 
 def authors_folder(state: str, agent: str) -> str:
     """Where changes of `agent` are recorded; empty for one without a name, which nothing tells from others."""
-    return "" if agent == NOBODY else os.path.join(state, SHARING)
+    return "" if agent == UNNAMED_AGENT else os.path.join(state, SHARING)
 
 
 def has_layout(config: Config) -> bool:
@@ -124,10 +124,12 @@ def has_layout(config: Config) -> bool:
     return config.source is not None and "workspace" in config.toolyard.model_fields_set and bool(config.agents)
 
 
-def home_of(config: Config, workspace: str, agent: str | None, settings: Settings, state_home: str = "") -> Home:
+def resolve_agent_paths(
+    config: Config, workspace: str, agent: str | None, settings: Settings, state_home: str = ""
+) -> AgentPaths:
     """The home of an agent that works in `workspace` (a real path)."""
-    chosen = agent_of(config, agent)
-    base = config.folder(workspace)
+    chosen = select_agent(config, agent)
+    base = config.base_folder(workspace)
 
     def absolute(path: str) -> str:
         at_home = path == "~" or path.startswith("~/")
@@ -136,38 +138,40 @@ def home_of(config: Config, workspace: str, agent: str | None, settings: Setting
     def override(path: str | None) -> str:
         return os.path.realpath(absolute(path)) if path else ""
 
-    root = _root(config, workspace)
-    home = Home(
+    root = _resolve_root(config, workspace)
+    home = AgentPaths(
         root=root,
         workspace=workspace,
-        agent=agent or (chosen.id if chosen is not None else NOBODY),
+        agent=agent or (chosen.id if chosen is not None else UNNAMED_AGENT),
         state=state_dir(state_home or settings.state_home, root),
-        log=state_dir(state_home or settings.state_home, root if has_layout(config) else workspace),
+        log_folder=state_dir(state_home or settings.state_home, root if has_layout(config) else workspace),
         agents=tuple(each.id for each in config.agents) if has_layout(config) else (),
-        rules=rules_of(config),
-        attached=tuple(dict.fromkeys(_attached(map(absolute, config.toolyard.skill_folders), workspace))),
+        memory_rules=memory_rules(config),
+        attached_skills=tuple(
+            dict.fromkeys(_existing_skill_folders(map(absolute, config.toolyard.skill_folders), workspace))
+        ),
         shared_override=override(config.orchestrator.agent_temporary_workspace),
         snapshots_override=override(config.orchestrator.snapshot_storage),
     )
     if home.snapshots_override and is_beneath(home.snapshots_override, workspace):
         raise ConfigError(
-            f"the snapshots would lie in {home.snapshots}, inside the workspace, where agents could change them.",
+            f"the snapshots would lie in {home.snapshots_folder}, inside the workspace, where agents could change them.",
             where=config.source or "",
             hint="Choose another `orchestrator.snapshot_storage`, or leave it out.",
         )
     return home
 
 
-def _root(config: Config, workspace: str) -> str:
+def _resolve_root(config: Config, workspace: str) -> str:
     if config.source is None or "workspace" not in config.toolyard.model_fields_set:
         return workspace
-    root = os.path.realpath(os.path.join(config.folder(workspace), config.toolyard.workspace))
+    root = os.path.realpath(os.path.join(config.base_folder(workspace), config.toolyard.workspace))
     if (root != workspace or has_layout(config)) and not os.path.isdir(root):
         raise ConfigError(f"the workspace root {root} is not a folder.", where=config.source, hint=CREATE_FOLDER)
     return root
 
 
-def _attached(folders: Iterable[str], workspace: str) -> Iterator[str]:
+def _existing_skill_folders(folders: Iterable[str], workspace: str) -> Iterator[str]:
     """Those that are there. One that lies in the workspace is not to lead out of it: agents could make that link."""
     for folder in folders:
         real = os.path.realpath(folder)
@@ -175,7 +179,7 @@ def _attached(folders: Iterable[str], workspace: str) -> Iterator[str]:
             yield real
 
 
-def outside_workspace(state: str, workspace: str) -> str:
+def check_outside_workspace(state: str, workspace: str) -> str:
     """The state folder; never inside the workspace, where an agent could write its own policy and history."""
     if is_beneath(os.path.realpath(state), workspace):
         raise ConfigError(

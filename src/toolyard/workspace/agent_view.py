@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.config.memory_access import Wish, may, reachable
+from toolyard.config.memory_access import MemoryAccess, may_access, reachable_agents
 from toolyard.core.agent_folder_names import COMMUNITY, agent_folder
 from toolyard.core.permission_modes import Access
 from toolyard.policy.roots import ContextPath
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class AgentView:
     context: tuple[ContextPath, ...]
     links: Mapping[str, str]
     """Name beside the agent's files: the folder that it leads to."""
 
 
-def view(
+def build_agent_view(
     root: str,
     agent: str,
     rules: Mapping[str, MemoryRules],
@@ -36,7 +36,7 @@ def view(
     generated: Mapping[str, str] | None = None,
     shared: str = "",
     attached: Iterable[str] = (),
-) -> View:
+) -> AgentView:
     """The folders of one agent, all of which `create` has made.
 
     `generated` says where `servers` and `tools` lie in the root when that is not under those names, `shared` where
@@ -49,12 +49,12 @@ def view(
     own = {MEMORY, TASKS}
     context = [ContextPath(path, _access(writable=name in own)) for name, path in links.items()]
     context += [ContextPath(os.path.join(root, skills_folder(owner)), Access.WRITE) for owner in (COMMUNITY, agent)]
-    for other in reachable(agent, Wish.READ, rules):
+    for other in reachable_agents(agent, MemoryAccess.READ, rules):
         if other != agent:
             path = os.path.join(root, agent_folder(other, MEMORY))
-            context.append(ContextPath(path, _access(writable=may(agent, other, Wish.WRITE, rules))))
+            context.append(ContextPath(path, _access(writable=may_access(agent, other, MemoryAccess.WRITE, rules))))
     context += [ContextPath(path) for path in attached]
-    return View(tuple(context), links)
+    return AgentView(tuple(context), links)
 
 
 def _access(*, writable: bool) -> Access:

@@ -57,7 +57,7 @@ OrchestratorCallback = Callable[[str, dict[str, Any]], object]
 OPERATION = "filesystem_operation"
 """The event that an orchestrator is told."""
 
-READING = frozenset(
+READING_TOOLS = frozenset(
     {
         *("Read", "Grep", "Glob", "LS", "BashOutput", "NotebookRead"),
         *("read_file", "read_text_file", "read_media_file", "read_multiple_files", "list_directory"),
@@ -67,7 +67,7 @@ READING = frozenset(
         *("snapshot_list", "snapshot_show", "snapshot_diff", "shared_list", "shared_read", "memory_search"),
     }
 )
-CHANGING = frozenset(
+CHANGING_TOOLS = frozenset(
     {
         *("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "KillShell", "execute_bash", "execute_python"),
         *("write_file", "edit_file", "create_directory", "move_file"),
@@ -123,18 +123,18 @@ class FilesystemToolDetector:
     """Safe to use from threads. Asking costs a lookup."""
 
     def __init__(self) -> None:
-        self._learnt: dict[str, _Facts] = {}
+        self._learned: dict[str, _Facts] = {}
         self._callbacks: list[Callback] = []
 
     def is_filesystem_operation(self, name: str) -> bool:
         """Whether a tool reads or changes files."""
-        learnt = self._learnt.get(name)
-        return learnt.touches if learnt is not None else any(_known(name, READING | CHANGING))
+        learnt = self._learned.get(name)
+        return learnt.touches if learnt is not None else any(_name_matches(name, READING_TOOLS | CHANGING_TOOLS))
 
     def changes_files(self, name: str) -> bool:
         """Whether a tool may change files: the narrower question."""
-        learnt = self._learnt.get(name)
-        return learnt.changes if learnt is not None else any(_known(name, CHANGING))
+        learnt = self._learned.get(name)
+        return learnt.changes if learnt is not None else any(_name_matches(name, CHANGING_TOOLS))
 
     def learn(
         self,
@@ -148,14 +148,14 @@ class FilesystemToolDetector:
         """
         hints = annotations or {}
         says_reads, says_changes = (hints.get("readOnlyHint") is known for known in (True, False))
-        is_named_changing = any(_known(name, CHANGING))
+        is_named_changing = any(_name_matches(name, CHANGING_TOOLS))
         has_path = _has_path(input_schema or {})
-        by_schema = has_path and not says_reads and not _CHANGING_WORDS.isdisjoint(_words(_bare(name)))
+        by_schema = has_path and not says_reads and not _CHANGING_WORDS.isdisjoint(_split_words(_bare_name(name)))
         changes = is_named_changing or says_changes or hints.get("destructiveHint") is True or by_schema
-        touches = changes or has_path or any(_known(name, READING))
-        if len(self._learnt) >= _MOST_LEARNT:
-            self._learnt.clear()
-        self._learnt[name] = _Facts(touches, changes)
+        touches = changes or has_path or any(_name_matches(name, READING_TOOLS))
+        if len(self._learned) >= _MOST_LEARNT:
+            self._learned.clear()
+        self._learned[name] = _Facts(touches, changes)
         return changes
 
     def register_callback(self, callback: Callback) -> None:
@@ -172,7 +172,7 @@ class FilesystemToolDetector:
         changes_files, snapshot and time (seconds since 1970).
         """
 
-        def tell(operation: FileOperation) -> None:
+        def notify(operation: FileOperation) -> None:
             told: dict[str, Any] = {
                 "agent_id": agent_id,
                 "session": operation.origin.session,
@@ -187,7 +187,7 @@ class FilesystemToolDetector:
             }
             callback(OPERATION, told)
 
-        self.register_callback(tell)
+        self.register_callback(notify)
 
     def notify_filesystem_operation(
         self,
@@ -211,10 +211,10 @@ class FilesystemToolDetector:
                 continue
 
 
-def _known(name: str, names: frozenset[str]) -> Iterator[bool]:
+def _name_matches(name: str, names: frozenset[str]) -> Iterator[bool]:
     """Whether the name, or what follows a prefix of it, is one of these."""
     yield name in names
-    bare = _bare(name)
+    bare = _bare_name(name)
     yield bare in names
     is_prefixed = bare.startswith(_MCP_PREFIX)
     words = bare.split("_")
@@ -224,11 +224,11 @@ def _known(name: str, names: frozenset[str]) -> Iterator[bool]:
         yield tail in names and (is_prefixed or "_" in tail or not tail.islower())
 
 
-def _bare(name: str) -> str:
+def _bare_name(name: str) -> str:
     return _SEPARATORS.split(name)[-1]
 
 
-def _words(name: str) -> set[str]:
+def _split_words(name: str) -> set[str]:
     return {word.lower() for word in _WORDS.findall(name)}
 
 
@@ -238,7 +238,7 @@ def _has_path(schema: Mapping[str, Any]) -> bool:
     if not isinstance(properties, dict):
         return False
     for name, about in list(cast("dict[str, object]", properties).items())[:_MOST_PROPERTIES]:
-        if not _PATH_WORDS.isdisjoint(_words(str(name))):
+        if not _PATH_WORDS.isdisjoint(_split_words(str(name))):
             return True
         if isinstance(about, dict) and cast("dict[str, object]", about).get("format") in _PATH_FORMATS:
             return True

@@ -27,7 +27,7 @@ _SHARED_FOLDERS = (SERVERS, TOOLS, f"{SKILLS}/{COMMUNITY}", AGENTS)
 _AGENTS_FOLDERS = (WORKSPACE, MEMORY, TASKS)
 
 
-def former_trees(shared: str) -> str:
+def previous_trees_folder(shared: str) -> str:
     """Where what was shared before is kept: beside the shared folder, for no agent to see."""
     folder, name = os.path.split(shared)
     return os.path.join(folder, f".{name}.trees")
@@ -38,7 +38,7 @@ def skills_folder(owner: str) -> str:
     return f"{SKILLS}/{owner if owner == COMMUNITY else folder_name(owner)}"
 
 
-def create(root: Root, agents: Iterable[str]) -> None:
+def create_layout(root: Root, agents: Iterable[str]) -> None:
     """Make every folder that is missing."""
     folders = list(_SHARED_FOLDERS)
     for agent in agents:

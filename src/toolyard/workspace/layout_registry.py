@@ -21,7 +21,7 @@ from toolyard.storage.state_folder import ensure_state_dir, state_dir
 from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS
 
 if TYPE_CHECKING:
-    from toolyard.workspace.agent_paths import Home
+    from toolyard.workspace.agent_paths import AgentPaths
 
 _NOTE = "belongs-to.json"
 _MOST_BYTES = 16_384
@@ -30,21 +30,21 @@ _OWN = (MEMORY, TASKS)
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class LayoutMembership:
     root: str
     agent: str
     config: str = ""
     """The file that said so; empty where only the links do."""
 
 
-def note(home: Home, config: str) -> None:
+def record_membership(home: AgentPaths, config: str) -> None:
     """Note down where the agent's folder belongs. Where that fails, commands only know less."""
-    if not home.is_member or not home.is_elsewhere or home.is_own_folder:
+    if not home.is_member or not home.has_separate_root or home.is_own_folder:
         return
-    found = Belonging(home.root, home.agent, os.path.abspath(config) if config else "")
+    found = LayoutMembership(home.root, home.agent, os.path.abspath(config) if config else "")
     state_home = os.path.dirname(home.state)
     with contextlib.suppress(OSError, ToolyardError):
-        if _noted(home.workspace, state_home) != found:
+        if _read_note(home.workspace, state_home) != found:
             folder = ensure_state_dir(state_dir(state_home, home.workspace))
             temporary = os.path.join(folder, temporary_name())
             with open(temporary, "x", encoding="utf-8") as file:
@@ -52,41 +52,41 @@ def note(home: Home, config: str) -> None:
             os.replace(temporary, os.path.join(folder, _NOTE))
 
 
-def belonging(folder: str, state_home: str) -> Belonging | None:
+def find_membership(folder: str, state_home: str) -> LayoutMembership | None:
     """Of which layout `folder` (a real path) is, as its note says or else its links; None for any other folder."""
-    return _noted(folder, state_home) or _linked(folder)
+    return _read_note(folder, state_home) or _membership_from_links(folder)
 
 
-def _noted(folder: str, state_home: str) -> Belonging | None:
+def _read_note(folder: str, state_home: str) -> LayoutMembership | None:
     try:
         with open(os.path.join(state_dir(state_home, folder), _NOTE), encoding="utf-8") as file:
-            found = Belonging(**json.loads(file.read(_MOST_BYTES)))
+            found = LayoutMembership(**json.loads(file.read(_MOST_BYTES)))
     except (OSError, ValueError, TypeError):
         return None
     is_text = all(isinstance(value, str) for value in asdict(found).values())
     return found if is_text and os.path.isdir(found.root) else None
 
 
-def links_into_a_layout(folder: str) -> list[str]:
+def layout_links(folder: str) -> list[str]:
     """The names of links that stand in `folder` and lead into one layout, as an agent of it is given them."""
-    found = _linked(folder)
+    found = _membership_from_links(folder)
     if found is None:
         return []
-    targets = {name: _target(folder, name) for name in _NAMES}
+    targets = {name: _link_target(folder, name) for name in _NAMES}
     # What is shared may lie anywhere.
     return [name for name, target in targets.items() if is_beneath(target, found.root) or (name == SHARED and target)]
 
 
-def _linked(folder: str) -> Belonging | None:
+def _membership_from_links(folder: str) -> LayoutMembership | None:
     for name in _OWN:
-        agent_folder, part = os.path.split(_target(folder, name))
+        agent_folder, part = os.path.split(_link_target(folder, name))
         agents, agent = os.path.split(agent_folder)
         if part == name and agent and os.path.basename(agents) == AGENTS:
-            return Belonging(os.path.dirname(agents), agent)
+            return LayoutMembership(os.path.dirname(agents), agent)
     return None
 
 
-def _target(folder: str, name: str) -> str:
+def _link_target(folder: str, name: str) -> str:
     """Where a link leads; nowhere where there is none, or it is relative, as ours never are."""
     try:
         target = os.readlink(os.path.join(folder, name))

@@ -20,7 +20,7 @@ def _start() -> None:
     importer.install()
 
 
-def _hand_on() -> None:
+def _run_shadowed_module() -> None:
     """There may be another file of this name, which would have been run without ours."""
     others = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
     _run(PathFinder.find_spec(__name__, others))
@@ -33,4 +33,4 @@ def _run(spec: ModuleSpec | None) -> None:
 
 
 _start()
-_hand_on()
+_run_shadowed_module()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.files.made import made
-from toolyard.assistant.files.import_graph import Graph, Imports, import_graph
-from toolyard.assistant.files.import_statements import expanded, references
+from toolyard.assistant.files.import_graph import FileImports, ImportGraph, import_graph
+from toolyard.assistant.files.import_statements import expand_use_tree, find_references
 from toolyard.assistant.files.syntax.grammars import GRAMMARS
 
 PROJECTS = {
@@ -128,15 +128,15 @@ def test_what_a_project_has_of_its_own_is_no_package_though_it_is_not_among_the_
 
 
 def test_the_trees_of_rust_are_taken_apart():
-    assert expanded("a::{b, c::{d, e as f}, self}") == ("a::b", "a::c::d", "a::c::e", "a::self")
+    assert expand_use_tree("a::{b, c::{d, e as f}, self}") == ("a::b", "a::c::d", "a::c::e", "a::self")
 
 
 def test_a_graph_is_told_in_a_few_lines():
-    graph = Graph(
+    graph = ImportGraph(
         (
-            Imports("a.py", ("c.py", "b.py"), ("yaml",)),
-            Imports("b.py", ("c.py",), ("yaml",)),
-            Imports("d.py", (), ("x",)),
+            FileImports("a.py", ("c.py", "b.py"), ("yaml",)),
+            FileImports("b.py", ("c.py",), ("yaml",)),
+            FileImports("d.py", (), ("x",)),
         )
     )
 
@@ -147,7 +147,9 @@ def test_a_graph_is_told_in_a_few_lines():
 
 
 def test_a_large_graph_is_cut():
-    many = Graph(tuple(Imports(f"{n}.py", tuple(f"{m}.py" for m in range(100)), (f"p{n}",)) for n in range(500)))
+    many = ImportGraph(
+        tuple(FileImports(f"{n}.py", tuple(f"{m}.py" for m in range(100)), (f"p{n}",)) for n in range(500))
+    )
 
     text = many.render(4_000)
 
@@ -163,12 +165,12 @@ def test_a_large_graph_is_cut():
 def test_any_text_can_be_asked_what_it_uses(language, text):
     source = replace(made("x/a.py", text), language=language)
 
-    assert len(references(source)) <= 500
+    assert len(find_references(source)) <= 500
     import_graph([source, made("x/b.py", text)])
 
 
 def test_huge_files_and_lines_are_looked_at_only_at_their_beginning():
     source = made("a.py", "import first\n" + "import x, " * 500_000 + "\nimport last\n")
 
-    assert "last" not in {reference.target for reference in references(source)}
-    assert "first" in {reference.target for reference in references(source)}
+    assert "last" not in {reference.target for reference in find_references(source)}
+    assert "first" in {reference.target for reference in find_references(source)}

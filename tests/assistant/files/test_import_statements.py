@@ -9,14 +9,14 @@ import pytest
 from tests.assistant.files.made import made
 from toolyard.assistant.files import import_statements as module
 from toolyard.assistant.files.import_graph import import_graph
-from toolyard.assistant.files.import_statements import expanded, references
+from toolyard.assistant.files.import_statements import expand_use_tree, find_references
 from toolyard.core.errors import ToolError
 from toolyard.core.limits import MIB
 
 SECONDS = 3.0
 """Of the processor, for a megabyte: in proportion to the text it is hundredths, otherwise hours."""
 PATTERNS = {name: value for name, value in vars(module).items() if isinstance(value, re.Pattern)}
-PATTERNS |= {f"_DECLARING[{language}]": pattern for language, pattern in module._DECLARING.items()}
+PATTERNS |= {f"_DECLARING[{language}]": pattern for language, pattern in module._NAMESPACES.items()}
 BEGINNINGS = (
     *("", "from", "from ", "from a ", "import", "import ", "import a", "import a as ", "import {", "import static "),
     *("export ", "} ", "require", "require(", "require ", "require_relative ", "load ", "include", "include_once "),
@@ -87,7 +87,7 @@ def test_those_that_are_looked_for_anywhere_do_so_too(beginning):
 @pytest.mark.parametrize("repeated", [*REPEATED, "a{", "a{b},", "a,", "{", " " * 999 + "\n", "as\n", "a::{a,"])
 def test_a_tree_of_rust_takes_time_in_proportion_to_it(repeated):
     began = time.thread_time()
-    found = expanded(text_of("a::{", repeated))
+    found = expand_use_tree(text_of("a::{", repeated))
     assert time.thread_time() - began < SECONDS
     assert sum(map(len, found)) < 100_000
 
@@ -102,13 +102,13 @@ def test_the_lines_of_a_file_do(language):
             for text in (f"{line}\n" * 1_000, joined * 20):
                 source = replace(made("a.txt", text), language=language)
                 began = time.thread_time()
-                references(source)
+                find_references(source)
                 assert time.thread_time() - began < SECONDS, (beginning, repeated)
 
 
 def test_trees_of_rust_are_taken_apart_as_before():
     tree = "a :: b as c, d::{self, e::{f as\tg, h},\n i as _ }, "
-    assert expanded(tree) == ("a::b", "d::self", "d::e::f", "d::e::h", "d::i")
+    assert expand_use_tree(tree) == ("a::b", "d::self", "d::e::f", "d::e::h", "d::i")
 
 
 def test_the_time_is_looked_at_between_files():

@@ -7,9 +7,9 @@ import pytest
 
 from tests.assistant.files.made import made
 from tests.support.descriptors import count_open
-from toolyard.assistant.files.folder_scan import scan
-from toolyard.assistant.files.lookup import find, read_again
-from toolyard.assistant.files.sources import Skipped
+from toolyard.assistant.files.folder_scan import scan_folder
+from toolyard.assistant.files.lookup import find_files, reread_file
+from toolyard.assistant.files.sources import SkippedFile
 from toolyard.assistant.secrets.redaction import Secret
 from toolyard.config.assistant import AssistantLimits
 from toolyard.core.actions import Kind
@@ -43,7 +43,7 @@ def reasons(found):
 def test_named_files_come_as_named_and_only_once(gate, tree, workspace):
     tree({"src/b.py": "b = 1\r\n", "a.md": "# A\n"})
 
-    found = find(gate, ["src/b.py", "a.md", "./src/b.py", f"{workspace}/a.md"], LIMITS)
+    found = find_files(gate, ["src/b.py", "a.md", "./src/b.py", f"{workspace}/a.md"], LIMITS)
 
     assert paths(found) == ["src/b.py", "a.md"]
     first = found.sources[0]
@@ -53,12 +53,12 @@ def test_named_files_come_as_named_and_only_once(gate, tree, workspace):
 
 def test_another_version_of_a_file_has_another_digest(gate, tree):
     tree({"a.py": "one"})
-    before = find(gate, ["a.py"], LIMITS).sources[0].digest
-    again = find(gate, ["a.py"], LIMITS).sources[0].digest
+    before = find_files(gate, ["a.py"], LIMITS).sources[0].digest
+    again = find_files(gate, ["a.py"], LIMITS).sources[0].digest
     tree({"a.py": "two"})
 
     assert again == before
-    assert find(gate, ["a.py"], LIMITS).sources[0].digest != before
+    assert find_files(gate, ["a.py"], LIMITS).sources[0].digest != before
 
 
 def test_folders_give_source_before_documents_before_logs_after_what_was_named(gate, tree):
@@ -67,7 +67,7 @@ def test_folders_give_source_before_documents_before_logs_after_what_was_named(g
         "p/b/c.ts": "c", "notes.txt": "n", "p/data.csv": "1,2",
     })  # fmt: skip
 
-    assert paths(find(gate, ["p", "notes.txt"], LIMITS)) == [
+    assert paths(find_files(gate, ["p", "notes.txt"], LIMITS)) == [
         "notes.txt", "p/b/c.ts", "p/z.py", "p/tests/test_z.py", "p/pyproject.toml", "p/README.md", "p/a.log",
         "p/data.csv",
     ]  # fmt: skip
@@ -76,8 +76,8 @@ def test_folders_give_source_before_documents_before_logs_after_what_was_named(g
 def test_what_gitignore_names_and_git_itself_are_not_scanned(gate, tree):
     tree({".gitignore": "out/\n*.tmp\n", "out/a.py": "", "b.tmp": "", ".git/config": "x", "c.py": "", "d/.x.py": ""})
 
-    assert paths(find(gate, ["."], LIMITS)) == ["c.py", "d/.x.py", ".gitignore"]
-    found = find(gate, [".git"], LIMITS)
+    assert paths(find_files(gate, ["."], LIMITS)) == ["c.py", "d/.x.py", ".gitignore"]
+    found = find_files(gate, [".git"], LIMITS)
     assert not found.sources
     assert "no file that may be sent" in reasons(found)[".git"]
 
@@ -86,7 +86,7 @@ def test_all_that_is_wrong_is_told_at_once(gate, tree):
     tree({"main.py": "x", "big.py": "y" * 101})
 
     with pytest.raises(ValidationError) as caught:
-        find(gate, ["mian.py", "big.py", "", "a\0b", "main.py/x"], AssistantLimits(file_bytes=100))
+        find_files(gate, ["mian.py", "big.py", "", "a\0b", "main.py/x"], AssistantLimits(file_bytes=100))
 
     assert caught.value.code == -32602
     assert caught.value.data()["validation_errors"] == [
@@ -102,14 +102,14 @@ def test_a_file_that_lies_elsewhere_is_suggested(gate, tree):
     tree({"src/app/[id].py": "x"})
 
     with pytest.raises(ValidationError, match=r"did you mean src/app/\[id\]\.py\?"):
-        find(gate, ["[id].py"], LIMITS)
+        find_files(gate, ["[id].py"], LIMITS)
     with pytest.raises(ValidationError, match="patterns are not expanded"):
-        find(gate, ["src/*.py"], LIMITS)
+        find_files(gate, ["src/*.py"], LIMITS)
 
 
 def test_more_names_than_allowed_are_refused_for_the_field_they_came_in(gate):
     with pytest.raises(ValidationError) as caught:
-        find(gate, [f"{n}.py" for n in range(51)], LIMITS, field="paths")
+        find_files(gate, [f"{n}.py" for n in range(51)], LIMITS, field="paths")
 
     assert caught.value.fields == (FieldError("paths", "names 51 files; the limit is 50"),)
 
@@ -123,7 +123,7 @@ def test_a_name_that_leads_out_is_refused(gate, workspace, tmp_path, name):
     (workspace / "environ").symlink_to("/proc/self/environ")
 
     with pytest.raises(SecurityError) as caught:
-        find(gate, [name, "missing.py"], LIMITS)
+        find_files(gate, [name, "missing.py"], LIMITS)
 
     assert caught.value.code == -32001
 
@@ -133,7 +133,7 @@ def test_all_that_is_wrong_is_told_with_a_name_that_leads_out(gate, tree, worksp
     (workspace / "out").symlink_to(tmp_path)
 
     with pytest.raises(SecurityError) as caught:
-        find(gate, ["a.py", "/etc/passwd", "nope.py", "out"], LIMITS)
+        find_files(gate, ["a.py", "/etc/passwd", "nope.py", "out"], LIMITS)
 
     assert caught.value.data()["validation_errors"] == [
         {"field": "files", "error": f"/etc/passwd lies outside the project {workspace}"},
@@ -149,7 +149,7 @@ def test_a_rule_that_hides_a_file_is_named(open_gate, tree):
     gate = open_gate(permissions={"deny": ["Read(**/private/**)"]})
 
     with pytest.raises(SecurityError) as caught:
-        find(gate, ["p/private/a.py"], LIMITS)
+        find_files(gate, ["p/private/a.py"], LIMITS)
 
     (told,) = caught.value.data()["validation_errors"]
     assert "refused by the rule" in told["error"]
@@ -170,9 +170,9 @@ def test_what_is_no_file_is_neither_opened_nor_waited_for(gate, workspace, tree)
     with listening:
         for name in names:
             with pytest.raises(SecurityError, match="only regular files"):
-                find(gate, [name], LIMITS)
+                find_files(gate, [name], LIMITS)
 
-        assert paths(find(gate, ["."], LIMITS)) == ["a.py"]
+        assert paths(find_files(gate, ["."], LIMITS)) == ["a.py"]
 
 
 def test_files_for_secrets_are_sent_when_they_are_named_and_not_when_a_folder_holds_them(gate, tree):
@@ -180,10 +180,10 @@ def test_files_for_secrets_are_sent_when_they_are_named_and_not_when_a_folder_ho
         {"c/.env": "A=1", "c/id_rsa": "k", "c/.env.example": "A=", "c/fixture.py": f"KEY = '''{KEY}'''", "c/a.py": ""}
     )
 
-    found = find(gate, ["c"], LIMITS)
+    found = find_files(gate, ["c"], LIMITS)
     assert paths(found) == ["c/a.py", "c/fixture.py", "c/.env.example"]
     assert reasons(found) == dict.fromkeys(["c/.env", "c/id_rsa"], FOR_SECRETS)
-    assert paths(find(gate, ["c/.env", "c/id_rsa"], LIMITS)) == ["c/.env", "c/id_rsa"]
+    assert paths(find_files(gate, ["c/.env", "c/id_rsa"], LIMITS)) == ["c/.env", "c/id_rsa"]
 
 
 def test_a_link_does_not_name_the_secret_behind_it(gate, tree, workspace):
@@ -191,7 +191,7 @@ def test_a_link_does_not_name_the_secret_behind_it(gate, tree, workspace):
     (workspace / "readme.md").symlink_to(".env")
     (workspace / "link.py").symlink_to("b.py")
 
-    found = find(gate, ["readme.md", "link.py"], LIMITS)
+    found = find_files(gate, ["readme.md", "link.py"], LIMITS)
 
     assert paths(found) == ["link.py"]
     assert reasons(found) == {"readme.md": FOR_SECRETS}
@@ -208,7 +208,7 @@ def test_a_secret_in_a_file_is_masked_whether_the_file_is_named_or_in_a_folder(g
     )
     os.link(workspace / "c/PROD.ENV", workspace / "c/notes.txt")
 
-    found = {source.path: source for source in find(gate, names, LIMITS).sources}
+    found = {source.path: source for source in find_files(gate, names, LIMITS).sources}
 
     assert found["c/b.py"].text == "x = 1\ntoken = '[secret]'\ny = 2\n"
     assert found["c/b.py"].secrets == (Secret(2, "GitHub Token", is_definite=True),)
@@ -220,7 +220,7 @@ def test_a_secret_in_a_file_is_masked_whether_the_file_is_named_or_in_a_folder(g
 def test_a_named_file_for_secrets_has_them_masked_even_if_they_are_plain_words(gate, tree):
     tree({".env": "DEBUG=1\nDB_PASSWORD=correct-horse\n"})
 
-    (source,) = find(gate, [".env"], LIMITS).sources
+    (source,) = find_files(gate, [".env"], LIMITS).sources
 
     assert source.text == "DEBUG=1\nDB_PASSWORD=[secret]\n"
 
@@ -229,8 +229,8 @@ def test_a_link_to_a_file_for_secrets_is_neither_sent_nor_read_again(gate, tree,
     tree({"c/PROD.ENV": "A=1\n", "a.py": "a"})
     (workspace / "link.md").symlink_to("c/PROD.ENV")
 
-    assert reasons(find(gate, ["a.py", "link.md"], LIMITS)) == {"link.md": FOR_SECRETS}
-    assert "is a file for secrets" in read_again(gate, "link.md", "0" * 32, LIMITS).reason
+    assert reasons(find_files(gate, ["a.py", "link.md"], LIMITS)) == {"link.md": FOR_SECRETS}
+    assert "is a file for secrets" in reread_file(gate, "link.md", "0" * 32, LIMITS).reason
 
 
 def test_links_that_lead_out_of_a_folder_are_skipped_with_the_reason(gate, tree, workspace, tmp_path):
@@ -242,17 +242,17 @@ def test_links_that_lead_out_of_a_folder_are_skipped_with_the_reason(gate, tree,
     (workspace / "p/dangling.py").symlink_to("nothing.py")
     (workspace / "ignored/out.py").symlink_to("/etc/passwd")
 
-    found = find(gate, ["."], LIMITS)
+    found = find_files(gate, ["."], LIMITS)
 
     reason = "is a link that leads out of the workspace; links are not followed"
     assert reasons(found) == {"p/relative.py": reason, "p/deep/out": reason}
-    assert reasons(find(gate, ["p/deep"], LIMITS)) == {"p/deep/out": reason}
+    assert reasons(find_files(gate, ["p/deep"], LIMITS)) == {"p/deep/out": reason}
 
 
 def test_what_becomes_a_link_between_the_listing_and_the_reading_is_not_followed(gate, tree, workspace):
     tree({"p/a.py": "a", ".env": "A=1"})
     with gate.target("p", Kind.READ) as folder:
-        (met,) = scan(gate, folder).files
+        (met,) = scan_folder(gate, folder).files
     (workspace / "p/a.py").unlink()
     (workspace / "p/a.py").symlink_to("../.env")
 
@@ -264,7 +264,7 @@ def test_what_is_no_text_is_left_out_named_or_not(gate, tree):
     wanted = {"a.png": "is an image, not text", "b.bin": "is binary, not text", "c.pdf": "is a PDF, not text"}
 
     for names in (["a.png", "b.bin", "c.pdf", "d.py"], ["."]):
-        found = find(gate, names, LIMITS)
+        found = find_files(gate, names, LIMITS)
         assert paths(found) == ["d.py"]
         assert reasons(found) == wanted
 
@@ -272,7 +272,7 @@ def test_what_is_no_text_is_left_out_named_or_not(gate, tree):
 def test_a_file_of_a_folder_that_is_too_large_is_left_out(gate, tree):
     tree({"p/a.py": "x" * 101, "p/b.py": "x"})
 
-    found = find(gate, ["p"], AssistantLimits(file_bytes=100))
+    found = find_files(gate, ["p"], AssistantLimits(file_bytes=100))
 
     assert paths(found) == ["p/b.py"]
     assert reasons(found) == {"p/a.py": "p/a.py has 101 bytes; the limit is 100"}
@@ -281,7 +281,7 @@ def test_a_file_of_a_folder_that_is_too_large_is_left_out(gate, tree):
 def test_files_beyond_the_limit_are_for_outlines(gate, tree):
     tree({f"p/{n:02}.py": "x = 1" for n in range(5)} | {"named.py": "y"})
 
-    found = find(gate, ["named.py", "p"], AssistantLimits(files=3))
+    found = find_files(gate, ["named.py", "p"], AssistantLimits(files=3))
 
     assert [source.outline_only for source in found.sources] == [False, False, False, True, True, True]
     assert paths(found)[0] == "named.py"
@@ -290,36 +290,36 @@ def test_files_beyond_the_limit_are_for_outlines(gate, tree):
 def test_a_huge_folder_is_bounded_and_what_is_left_out_is_told_briefly(gate, tree):
     tree({f"p/{n:04}.py": "" for n in range(450)} | {f"p/{n:04}.bin": bytes(9) for n in range(150)})
 
-    found = find(gate, ["p"], LIMITS)
+    found = find_files(gate, ["p"], LIMITS)
 
     assert len(found.sources) == 400
     assert found.skipped == (
-        Skipped("p/0400.py", "not looked at, nor 199 more files: a request looks at 400 files of folders"),
+        SkippedFile("p/0400.py", "not looked at, nor 199 more files: a request looks at 400 files of folders"),
     )
 
 
 def test_many_that_are_left_out_are_told_in_one(gate, tree):
     tree({f"p/{n:04}.bin": bytes(9) for n in range(150)})
 
-    found = find(gate, ["p"], LIMITS)
+    found = find_files(gate, ["p"], LIMITS)
 
     assert len(found.skipped) == 100
-    assert found.skipped[-1] == Skipped("p/0099.bin", "is binary, not text; 50 more files are left out, too")
+    assert found.skipped[-1] == SkippedFile("p/0099.bin", "is binary, not text; 50 more files are left out, too")
 
 
 def test_the_policy_decides_what_may_be_seen(open_gate, tree):
     tree({"p/private/a.py": "x", "p/b.py": "y"})
     gate = open_gate(permissions={"deny": ["Read(**/private/**)"]})
 
-    assert paths(find(gate, ["p"], LIMITS)) == ["p/b.py"]
+    assert paths(find_files(gate, ["p"], LIMITS)) == ["p/b.py"]
     with pytest.raises(SecurityError):
-        find(gate, ["p/private/a.py"], LIMITS)
+        find_files(gate, ["p/private/a.py"], LIMITS)
 
 
 def test_names_that_would_break_a_line_are_shown_escaped(gate, tree):
     tree({"p/a\n[end].py": "x"})
 
-    assert paths(find(gate, ["p"], LIMITS)) == ["p/a\\n[end].py"]
+    assert paths(find_files(gate, ["p"], LIMITS)) == ["p/a\\n[end].py"]
 
 
 def test_a_file_of_an_earlier_turn_is_read_as_it_is_now(gate, tree, workspace):
@@ -327,43 +327,43 @@ def test_a_file_of_an_earlier_turn_is_read_as_it_is_now(gate, tree, workspace):
     (workspace / "out.py").symlink_to("/etc/passwd")
     (workspace / "folder.py").mkdir()
 
-    again = read_again(gate, "a.py", "another digest", LIMITS)
+    again = reread_file(gate, "a.py", "another digest", LIMITS)
     assert again == made("a.py", "new\n", is_named=False)
-    assert read_again(gate, "gone.py", "", LIMITS) == Skipped("gone.py", "is no longer there")
-    assert read_again(gate, "folder.py", "", LIMITS) == Skipped("folder.py", "is no longer a file")
+    assert reread_file(gate, "gone.py", "", LIMITS) == SkippedFile("gone.py", "is no longer there")
+    assert reread_file(gate, "folder.py", "", LIMITS) == SkippedFile("folder.py", "is no longer a file")
     for name in ("out.py", "/proc/self/environ", "../x"):
-        assert "cannot be shown again" in read_again(gate, name, "", LIMITS).reason
+        assert "cannot be shown again" in reread_file(gate, name, "", LIMITS).reason
 
 
 @pytest.mark.parametrize(("name", "text"), [(".env", "A=1"), ("id_rsa", "k")])
 def test_a_secret_of_an_earlier_turn_is_read_again_only_as_it_was_shown(gate, tree, name, text):
     tree({name: text})
-    (shown,) = find(gate, [name], LIMITS).sources
+    (shown,) = find_files(gate, [name], LIMITS).sources
 
-    assert read_again(gate, name, shown.digest, LIMITS).text == text
+    assert reread_file(gate, name, shown.digest, LIMITS).text == text
 
     tree({name: f"{text}\nB=2"})
-    again = read_again(gate, name, shown.digest, LIMITS)
+    again = reread_file(gate, name, shown.digest, LIMITS)
     assert again.path == name
     assert "name it again" in again.reason
 
 
 def test_a_link_to_a_secret_is_not_read_again_whatever_was_shown(gate, tree, workspace):
     tree({".env": "A=1"})
-    (shown,) = find(gate, [".env"], LIMITS).sources
+    (shown,) = find_files(gate, [".env"], LIMITS).sources
     (workspace / "notes.md").symlink_to(".env")
 
-    assert "is a file for secrets" in read_again(gate, "notes.md", shown.digest, LIMITS).reason
+    assert "is a file for secrets" in reread_file(gate, "notes.md", shown.digest, LIMITS).reason
 
 
 def test_nothing_is_left_open(gate, tree, workspace):
     tree({"p/a.py": "x", "p/b.bin": bytes(9), "p/.env": "A"})
-    find(gate, ["p"], LIMITS)
+    find_files(gate, ["p"], LIMITS)
     before = count_open()
 
-    find(gate, ["p", "p/a.py", "p/b.bin", "p/.env"], LIMITS)
+    find_files(gate, ["p", "p/a.py", "p/b.bin", "p/.env"], LIMITS)
     with pytest.raises(ValidationError):
-        find(gate, ["p/c.py"], LIMITS)
+        find_files(gate, ["p/c.py"], LIMITS)
 
     assert count_open() == before
 
@@ -373,4 +373,4 @@ def test_a_call_that_was_stopped_reads_no_further(gate, tree):
     gate.cancelled.set()
 
     with pytest.raises(ToolError, match="stopped"):
-        find(gate, ["p"], LIMITS)
+        find_files(gate, ["p"], LIMITS)

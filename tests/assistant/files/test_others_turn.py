@@ -11,16 +11,16 @@ from functools import cache
 import pytest
 
 from tests.assistant.files.made import made, never
-from toolyard.assistant.files.context_budget import fit
-from toolyard.assistant.files.file_text import text_of
+from toolyard.assistant.files.context_budget import fit_files
+from toolyard.assistant.files.file_text import decode_text
 from toolyard.assistant.files.import_graph import import_graph
 from toolyard.assistant.files.outlines import outline
 from toolyard.assistant.files.syntax.outliner import PARSED_BYTES
-from toolyard.assistant.secrets.private_keys import Keys
+from toolyard.assistant.secrets.private_keys import KeyTracker
 from toolyard.assistant.secrets.redaction import redact
 from toolyard.core.limits import MIB
-from toolyard.core.redaction import masked, secrets_of
-from toolyard.core.tokens import count_in_pieces, count_tokens
+from toolyard.core.redaction import collect_secrets, mask_secrets
+from toolyard.core.tokens import count_tokens, count_tokens_in_pieces
 
 LONGEST = 0.030
 """CPU seconds of one call, which other work of the machine does not add to."""
@@ -28,7 +28,7 @@ LONGEST = 0.030
 LINE = "def function(argument: int) -> int:\n    return argument * 2  # 漢字\n"
 TEXTS = {"lines": (LINE, 10 * MIB), "one line": ("x=1;", 10 * MIB), "signs": ("=", MIB)}
 """What is repeated, up to how many characters."""
-KEYS = secrets_of(key="AIzaSy" + "D4f6h8J0k2L4m6N8p0Q2r4S6t8U0v2W4x")
+KEYS = collect_secrets(key="AIzaSy" + "D4f6h8J0k2L4m6N8p0Q2r4S6t8U0v2W4x")
 
 
 @cache
@@ -43,15 +43,15 @@ def encoded(name):
 
 
 WORK = {
-    "count": lambda name: count_in_pieces(large(name).text),
-    "decode": lambda name: text_of(encoded(name)),
-    "show": lambda name: fit([large(name)], 10_000_000, never),
-    "fit": lambda name: fit([large(name), made("b.py", "x = 1\n")], 200_000, never),
+    "count": lambda name: count_tokens_in_pieces(large(name).text),
+    "decode": lambda name: decode_text(encoded(name)),
+    "show": lambda name: fit_files([large(name)], 10_000_000, never),
+    "fit": lambda name: fit_files([large(name), made("b.py", "x = 1\n")], 200_000, never),
     "outline": lambda name: outline(large(name)),
     "parse": lambda name: outline(large(name, PARSED_BYTES * 7 // 8)),
     "imports": lambda name: import_graph([large(name)]),
-    "mask": lambda name: masked(large(name).text, KEYS),
-    "find keys": lambda name: Keys().take(large(name).text, follows=True),
+    "mask": lambda name: mask_secrets(large(name).text, KEYS),
+    "find keys": lambda name: KeyTracker().classify_line(large(name).text, follows=True),
     "redact": lambda name: redact("a.txt", large(name, MIB).text, never),
 }
 

@@ -16,7 +16,7 @@ from tests.assistant.files.made import made
 from toolyard.assistant.files import regex_outline as plain_module
 from toolyard.assistant.files.languages import language_of
 from toolyard.assistant.files.outlines import outline, outlines
-from toolyard.assistant.files.regex_outline import lines_of
+from toolyard.assistant.files.regex_outline import numbered_lines
 from toolyard.assistant.files.syntax import outliner as outliner_module
 from toolyard.assistant.files.syntax.grammars import GRAMMARS
 from toolyard.assistant.files.syntax.outliner import Outliner
@@ -297,16 +297,16 @@ def test_whoever_is_stopped_while_a_file_is_parsed_leaves_no_process_behind():
 
     outliner = Outliner(overdue)
     with pytest.raises(ToolError), outliner:
-        outliner.parsed("typescript", "'" * 200_000)
+        outliner.parse_outline("typescript", "'" * 200_000)
 
     assert not Path(f"/proc/{parsers[0]}").exists()
 
 
 def test_a_parser_that_keeps_dying_is_not_started_for_ever(monkeypatch):
-    monkeypatch.setattr(outliner_module, "_START", "import os; os.abort()")
+    monkeypatch.setattr(outliner_module, "_START_CODE", "import os; os.abort()")
     started = []
-    real = outliner_module._started
-    monkeypatch.setattr(outliner_module, "_started", lambda: started.append(1) or real())
+    real = outliner_module._start_process
+    monkeypatch.setattr(outliner_module, "_start_process", lambda: started.append(1) or real())
 
     shown = list(outlines([made("a.py", "def f(): ...\n")] * 6))
 
@@ -318,7 +318,7 @@ def test_the_parser_is_told_nothing_of_the_environment(monkeypatch):
     monkeypatch.setenv("A_SECRET", "s3cret")
 
     with Outliner() as outliner:
-        outliner.parsed("python", "x = 1\n")
+        outliner.parse_outline("python", "x = 1\n")
         environment = Path(f"/proc/{outliner._process.pid}/environ").read_bytes()
 
     assert b"s3cret" not in environment
@@ -377,7 +377,7 @@ def parser():
 )
 def test_any_text_has_an_outline_in_any_language(parser, language, text):
     parsed = parser.parsed(language, text)
-    parser._deaths = 0  # some texts do end it, and the next ones are to be tried as well
+    parser._crashes = 0  # some texts do end it, and the next ones are to be tried as well
 
     lines = text.count("\n") + 1
     assert parsed is None or all(1 <= line <= lines and "\n" not in shown for line, _, shown in parsed.entries)
@@ -387,7 +387,7 @@ def test_any_text_has_an_outline_in_any_language(parser, language, text):
 def test_lines_are_what_lies_between_line_feeds(text):
     wanted = text.split("\n")
 
-    assert [line for _, line in lines_of(text)] == (wanted if wanted[-1] else wanted[:-1])
+    assert [line for _, line in numbered_lines(text)] == (wanted if wanted[-1] else wanted[:-1])
 
 
 def test_outlines_of_many_files_are_made_by_one_process():

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from toolyard.assistant.linting.linters import LINTERS
 from toolyard.assistant.linting.model import LintFinding
-from toolyard.assistant.linting.parsers import read_cppcheck, read_ruff, read_shellcheck, read_vet
-from toolyard.assistant.sandboxed_commands import Ran
+from toolyard.assistant.linting.parsers import parse_cppcheck, parse_go_vet, parse_ruff, parse_shellcheck
+from toolyard.assistant.sandboxed_commands import ProgramResult
 
 RUFF = (
     b'{"cell":null,"code":"F821","end_location":{"column":8,"row":2},"filename":"/ws/a.py","fix":null,'
@@ -25,11 +25,11 @@ RUFF = (
 
 
 def printed(out=b"", err=b"", *, is_whole=True):
-    return Ran(1, out, err, is_whole)
+    return ProgramResult(1, out, err, is_whole)
 
 
 def test_ruff_tells_one_on_each_line_and_a_line_that_was_cut_is_left_out():
-    assert list(read_ruff(printed(RUFF, is_whole=False))) == [
+    assert list(parse_ruff(printed(RUFF, is_whole=False))) == [
         LintFinding("ruff", "/ws/a.py", 2, "F821", "Undefined name `x`", "error"),
         LintFinding("ruff", "/ws/b.py", 1, "invalid-syntax", "Expected an expression", "error"),
         LintFinding("ruff", "/ws/a.py", 3, "E501", "Line too long", "note"),
@@ -42,7 +42,7 @@ def test_shellcheck_tells_like_a_compiler():
         b"./a b.sh:2:6: note: Double quote to prevent globbing and word splitting. [SC2086]\n"
         b"./a b.sh:3:1: error: Couldn't parse this if expression: fix it. [SC1073]\n"
     )
-    assert list(read_shellcheck(printed(out))) == [
+    assert list(parse_shellcheck(printed(out))) == [
         LintFinding(
             "shellcheck", "./a b.sh", 2, "SC2086", "Double quote to prevent globbing and word splitting.", "note"
         ),
@@ -56,7 +56,7 @@ def test_cppcheck_tells_what_its_template_asks_for():
         b"a.c\t2\tperformance\tx\ty\n"
         b"nofile\t0\tinformation\n"
     )
-    assert list(read_cppcheck(printed(err=err))) == [
+    assert list(parse_cppcheck(printed(err=err))) == [
         LintFinding(
             *("cppcheck", "a.c", 1, "arrayIndexOutOfBounds"),
             *("Array 'a[2]' accessed at index 3, which is out of bounds.", "error"),
@@ -70,7 +70,7 @@ def test_vet_tells_beside_the_names_of_packages():
         b'# x\n./m.go:5:15: fmt.Printf format %d has arg "x" of wrong type string\n'
         b"# x/prices\nvet: prices/p.go:3:2: undeclared name: foo\nexit status 2\n"
     )
-    assert list(read_vet(printed(err=err))) == [
+    assert list(parse_go_vet(printed(err=err))) == [
         LintFinding("go vet", "./m.go", 5, "", 'fmt.Printf format %d has arg "x" of wrong type string', "warning"),
         LintFinding("go vet", "prices/p.go", 3, "", "undeclared name: foo", "error"),
     ]
@@ -97,7 +97,7 @@ ANYTHING = (
 @settings(max_examples=30)
 @given(data=ANYTHING)
 def test_whatever_a_linter_prints_can_be_read(linter, data):
-    for found in linter.read(Ran(0, data, data, is_whole=True)):
+    for found in linter.read(ProgramResult(0, data, data, is_complete=True)):
         assert found.line >= 0
         assert found.tool == linter.name
         assert found.text.encode() is not None

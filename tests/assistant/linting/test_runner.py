@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from toolyard.assistant.findings import Finding
-from toolyard.assistant.linting import Evidence, LintFinding, lint, runner
+from toolyard.assistant.linting import LintEvidence, LintFinding, lint, runner
 from toolyard.assistant.linting.model import RENDERED_CHARS
 from toolyard.assistant.linting.runner import MOST_FILES, MOST_FINDINGS
 from toolyard.core.errors import ToolError
@@ -47,7 +47,7 @@ def test_ruff_tells_what_is_wrong_with_python(gate, write):
 def test_only_the_files_that_were_asked_for_are_looked_at(gate, write, workspace):
     write("a.py", "x = 1\n")
     write("other.py", BROKEN)
-    assert lint(gate, ["a.py", str(workspace / "a.py"), "./a.py"]) == Evidence((), ("ruff",))
+    assert lint(gate, ["a.py", str(workspace / "a.py"), "./a.py"]) == LintEvidence((), ("ruff",))
 
 
 def test_the_projects_own_configuration_counts(gate, write):
@@ -78,7 +78,7 @@ def test_files_outside_or_hidden_are_not_looked_at(open_gate, tmp_path, write):
     (tmp_path / "out.py").write_text(BROKEN)
     write("keys/a.py", BROKEN)
     gate = open_gate(permissions={"deny": ["Read(keys/**)"]})
-    assert lint(gate, ["../out.py", str(tmp_path / "out.py"), "keys/a.py", ".", "notes.md"]) == Evidence()
+    assert lint(gate, ["../out.py", str(tmp_path / "out.py"), "keys/a.py", ".", "notes.md"]) == LintEvidence()
 
 
 def test_odd_names_are_names_and_no_options(gate, write):
@@ -111,7 +111,7 @@ def test_many_files_and_findings_are_bounded_and_that_is_told(gate, write):
 
 def test_when_the_time_is_up_the_others_do_not_run(gate, write):
     write("a.py", BROKEN)
-    assert lint(gate, ["a.py"], seconds=0) == Evidence(
+    assert lint(gate, ["a.py"], seconds=0) == LintEvidence(
         notes=("ruff did not run: the linters before it took all the time.",)
     )
 
@@ -161,7 +161,7 @@ def instead_of_ruff(monkeypatch, script):
 def test_a_linter_that_fails_is_a_note_with_its_own_words(gate, write, monkeypatch):
     write("a.py", "x\n")
     instead_of_ruff(monkeypatch, "echo 'Oops! No configuration.' >&2; exit 2")
-    assert lint(gate, ["a.py"]) == Evidence(notes=("ruff did not get to work: Oops! No configuration.",))
+    assert lint(gate, ["a.py"]) == LintEvidence(notes=("ruff did not get to work: Oops! No configuration.",))
 
 
 def test_a_linter_that_says_too_much_is_stopped(gate, write, monkeypatch):
@@ -174,7 +174,7 @@ def test_a_program_that_is_not_there_is_a_note(gate, write, monkeypatch):
     ruff = replace(runner.LINTERS[0], command=("no-such-linter",))
     monkeypatch.setattr(runner, "LINTERS", (ruff,))
     write("a.py", BROKEN)
-    assert lint(gate, ["a.py"]) == Evidence(notes=("ruff is not installed.",))
+    assert lint(gate, ["a.py"]) == LintEvidence(notes=("ruff is not installed.",))
 
 
 def test_a_program_of_the_workspace_is_not_taken_for_the_linter(gate, write, workspace):
@@ -186,19 +186,19 @@ def test_a_program_of_the_workspace_is_not_taken_for_the_linter(gate, write, wor
 
 
 def test_evidence_is_told_to_a_model_line_by_line():
-    evidence = Evidence((UNDEFINED, LintFinding("go vet", "b.go", 2, "", "wrong type")), ("ruff", "go vet"))
+    evidence = LintEvidence((UNDEFINED, LintFinding("go vet", "b.go", 2, "", "wrong type")), ("ruff", "go vet"))
     assert evidence.render() == (
         "ruff, go vet: 2 findings\n"
         "a.py:3: error: Undefined name `undefined_name` [ruff F821]\n"
         "b.go:2: warning: wrong type [go vet]"
     )
-    many = Evidence((UNDEFINED,) * 1_000, ("ruff",)).render()
+    many = LintEvidence((UNDEFINED,) * 1_000, ("ruff",)).render()
     assert len(many) <= RENDERED_CHARS + 20
     assert many.endswith(" more)")
 
 
 def test_evidence_makes_findings_of_its_own_category():
-    found = Evidence((LintFinding("shellcheck", "b.sh", 2, "SC1", "style", "note"), UNDEFINED), ("ruff",))
+    found = LintEvidence((LintFinding("shellcheck", "b.sh", 2, "SC1", "style", "note"), UNDEFINED), ("ruff",))
     assert found.as_findings() == (
         Finding("high", "lint", "a.py", 3, "Undefined name `undefined_name` (ruff F821)"),
         Finding("low", "lint", "b.sh", 2, "style (shellcheck SC1)"),

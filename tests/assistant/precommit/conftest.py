@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.assistant.precommit import Inspection, inspect
-from toolyard.dispatch.call_context import Gate
+from toolyard.assistant.precommit import Inspection, inspect_changes
+from toolyard.dispatch.call_context import CallContext
 
 _ENVIRONMENT = {
     "PATH": os.defpath,
@@ -71,12 +71,12 @@ def repo(make_repo, workspace):
 @pytest.fixture
 def look(open_gate):
     """Inspects a repository in the workspace, as often as it is called; `config` as it stands in the file."""
-    gates: list[Gate] = []
+    gates: list[CallContext] = []
 
     def looker(path: Any = ".", *, staged: bool = True, unstaged: bool = True, **config: Any) -> Inspection:
         if not gates or config:
             gates.append(open_gate(**config))
-        return inspect(gates[-1], str(path), include_staged=staged, include_unstaged=unstaged)
+        return inspect_changes(gates[-1], str(path), include_staged=staged, include_unstaged=unstaged)
 
     return looker
 

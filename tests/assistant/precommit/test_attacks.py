@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from toolyard.assistant.precommit import git
-from toolyard.assistant.sandboxed_commands import run
+from toolyard.assistant.sandboxed_commands import run_program
 from toolyard.core.errors import ToolError
 
 RAN = "the program was run"
@@ -42,11 +42,11 @@ def ran(monkeypatch):
     said = []
 
     def told(*arguments, **options):
-        result = run(*arguments, **options)
+        result = run_program(*arguments, **options)
         said.append(result.err.decode("utf-8", "replace"))
         return result
 
-    monkeypatch.setattr(git, "run", told)
+    monkeypatch.setattr(git, "run_program", told)
     return said
 
 

@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from toolyard.assistant.precommit import binaries, inspect
-from toolyard.assistant.precommit.text_in_binary import decoded, lines_of
+from toolyard.assistant.precommit import binaries, inspect_changes
+from toolyard.assistant.precommit.text_in_binary import decode_line, extract_lines
 from toolyard.core.limits import MIB
 
 pytestmark = pytest.mark.slow  # git in a sandbox, again and again
@@ -153,16 +153,16 @@ def test_words_of_a_change_that_a_rule_hides_are_in_no_warning(repo, look, of):
 
 def test_what_there_was_no_time_for_is_a_no_go_and_is_not_shown(repo, open_gate):
     repo.write("a.txt", "".join(f"a line of many words, and a number: {number}\n" for number in range(200_000)))
-    found = inspect(open_gate(), ".", seconds=2.0)
+    found = inspect_changes(open_gate(), ".", seconds=2.0)
     assert found.verdict == "no-go"
     assert "more time" in found.reasons[0] or "too much" in found.reasons[0]
-    assert "many words" not in found.diff(10_000).text
+    assert "many words" not in found.render_diff(10_000).text
 
 
 @pytest.mark.parametrize("length", [65_530, 65_535, 65_536, 65_537, 131_071, 131_072])
 def test_nothing_is_lost_where_long_lines_are_cut_for_reading(length):
     wide = f"{'x' * 8_001}{'y ' * (length // 2)}{TOKEN} z".encode("utf-16-le")
-    assert TOKEN in decoded(wide)
-    assert any(TOKEN in text for _, text in lines_of(wide, lambda: None))
-    assert TOKEN in decoded(b"x" * length + b" " + TOKEN.encode())
-    assert lines_of("é\r\nü\n".encode() * 60_000, lambda: None)[119_999] == (120_000, "ü")
+    assert TOKEN in decode_line(wide)
+    assert any(TOKEN in text for _, text in extract_lines(wide, lambda: None))
+    assert TOKEN in decode_line(b"x" * length + b" " + TOKEN.encode())
+    assert extract_lines("é\r\nü\n".encode() * 60_000, lambda: None)[119_999] == (120_000, "ü")

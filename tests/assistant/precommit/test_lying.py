@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from toolyard.assistant.precommit.text_in_binary import lines_of
-from toolyard.assistant.secrets.private_keys import Keys, Part, is_encoded
-from toolyard.assistant.secrets.scanner import masked, scanner
+from toolyard.assistant.precommit.text_in_binary import extract_lines
+from toolyard.assistant.secrets.private_keys import KeyPart, KeyTracker, is_base64_line
+from toolyard.assistant.secrets.scanner import mask_hits, shared_scanner
 
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 LINE = f"token={TOKEN}\n"
@@ -51,7 +51,7 @@ def test_a_mark_that_lies_about_the_encoding_hides_nothing(repo, look, of, conte
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 def test_an_honest_mark_gives_each_line_once(encoding):
     text = "first line of it\nzweite Zeile, größer\nlast line of it"
-    assert lines_of(text.encode(encoding), never_mind) == (
+    assert extract_lines(text.encode(encoding), never_mind) == (
         (1, "first line of it"),
         (2, "zweite Zeile, größer"),
         (3, "last line of it"),
@@ -62,9 +62,9 @@ def test_an_honest_mark_gives_each_line_once(encoding):
 @pytest.mark.parametrize("secret", [JWT, PEM], ids=["a token", "a private key"])
 def test_a_long_secret_in_a_long_line_is_found_and_masked_whole(before, secret):
     line = f"{'x, ' * (before // 3)}'{secret}', {'y, ' * 1_500}"
-    hits = [hit for hit in scanner().hits("a.txt", line) if hit.is_definite]
+    hits = [hit for hit in shared_scanner().find_secrets("a.txt", line) if hit.is_definite]
     assert hits
-    left = masked(line, hits)
+    left = mask_hits(line, hits)
     body = secret[40:-40]
     assert not any(body[at : at + 40] in left for at in range(0, len(body) - 40, 20))
 
@@ -82,14 +82,14 @@ def test_a_long_secret_in_a_long_line_is_found_and_masked_whole(before, secret):
     ids=["=", "+", "/", "=+", "breaks", "letters"],
 )
 def test_a_line_that_might_be_of_a_key_takes_no_time(line):
-    keys = Keys()
-    assert keys.take("-----BEGIN " + "PRIVATE KEY-----", follows=False) is Part.BEGIN
+    keys = KeyTracker()
+    assert keys.classify_line("-----BEGIN " + "PRIVATE KEY-----", follows=False) is KeyPart.BEGIN
     started = time.process_time()
     for _ in range(20):
-        keys.take(line, follows=True)
-        Keys(_within=True).take(line, follows=True)
-        Keys(_begun=True).take(line, follows=True)
-        is_encoded(line)
+        keys.classify_line(line, follows=True)
+        KeyTracker(_is_inside=True).classify_line(line, follows=True)
+        KeyTracker(_has_begun=True).classify_line(line, follows=True)
+        is_base64_line(line)
     assert time.process_time() - started < SOON
 
 
@@ -97,5 +97,5 @@ def test_a_line_that_might_be_of_a_key_takes_no_time(line):
 def test_a_line_of_beginnings_takes_little_time_a_window(text):
     line = text * (12_000 // len(text))
     started = time.process_time()
-    scanner().hits("a.txt", line)
+    shared_scanner().find_secrets("a.txt", line)
     assert time.process_time() - started < 6 * SOON

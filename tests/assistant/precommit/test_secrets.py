@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from toolyard.assistant.precommit import Change, Status, inspect
-from toolyard.assistant.precommit.secrets import Scan
-from toolyard.assistant.secrets.scanner import Hit, masked, scanner
+from toolyard.assistant.precommit import ChangeStatus, FileChange, inspect_changes
+from toolyard.assistant.precommit.secrets import SecretScan
+from toolyard.assistant.secrets.scanner import SecretHit, mask_hits, shared_scanner
 
 LONGEST_WAIT = 10.0
 LONGEST_STEP = 0.2
@@ -79,7 +79,7 @@ def test_a_planted_key_is_a_no_go_that_says_where_and_never_what(repo, look, of,
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_each_kind_of_key_is_found_alone(kind):
-    hits = scanner().hits("a.py", f"value = '{KEYS[kind]}'")
+    hits = shared_scanner().find_secrets("a.py", f"value = '{KEYS[kind]}'")
     assert [hit.kind for hit in hits if hit.is_definite] in ([kind], [kind, kind])
 
 
@@ -211,9 +211,9 @@ def test_staged_content_that_a_rule_hides_is_checked_and_not_shown(repo, look, o
 
 
 def test_masks_cover_what_overlaps():
-    hits = [Hit("a", 2, 6), Hit("b", 4, 8), Hit("c", 4, 5), Hit("d", 9, 10)]
-    assert masked("0123456789x", hits) == "01[secret]8[secret]x"
-    assert masked("", []) == ""
+    hits = [SecretHit("a", 2, 6), SecretHit("b", 4, 8), SecretHit("c", 4, 5), SecretHit("d", 9, 10)]
+    assert mask_hits("0123456789x", hits) == "01[secret]8[secret]x"
+    assert mask_hits("", []) == ""
 
 
 def fastest(work):
@@ -231,8 +231,8 @@ def fastest(work):
 @pytest.mark.parametrize("character", ["a", "'", '"', "=", "/", "\\", " ", "-", "key=", "://", "eyJ", "@", "\ud800"])
 def test_no_line_takes_long(character):
     begun = time.thread_time()
-    scanner().hits("a.py", character * (200_000 // len(character)))
-    scanner().hits("a.yaml", character * (1_000 // len(character)))
+    shared_scanner().find_secrets("a.py", character * (200_000 // len(character)))
+    shared_scanner().find_secrets("a.yaml", character * (1_000 // len(character)))
     assert time.thread_time() - begun < LONGEST_WAIT
 
 
@@ -243,13 +243,15 @@ REPEATED = ["api_key", "recaptcha_key", "recaptcha_", "token", "_pass", "key='",
 def test_a_line_of_secret_words_takes_little_time_too(name):
     lines = [(text * 1_000)[:length] for text in REPEATED for length in (990, 2_000)]
     lines += [f"password = 'x1y2z3{' ' * 900}", f"key{' ' * 900}= 'abcdefgh1'", "\t" * 900 + "key = 'abcdefgh1'"]
-    assert max(fastest(partial(scanner().hits, name, line)) for line in lines) < LONGEST_STEP
+    assert max(fastest(partial(shared_scanner().find_secrets, name, line)) for line in lines) < LONGEST_STEP
 
 
 def test_the_time_is_looked_at_before_each_line_that_may_take_long():
     looked = []
-    scan = Scan(lambda: looked.append(None))
-    scan.take(Change("a.php", Status.ADDED, True, added=tuple((at, "api_key" * 100) for at in range(100))))
+    scan = SecretScan(lambda: looked.append(None))
+    scan.mask_change(
+        FileChange("a.php", ChangeStatus.ADDED, True, added=tuple((at, "api_key" * 100) for at in range(100)))
+    )
     assert len(looked) >= 100
 
 
@@ -258,7 +260,7 @@ def test_a_rule_that_hides_a_file_for_secrets_makes_no_go_of_a_no_go(open_gate, 
     (workspace / ".env").write_text("PASSWORD=hunter2\n")
     gate = open_gate(permissions={"presets": ["secrets"]})
 
-    found = inspect(gate, ".", include_staged=True, include_unstaged=True)
+    found = inspect_changes(gate, ".", include_staged=True, include_unstaged=True)
 
     assert found.verdict == "no-go"
     assert any(".env" in reason for reason in found.reasons)

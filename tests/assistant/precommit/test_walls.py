@@ -6,16 +6,16 @@ import pytest
 
 from toolyard.app.yard import Yard
 from toolyard.core.errors import SecurityError
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.backends.landlock import landlocked
-from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
-from toolyard.sandbox.selection import Choice
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.backends.landlock import landlock_sandbox
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces_sandbox
+from toolyard.sandbox.selection import SandboxChoice
 from toolyard.sandbox.spec import Tier
 
 TIERS = {
-    Tier.BUBBLEWRAP: lambda: bubblewrap(find_bubblewrap()),
-    Tier.NAMESPACES: lambda: namespaces(find_unshare()),
-    Tier.LANDLOCK: landlocked,
+    Tier.BUBBLEWRAP: lambda: bubblewrap_sandbox(find_bubblewrap()),
+    Tier.NAMESPACES: lambda: namespaces_sandbox(find_unshare()),
+    Tier.LANDLOCK: landlock_sandbox,
 }
 KEY = "AKIA" + "IOSFODNN7EXAMPLE"
 
@@ -24,7 +24,7 @@ KEY = "AKIA" + "IOSFODNN7EXAMPLE"
 def test_a_worktree_is_inspected_and_a_filter_reaches_nothing(
     tier, make_repo, tmp_path, workspace, look, of, monkeypatch
 ):
-    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, TIERS[tier]))
+    monkeypatch.setattr(Yard, "_select_sandbox", lambda _: SandboxChoice(tier, TIERS[tier]))
     main = make_repo(tmp_path / "main")
     main.commit(**{"a.txt": "one\n", "hidden.txt": "h\n"})
     main.git("worktree", "add", "-q", "-b", "feature", str(workspace / "tree"))

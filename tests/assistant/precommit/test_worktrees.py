@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from toolyard.assistant.precommit import inspect
+from toolyard.assistant.precommit import inspect_changes
 from toolyard.core.actions import Kind
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 
@@ -37,7 +37,7 @@ def test_a_workspace_may_be_the_worktree_itself(main, tmp_path, open_gate, liste
     main.git("worktree", "add", "-q", "--detach", str(tmp_path / "tree"))
     (tmp_path / "tree" / "b.txt").write_text("b\n")
     gate = open_gate(at=tmp_path / "tree")
-    assert listed(inspect(gate, ".")) == [("b.txt", "untracked", False)]
+    assert listed(inspect_changes(gate, ".")) == [("b.txt", "untracked", False)]
 
 
 def test_a_worktree_of_a_repository_in_the_workspace_is_looked_at(repo, look, listed):
@@ -49,7 +49,7 @@ def test_a_worktree_of_a_repository_in_the_workspace_is_looked_at(repo, look, li
 def test_no_file_tool_reaches_the_main_repository(linked, open_gate, main):
     gate = open_gate()
     (linked / "b.txt").write_text("b\n")
-    inspect(gate, "tree")
+    inspect_changes(gate, "tree")
     for path in (main.path / ".git" / "config", main.path / "private.txt"):
         with pytest.raises(SecurityError):
             gate.target(str(path), Kind.READ)

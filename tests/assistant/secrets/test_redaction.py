@@ -8,7 +8,7 @@ import pytest
 
 from tests.assistant.files.made import never
 from toolyard.assistant.secrets import scanner as scanner_module
-from toolyard.assistant.secrets.redaction import Redacted, Secret, line_slices, mask_known_secrets, redact
+from toolyard.assistant.secrets.redaction import RedactedText, Secret, line_slices, mask_known_secrets, redact
 
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 AWS = "AKIA" + "Q3EGRLXK7Z2MNP4T"
@@ -50,7 +50,7 @@ def test_every_password_of_a_line_is_masked(path, text, masked):
     ],
 )
 def test_a_value_that_is_looked_up_or_an_example_stays(path, text):
-    assert redact(path, text, never) == Redacted(text)
+    assert redact(path, text, never) == RedactedText(text)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_value_that_is_looked_up_or_an_example_stays(path, text):
     ],
 )
 def test_a_secret_is_masked_and_its_line_is_known(text, masked, secrets):
-    assert redact("a.py", text, never) == Redacted(masked, tuple(secrets))
+    assert redact("a.py", text, never) == RedactedText(masked, tuple(secrets))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_secret_is_masked_and_its_line_is_known(text, masked, secrets):
     ],
 )
 def test_what_is_no_secret_stays(text):
-    assert redact("a.py", text, never) == Redacted(text)
+    assert redact("a.py", text, never) == RedactedText(text)
 
 
 def test_a_file_for_secrets_has_plain_words_masked_too():
@@ -110,7 +110,7 @@ def test_no_text_takes_long():
 
 
 def test_without_the_scanner_private_keys_are_masked_all_the_same(monkeypatch):
-    scanner_module.scanner.cache_clear()
+    scanner_module.shared_scanner.cache_clear()
     for name in [name for name in sys.modules if name.startswith("detect_secrets")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "detect_secrets", None)

@@ -81,7 +81,7 @@ def test_a_refused_key_is_told_with_the_variable_to_set(fresh):
 def test_a_model_that_hangs_holds_up_nobody_else(serve):
     served = serve(lambda request: Hang() if "hang" in request.users[-1] else Say("quick"))
     hanging = served.post_call("chat", prompt="hang")
-    served.model.wait_for(lambda model: model.hanging == 1)
+    served.model.wait_for(lambda model: model.hanging_requests == 1)
 
     began = time.monotonic()
     assert served.ask("chat", prompt="quick")["content"] == "quick"
@@ -89,18 +89,18 @@ def test_a_model_that_hangs_holds_up_nobody_else(serve):
     assert time.monotonic() - began < 5
 
     served.notify("notifications/cancelled", {"requestId": hanging})
-    served.model.wait_for(lambda model: model.hanging == 0)
+    served.model.wait_for(lambda model: model.hanging_requests == 0)
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_cancelling_takes_the_request_back_from_the_provider(serve, api):
     served = serve(Hang(times=FOREVER), api=api)
     posted = served.post_call("chat", prompt="How?")
-    served.model.wait_for(lambda model: model.hanging == 1)
+    served.model.wait_for(lambda model: model.hanging_requests == 1)
 
     served.notify("notifications/cancelled", {"requestId": posted})
 
-    served.model.wait_for(lambda model: model.hanging == 0, seconds=5)
+    served.model.wait_for(lambda model: model.hanging_requests == 0, seconds=5)
 
 
 def test_a_request_has_its_time(fresh):
@@ -110,7 +110,7 @@ def test_a_request_has_its_time(fresh):
 
     assert fault["code"] == -32603
     assert "1 second" in fault["message"]
-    served.model.wait_for(lambda model: model.hanging == 0, seconds=5)
+    served.model.wait_for(lambda model: model.hanging_requests == 0, seconds=5)
 
 
 def test_who_waits_hears_how_it_goes(serve):

@@ -117,7 +117,7 @@ def test_results_fit_their_output_schema(serve, project):
 
 
 def test_it_says_what_it_is_for_when_a_client_connects(serve, project):
-    greeting = serve(Say("yes")).greeting["result"]
+    greeting = serve(Say("yes")).initialize_response["result"]
 
     assert "second opinion" in greeting["instructions"]
     assert str(project) in greeting["instructions"]

@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 
 from tests.support.assistant_process import variables_for
-from toolyard.testing.mock_model import FOREVER, Fail, Hang, Request, Say, Step, serving
+from toolyard.testing.mock_model import FOREVER, Fail, Hang, Request, Say, Step, serve_model
 
 pytestmark = pytest.mark.slow  # a start of the server and the SDK for each test, in every era
 
@@ -20,7 +20,7 @@ MODES = ["legacy", "2026-07-28"]
 
 
 def scripted(request: Request) -> Step:
-    asked = request.users[-1]
+    asked = request.user_texts[-1]
     if "overloaded" in asked:
         return Fail(503, times=FOREVER)
     if "JSON" in asked:
@@ -34,7 +34,7 @@ def parameters(project, tmp_path):
     (project / "a.py").write_text("import os\n")
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     program = os.path.join(os.path.dirname(sys.executable), "toolyard")
-    with serving(scripted) as model:
+    with serve_model(scripted) as model:
         variables = variables_for(model, str(tmp_path / "home"))
         yield (
             StdioServerParameters(command=program, args=["assistant", "--workspace", str(project)], env=variables),
@@ -89,8 +89,8 @@ async def test_a_call_that_is_left_is_taken_back_from_the_provider(parameters, m
     async with Client(connection, mode=mode) as client:
         async with anyio.create_task_group() as calls:
             calls.start_soon(client.call_tool, "chat", {"prompt": "hang"})
-            await anyio.to_thread.run_sync(model.wait_for, lambda each: each.hanging == 1)
+            await anyio.to_thread.run_sync(model.wait_for, lambda each: each.hanging_requests == 1)
             calls.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(model.wait_for, lambda each: each.hanging == 0)
+        await anyio.to_thread.run_sync(model.wait_for, lambda each: each.hanging_requests == 0)
         result = await client.call_tool("chat", {"prompt": "How?"})
     assert result.structured_content["content"] == "Use a queue."

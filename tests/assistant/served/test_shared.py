@@ -10,7 +10,7 @@ import pytest
 from tests.support.assistant_process import sent, variables_for
 from tests.support.redis_server import RedisServer
 from toolyard.testing.mcp_http_client import HttpClient, HttpServer
-from toolyard.testing.mock_model import Say, serving
+from toolyard.testing.mock_model import Say, serve_model
 
 pytestmark = pytest.mark.slow  # a start of a server, or several, for each
 
@@ -70,7 +70,7 @@ def test_it_is_served_over_http_with_a_token(project, tmp_path):
     program = os.path.join(os.path.dirname(sys.executable), "toolyard")
     token = "a-token-of-more-than-sixteen"
     words = [program, "assistant", "--workspace", str(project), "--http", "127.0.0.1:0"]
-    with serving(lambda _: Say("Use a queue.")) as model:
+    with serve_model(lambda _: Say("Use a queue.")) as model:
         variables = variables_for(model, str(tmp_path / "home"), TOOLYARD_TOKEN=token)
         with HttpServer(words, env=variables) as server:
             with HttpClient(server.url, token) as client:

@@ -5,13 +5,13 @@ import subprocess
 import pytest
 
 from tests.support.assistant_process import Assisted
-from toolyard.testing.mock_model import Say, serving
+from toolyard.testing.mock_model import Say, serve_model
 
 
 @pytest.fixture
 def keyless(project, tmp_path):
     (tmp_path / "home").mkdir()
-    with serving(lambda _: Say("yes")) as model:
+    with serve_model(lambda _: Say("yes")) as model:
         variables = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(tmp_path / "home"),
@@ -85,7 +85,7 @@ def test_a_thread_that_began_without_a_model_goes_on_with_one(keyless, project, 
         fields = served.ask("chat", prompt="And now?", continuation_id=thread)
 
     assert fields["content"] == "yes"
-    asked = served.model.requests[-1].users[0]
+    asked = served.model.requests[-1].user_texts[0]
     assert "What is it?" in asked
     assert "1| def first():" in asked
 

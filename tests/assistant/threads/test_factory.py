@@ -10,9 +10,9 @@ import pytest
 from tests.support.redis_server import RedisServer
 from tests.support.thread_store_suite.kit import nobody_waits, refused, texts, turn
 from toolyard.assistant.threads.factory import open_threads
-from toolyard.assistant.threads.location import threads_of
-from toolyard.assistant.threads.rate_limiter import MemoryRates, RedisRates
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.location import open_workspace_threads
+from toolyard.assistant.threads.rate_limiter import MemoryRateLimiter, RedisRateLimiter
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.assistant.threads.redis_store import RedisThreads
 from toolyard.assistant.threads.store import FullThread
 from toolyard.config.assistant import Assistant
@@ -21,20 +21,20 @@ from toolyard.config.settings import Settings
 from toolyard.core.errors import SystemFault
 from toolyard.core.ids import workspace_id
 from toolyard.storage.state_folder import ensure_state_dir
-from toolyard.workspace.agent_paths import home_of
+from toolyard.workspace.agent_paths import resolve_agent_paths
 
 
 def test_without_a_setting_threads_are_in_the_state_folder_of_the_workspace(tmp_path: Path) -> None:
     settings = Settings(str(tmp_path), str(tmp_path / "state"), str(tmp_path / "t"), str(tmp_path / "d"))
     workspace = tmp_path / "ws"
     workspace.mkdir()
-    home = home_of(Config(), str(workspace), None, settings)
+    home = resolve_agent_paths(Config(), str(workspace), None, settings)
     ensure_state_dir(home.state)
-    with threads_of(home, Config()) as opened, opened.threads.turn(None, nobody_waits) as held:
+    with open_workspace_threads(home, Config()) as opened, opened.threads.turn(None, nobody_waits) as held:
         held.keep(turn("first"))
         assert (Path(home.state) / "threads.sqlite3").exists()
-    assert isinstance(opened.rates, MemoryRates)
-    with threads_of(home, Config()) as again:
+    assert isinstance(opened.rate_limiter, MemoryRateLimiter)
+    with open_workspace_threads(home, Config()) as again:
         assert texts(again.threads.read(held.thread.id)) == ["first"]
 
 
@@ -49,13 +49,13 @@ def test_servers_share_threads_and_rates_by_namespace(redis_server: RedisServer,
     config = Config(assistant=Assistant(storage=redis_server.url))
     named = Config(assistant=Assistant(storage=redis_server.url, namespace="team"))
     settings = Settings(str(tmp_path), str(tmp_path / "state"), str(tmp_path / "t"), str(tmp_path / "d"))
-    home = home_of(config, str(tmp_path), None, settings)
-    with threads_of(home, config) as own, threads_of(home, named) as teams:
-        assert isinstance(own.rates, RedisRates)
+    home = resolve_agent_paths(config, str(tmp_path), None, settings)
+    with open_workspace_threads(home, config) as own, open_workspace_threads(home, named) as teams:
+        assert isinstance(own.rate_limiter, RedisRateLimiter)
         for opened, namespace in ((own, workspace_id(str(tmp_path))), (teams, "team")):
             with opened.threads.turn(None, nobody_waits) as held:
                 held.keep(turn(namespace))
-            with RedisThreads(RedisLink(redis_server.url), namespace, held._terms) as same:
+            with RedisThreads(RedisClient(redis_server.url), namespace, held._limits) as same:
                 assert [each.title for each in same.list()] == [namespace]
 
 

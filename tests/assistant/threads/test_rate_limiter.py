@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.support.barrier import together
 from tests.support.redis_server import RedisServer
 from tests.support.thread_store_suite.kit import eventually
-from toolyard.assistant.threads.rate_limiter import MemoryRates, Rates, RedisRates
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.rate_limiter import MemoryRateLimiter, RateLimiter, RedisRateLimiter
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.config.assistant import Rate
 
 SLOW = Rate(5, 86_400.0)
@@ -25,9 +25,9 @@ PATIENCE_SECONDS = 30.0
 TAKES = """
 import sys
 from toolyard.config.assistant import Rate
-from toolyard.assistant.threads.rate_limiter import RedisRates
-from toolyard.assistant.threads.redis_client import RedisLink
-rates = RedisRates(RedisLink(sys.argv[1]), sys.argv[2])
+from toolyard.assistant.threads.rate_limiter import RedisRateLimiter
+from toolyard.assistant.threads.redis_client import RedisClient
+rates = RedisRateLimiter(RedisClient(sys.argv[1]), sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 print(sum(rates.take("client", "chat", Rate(40, 86400.0)) == 0 for _ in range(40)))
@@ -35,16 +35,16 @@ print(sum(rates.take("client", "chat", Rate(40, 86400.0)) == 0 for _ in range(40
 
 
 @pytest.fixture(params=["memory", "redis"])
-def rates(request: pytest.FixtureRequest) -> Iterator[Rates]:
+def rates(request: pytest.FixtureRequest) -> Iterator[RateLimiter]:
     if request.param == "memory":
-        yield MemoryRates()
+        yield MemoryRateLimiter()
         return
-    with RedisLink(request.getfixturevalue("redis_server").url) as link:
-        yield RedisRates(link, request.getfixturevalue("namespace"))
+    with RedisClient(request.getfixturevalue("redis_server").url) as link:
+        yield RedisRateLimiter(link, request.getfixturevalue("namespace"))
 
 
-def taken(rates: Rates, rate: Rate, times: int, client: str = "client", tool: str = "chat") -> int:
-    return sum(rates.take(client, tool, rate) == 0.0 for _ in range(times))
+def taken(rates: RateLimiter, rate: Rate, times: int, client: str = "client", tool: str = "chat") -> int:
+    return sum(rates.take_token(client, tool, rate) == 0.0 for _ in range(times))
 
 
 @given(
@@ -56,10 +56,10 @@ def test_no_window_of_time_has_more_calls_than_a_bucket_and_its_drip(
     calls: int, seconds: float, pauses: list[float]
 ) -> None:
     now, admitted = 1_000.0, list[float]()
-    rates, rate = MemoryRates(lambda: now), Rate(calls, seconds)
+    rates, rate = MemoryRateLimiter(lambda: now), Rate(calls, seconds)
     for pause in pauses:
         now += pause * seconds / calls
-        if rates.take("client", "chat", rate) == 0.0:
+        if rates.take_token("client", "chat", rate) == 0.0:
             admitted.append(now)
     for first, begin in enumerate(admitted):
         for last, end in enumerate(admitted[first:], first):
@@ -69,20 +69,20 @@ def test_no_window_of_time_has_more_calls_than_a_bucket_and_its_drip(
 @given(calls=st.integers(1, 50), seconds=st.sampled_from([1.0, 60.0]), waits=st.integers(1, 30))
 def test_whoever_waits_as_long_as_was_said_gets_in_and_nobody_sooner(calls: int, seconds: float, waits: int) -> None:
     now = 5.0
-    rates, rate = MemoryRates(lambda: now), Rate(calls, seconds)
+    rates, rate = MemoryRateLimiter(lambda: now), Rate(calls, seconds)
     assert taken(rates, rate, calls) == calls
     for _ in range(waits):
-        wait = rates.take("client", "chat", rate)
+        wait = rates.take_token("client", "chat", rate)
         assert 0 < wait <= seconds / calls + 1e-6
         now += wait * 0.9
-        assert rates.take("client", "chat", rate) > 0  # asking costs nothing
+        assert rates.take_token("client", "chat", rate) > 0  # asking costs nothing
         now += wait * 0.1 + 1e-9
-        assert rates.take("client", "chat", rate) == 0.0
+        assert rates.take_token("client", "chat", rate) == 0.0
 
 
 def test_an_idle_bucket_fills_up_and_never_over() -> None:
     now = 0.0
-    rates = MemoryRates(lambda: now)
+    rates = MemoryRateLimiter(lambda: now)
     assert taken(rates, Rate(10, 60.0), 20) == 10
     now = 1_000_000.0
     assert taken(rates, Rate(10, 60.0), 20) == 10
@@ -90,30 +90,30 @@ def test_an_idle_bucket_fills_up_and_never_over() -> None:
 
 def test_buckets_that_are_full_again_are_forgotten_and_others_are_not() -> None:
     now = 0.0
-    rates, rate = MemoryRates(lambda: now), Rate(2, 60.0)
+    rates, rate = MemoryRateLimiter(lambda: now), Rate(2, 60.0)
     taken(rates, Rate(1, 1e6), 1, client="strict")
     for number in range(5_000):
         now += 1.0
-        rates.take(f"client {number}", "chat", rate)
+        rates.take_token(f"client {number}", "chat", rate)
     assert len(rates._buckets) <= 1_001
-    assert rates.take("strict", "chat", Rate(1, 1e6)) > 0
+    assert rates.take_token("strict", "chat", Rate(1, 1e6)) > 0
 
 
-def test_each_client_and_each_tool_has_its_own(rates: Rates) -> None:
+def test_each_client_and_each_tool_has_its_own(rates: RateLimiter) -> None:
     for client, tool in (("a", "chat"), ("a", "debug"), ("b", "chat"), ("", "chat"), ("\udcff\0" * 999, "chat")):
         assert taken(rates, SLOW, 8, client, tool) == SLOW.calls
-        assert rates.take(client, tool, SLOW) == pytest.approx(SLOW.seconds / SLOW.calls, rel=0.01)
+        assert rates.take_token(client, tool, SLOW) == pytest.approx(SLOW.seconds / SLOW.calls, rel=0.01)
 
 
-def test_tokens_drip_in_with_time(rates: Rates) -> None:
+def test_tokens_drip_in_with_time(rates: RateLimiter) -> None:
     rate = Rate(20, 1.0)
     began = time.monotonic()
     for _ in range(30):
-        eventually(lambda: rates.take("client", "chat", rate) == 0.0)
+        eventually(lambda: rates.take_token("client", "chat", rate) == 0.0)
     assert time.monotonic() - began >= 10 / 20 - 0.01
 
 
-def test_many_threads_at_once_never_get_more_than_there_is(rates: Rates) -> None:
+def test_many_threads_at_once_never_get_more_than_there_is(rates: RateLimiter) -> None:
     barrier = threading.Barrier(8)
 
     def take() -> int:
@@ -132,7 +132,7 @@ def test_processes_that_share_redis_never_get_more_than_there_is(redis_server: R
 
 
 def test_a_bucket_in_redis_goes_by_itself(redis_server: RedisServer, namespace: str) -> None:
-    link = RedisLink(redis_server.url)
-    RedisRates(link, namespace).take("client", "chat", Rate(3, 60.0))
-    ((key,),) = link.ask(("KEYS", f"toolyard:{namespace}:*"))
-    assert 0 < link.ask(("PTTL", key))[0] <= 61_000
+    link = RedisClient(redis_server.url)
+    RedisRateLimiter(link, namespace).take_token("client", "chat", Rate(3, 60.0))
+    ((key,),) = link.run_commands(("KEYS", f"toolyard:{namespace}:*"))
+    assert 0 < link.run_commands(("PTTL", key))[0] <= 61_000

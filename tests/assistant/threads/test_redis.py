@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.redis_server import RedisServer
 from tests.support.thread_store_suite.kit import LONG, eventually, nobody_waits, refused, texts, turn
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.assistant.threads.redis_store import RedisThreads
-from toolyard.assistant.threads.store import ExpiredThread, Terms
+from toolyard.assistant.threads.store import ExpiredThread, ThreadLimits
 from toolyard.core.errors import ConfigError, SystemFault, ToolyardError
 
 PASSWORD = "pa55word-of-redis"
@@ -28,14 +28,14 @@ class Raw:
     """The server's own view."""
 
     def __init__(self, url: str, namespace: str) -> None:
-        self._link = RedisLink(url)
+        self._link = RedisClient(url)
         self._prefix = f"toolyard:{namespace}:"
 
     def ask(self, command: str, name: str, *words: str) -> Any:
-        return self._link.ask((command, f"{self._prefix}{name}", *words))[0]
+        return self._link.run_commands((command, f"{self._prefix}{name}", *words))[0]
 
     def keys(self) -> set[str]:
-        (found,) = self._link.ask(("KEYS", f"{self._prefix}*"))
+        (found,) = self._link.run_commands(("KEYS", f"{self._prefix}*"))
         return {key.decode().removeprefix(self._prefix) for key in found}
 
 
@@ -46,7 +46,7 @@ def raw(redis_server: RedisServer, namespace: str) -> Raw:
 
 @pytest.fixture
 def store(redis_server: RedisServer, namespace: str) -> Iterator[RedisThreads]:
-    with RedisThreads(RedisLink(redis_server.url), namespace, Terms(30 * DAY, 100)) as store:
+    with RedisThreads(RedisClient(redis_server.url), namespace, ThreadLimits(30 * DAY, 100)) as store:
         yield store
 
 
@@ -94,7 +94,7 @@ def test_a_thread_whose_text_redis_has_let_go_has_expired(store: RedisThreads, r
 
 def test_namespaces_keep_to_themselves(store: RedisThreads, redis_server: RedisServer) -> None:
     thread = begun(store)
-    with RedisThreads(RedisLink(redis_server.url), "another", LONG) as other:
+    with RedisThreads(RedisClient(redis_server.url), "another", LONG) as other:
         assert other.list() == ()
         assert refused(lambda: other.read(thread)).data()["reason"] == "unknown_thread"
 
@@ -103,7 +103,7 @@ def test_a_hold_is_renewed_for_as_long_as_the_turn_takes(
     store: RedisThreads, raw: Raw, redis_server: RedisServer, namespace: str
 ) -> None:
     thread = begun(store)
-    hasty = RedisThreads(RedisLink(redis_server.url), namespace, LONG, LEASE_SECONDS)
+    hasty = RedisThreads(RedisClient(redis_server.url), namespace, LONG, LEASE_SECONDS)
     with hasty, hasty.turn(thread, nobody_waits) as opened:
         until = time.monotonic() + 2 * LEASE_SECONDS
         eventually(lambda: time.monotonic() > until)
@@ -153,7 +153,7 @@ def test_what_others_write_into_our_keys_is_a_fault(store: RedisThreads, raw: Ra
 
 
 def test_a_server_that_was_started_again_is_found_again(own_server: RedisServer) -> None:
-    with RedisThreads(RedisLink(own_server.url), "ns", LONG) as store:
+    with RedisThreads(RedisClient(own_server.url), "ns", LONG) as store:
         begun(store)
         own_server.stop()
         own_server.start()
@@ -184,7 +184,7 @@ def test_a_dead_server_is_a_fault_at_once_that_says_where(own_server: RedisServe
         (own_server.url, own_server.socket),
         (f"redis://:{PASSWORD}@127.0.0.1:{closed_port()}/3", "127.0.0.1:"),
     ):
-        with RedisThreads(RedisLink(url), "ns", LONG) as store:
+        with RedisThreads(RedisClient(url), "ns", LONG) as store:
             for work in every_use(store):
                 seconds, error = seconds_to_fail(work)
                 assert seconds < DEAD_SECONDS
@@ -195,7 +195,7 @@ def test_a_dead_server_is_a_fault_at_once_that_says_where(own_server: RedisServe
 
 
 def test_a_server_that_hangs_is_a_fault_in_bounded_time(own_server: RedisServer) -> None:
-    with RedisThreads(RedisLink(own_server.url), "ns", LONG) as store:
+    with RedisThreads(RedisClient(own_server.url), "ns", LONG) as store:
         begun(store)
         own_server.freeze()
         seconds, error = seconds_to_fail(store.list)
@@ -229,7 +229,7 @@ def test_the_password_is_in_no_error_and_no_log(url: str, caplog: pytest.LogCapt
     spelled = url.format(password=PASSWORD, port=closed_port())
 
     def use() -> None:
-        link = RedisLink(spelled)
+        link = RedisClient(spelled)
         assert PASSWORD not in repr(link)
         with RedisThreads(link, "ns", LONG) as store:
             assert PASSWORD not in repr(store)
@@ -246,7 +246,7 @@ def test_a_server_that_does_not_let_us_in_is_told_without_the_password(
     own_server: RedisServer, password: str
 ) -> None:
     secret = f":{password}@" if password else ""
-    with RedisThreads(RedisLink(f"unix://{secret}{own_server.socket}"), "ns", LONG) as store:
+    with RedisThreads(RedisClient(f"unix://{secret}{own_server.socket}"), "ns", LONG) as store:
         error = refused(store.list)
     assert isinstance(error, SystemFault)
     assert PASSWORD not in everything_said(error)

@@ -13,7 +13,7 @@ import pytest
 from tests.support.descriptors import count_open
 from tests.support.thread_store_suite.kit import LONG, nobody_waits, refused, texts, turn
 from toolyard.assistant.threads.sqlite_store import FILE, LOCK_FILE, SqliteThreads
-from toolyard.assistant.threads.store import ExpiredThread, Terms, UnknownThread
+from toolyard.assistant.threads.store import ExpiredThread, ThreadLimits, UnknownThread
 from toolyard.core.errors import SystemFault
 
 DAY = 86_400.0
@@ -36,7 +36,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteThreads]:
-    with SqliteThreads(str(tmp_path), Terms(30 * DAY, 100), clock) as store:
+    with SqliteThreads(str(tmp_path), ThreadLimits(30 * DAY, 100), clock) as store:
         yield store
 
 
@@ -52,7 +52,7 @@ def on_disk(folder: Path) -> bytes:
 
 def test_nothing_is_made_before_a_turn_is_kept(store: SqliteThreads, tmp_path: Path) -> None:
     unknown = "0" * 32
-    assert store.list() == store.starting("0") == store.search("words") == ()
+    assert store.list() == store.ids_with_prefix("0") == store.search("words") == ()
     assert store.delete(unknown) is False
     assert isinstance(refused(lambda: store.read(unknown)), UnknownThread)
     assert isinstance(refused(lambda: store.turn(unknown, nobody_waits).__enter__()), UnknownThread)
@@ -94,7 +94,7 @@ def test_the_text_of_an_expired_thread_is_deleted_and_its_name_is_known_for_a_ye
     thread = begun(store, SECRET)
     clock.now += 31 * DAY
     other = begun(store, "another")
-    with store._database.reading() as connection:
+    with store._database.read_transaction() as connection:
         assert connection is not None
         assert connection.execute("SELECT thread FROM turns").fetchall() == [(other,)]
     store.close()
@@ -112,7 +112,7 @@ def test_whoever_only_looks_deletes_by_the_terms_that_threads_were_kept_with(
 ) -> None:
     thread = begun(store)
     clock.now += 20 * DAY
-    with SqliteThreads(str(tmp_path), Terms(DAY, 1), clock) as other:
+    with SqliteThreads(str(tmp_path), ThreadLimits(DAY, 1), clock) as other:
         assert [each.id for each in other.list()] == [thread]
     assert texts(store.read(thread)) == ["first"]
 
@@ -146,7 +146,7 @@ def test_threads_of_a_newer_toolyard_are_left_alone(store: SqliteThreads, tmp_pa
 @pytest.mark.parametrize("damage", ["x'5b5d0a'", "'x'", "5", DEEP])
 def test_a_damaged_turn_is_a_fault_that_says_where(store: SqliteThreads, tmp_path: Path, damage: str) -> None:
     thread = begun(store)
-    with store._database.writing() as connection:
+    with store._database.write_transaction() as connection:
         connection.execute(f"UPDATE turns SET turn = {damage}")
     with pytest.raises(SystemFault, match=f"{FILE} are damaged"):
         store.read(thread)

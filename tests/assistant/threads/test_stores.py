@@ -10,7 +10,7 @@ import pytest
 from tests.support.thread_store_suite.concurrency import Processes, Together
 from tests.support.thread_store_suite.kit import Kit, Subject
 from tests.support.thread_store_suite.turns import Deleting, Finding, Refusals, Turns
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.assistant.threads.redis_store import RedisThreads
 from toolyard.assistant.threads.sqlite_store import SqliteThreads
 
@@ -19,9 +19,9 @@ from toolyard.assistant.threads.sqlite_store import SqliteThreads
 store = SqliteThreads({folder!r}, Terms(3600.0, 1000))
 """
 REDIS = """
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.assistant.threads.redis_store import RedisThreads
-store = RedisThreads(RedisLink({url!r}), {namespace!r}, Terms(3600.0, 1000), {lease})
+store = RedisThreads(RedisClient({url!r}), {namespace!r}, Terms(3600.0, 1000), {lease})
 """
 LEASE_SECONDS = 2.0
 
@@ -35,7 +35,7 @@ def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kit]:
         url = request.getfixturevalue("redis_server").url
         namespace = request.getfixturevalue("namespace")
         subject = Subject(
-            lambda terms: RedisThreads(RedisLink(url), namespace, terms, LEASE_SECONDS),
+            lambda terms: RedisThreads(RedisClient(url), namespace, terms, LEASE_SECONDS),
             REDIS.format(url=url, namespace=namespace, lease=LEASE_SECONDS),
         )
     with Kit(subject) as kit:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from toolyard.assistant.traces import parse
-from toolyard.assistant.traces.path_mapping import name_of
+from toolyard.assistant.traces import parse_traces
+from toolyard.assistant.traces.path_mapping import file_name_of
 
 SAMPLES = Path(__file__).parents[2] / "data" / "traces"
 
@@ -19,14 +19,14 @@ def told(name):
             trace.error,
             [f"{frame.file}:{frame.line} {frame.function}".strip() for frame in trace.frames if _is_own(frame)],
         )
-        for trace in parse(sample(name))
+        for trace in parse_traces(sample(name))
     ]
 
 
 def languages(name):
-    return {trace.language for trace in parse(sample(name))}
+    return {trace.language for trace in parse_traces(sample(name))}
 
 
 def _is_own(frame):
     # What the C library does before main is a library's too, though its path does not tell.
-    return bool(name_of(frame.file)) and "libc" not in frame.file
+    return bool(file_name_of(frame.file)) and "libc" not in frame.file

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.assistant.traces.samples import sample
-from toolyard.assistant.traces import parse
+from toolyard.assistant.traces import parse_traces
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from toolyard.assistant.traces import parse
     ],
 )
 def test_other_compilers_tell_their_errors_on_one_line(name, language, expected):
-    traces = parse(sample(name))
+    traces = parse_traces(sample(name))
     assert {trace.language for trace in traces} == {language}
     assert len(traces) == 2
     last = traces[-1]

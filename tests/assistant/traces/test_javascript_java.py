@@ -3,7 +3,7 @@
 import pytest
 
 from tests.assistant.traces.samples import languages, sample, told
-from toolyard.assistant.traces import Frame, parse
+from toolyard.assistant.traces import Frame, parse_traces
 
 CART = [
     "/app/web/cart.js:4 cents",
@@ -81,7 +81,7 @@ def test_javascript_is_read_as_every_engine_prints_it(name, expected):
 
 
 def test_columns_are_kept_where_they_are_told():
-    assert parse(sample("node-sync"))[0].frames[0] == Frame("/app/web/cart.js", 4, 21, "cents")
+    assert parse_traces(sample("node-sync"))[0].frames[0] == Frame("/app/web/cart.js", 4, 21, "cents")
 
 
 def test_java_names_files_by_their_package_and_its_root_cause_comes_first():

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.assistant.traces.path_mapping import mapped, name_of
+from toolyard.assistant.traces.path_mapping import file_name_of, map_to_workspace
 from toolyard.core.errors import ToolError
 
 WORKSPACE = "/home/ann/shop"
 
 
 def path_of(file, *paths, beside=()):
-    return mapped([*beside, file], paths, WORKSPACE).get(file, "")
+    return map_to_workspace([*beside, file], paths, WORKSPACE).get(file, "")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_workspace_that_begins_higher_or_lower_than_the_container_is_found_too
 )
 def test_files_of_libraries_are_not_the_users_own(file):
     assert path_of(file, "src/cart.ts") == ""
-    assert name_of(file) == ""
+    assert file_name_of(file) == ""
 
 
 def test_a_file_with_only_its_name_in_common_is_not_taken_for_it():
@@ -109,7 +109,7 @@ def shared(one, other):
 
 
 def longest_end(file, paths):
-    """What `mapped` promises, looked for the long way."""
+    """What `map_to_workspace` promises, looked for the long way."""
     parts, most, best = tuple(file.split("/")), 0, []
     for path in paths:
         other = tuple(path.split("/"))
@@ -133,7 +133,7 @@ def test_thousands_of_files_of_one_name_are_not_compared_with_each_frame():
     paths = [f"{number}/deep/x.py" for number in range(20_000)]
     files = [f"/s/{number}/deep/x.py" for number in range(20_000, 40_000)]
     began = time.thread_time()
-    assert mapped([*files, "/s/7/deep/x.py"], paths, WORKSPACE) == {"/s/7/deep/x.py": "7/deep/x.py"}
+    assert map_to_workspace([*files, "/s/7/deep/x.py"], paths, WORKSPACE) == {"/s/7/deep/x.py": "7/deep/x.py"}
     assert time.thread_time() - began < 5
 
 
@@ -146,5 +146,5 @@ def test_who_asked_may_leave_between_two_frames():
             raise ToolError("The call was stopped.")
 
     with pytest.raises(ToolError):
-        mapped([f"/s/{number}/x.py" for number in range(100)], ["a/x.py"], WORKSPACE, check_time)
+        map_to_workspace([f"/s/{number}/x.py" for number in range(100)], ["a/x.py"], WORKSPACE, check_time)
     assert len(looks) == 3

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.assistant.traces.samples import sample, told
-from toolyard.assistant.traces import Frame, Trace, parse
+from toolyard.assistant.traces import Frame, Trace, parse_traces
 
 
 def test_a_chain_of_python_errors_is_one_trace_each_the_cause_first():
@@ -38,7 +38,7 @@ def test_every_error_of_an_exception_group_is_told_once():
 def test_a_syntax_error_is_where_python_says_it_is():
     assert told("python-syntax") == [("SyntaxError: invalid syntax", ["/app/shop/broken.py:1"])]
     without_header = sample("python-syntax").partition("in <module>\n")[2]
-    assert parse(without_header) == (
+    assert parse_traces(without_header) == (
         Trace("python", "SyntaxError: invalid syntax", (Frame("/app/shop/broken.py", 1),)),
     )
 
@@ -99,7 +99,7 @@ app/util.py:22: KeyError
 
 def functions(text):
     """The name of each frame, by its place, as the deepest of those there has it."""
-    (trace,) = parse(text)
+    (trace,) = parse_traces(text)
     return {f"{frame.file}:{frame.line}": frame.function for frame in reversed(trace.frames)}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.assistant.traces.samples import languages, told
-from toolyard.assistant.traces import Frame, Trace, parse
+from toolyard.assistant.traces import Frame, Trace, parse_traces
 
 MAIN = "src/main.rs"
 NONE = "called `Option::unwrap()` on a `None` value"
@@ -68,7 +68,7 @@ def test_rust_is_read_as_it_panics_and_as_it_does_not_compile(name, expected):
 
 def test_a_panic_without_a_backtrace_is_where_it_says():
     text = "thread 'main' panicked at src/lib.rs:9:5:\nassertion `left == right` failed\n  left: 1\n right: 2\n"
-    assert parse(text) == (
+    assert parse_traces(text) == (
         Trace("rust", "assertion `left == right` failed; left: 1; right: 2", (Frame("src/lib.rs", 9, 5),)),
     )
 
@@ -77,6 +77,6 @@ def test_the_quoted_message_of_an_old_panic_may_have_several_lines():
     text = (
         "thread 'main' panicked at 'assertion failed: `(left == right)`\n  left: `1`,\n right: `2`', src/lib.rs:9:5\n"
     )
-    assert parse(text) == (
+    assert parse_traces(text) == (
         Trace("rust", "assertion failed: `(left == right)`; left: `1`,; right: `2`", (Frame("src/lib.rs", 9, 5),)),
     )

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 
 from toolyard.codemode.broker import Broker, BrokerLimits
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 DEADLINE = 20.0
 
@@ -57,7 +57,7 @@ class Hold:
 
 
 @dataclass
-class Yard(Closing):
+class Yard(Closeable):
     """Brokers on one loop."""
 
     loop: asyncio.AbstractEventLoop
@@ -88,7 +88,7 @@ class Yard(Closing):
             broker.close()
 
 
-class Raw(Closing):
+class Raw(Closeable):
     """A connection that says what it likes."""
 
     def __init__(self, broker):

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from toolyard.codemode.broker import Broker, Doing, Refused
+from toolyard.codemode.broker import Broker, RequestKind, RequestRefused
 from toolyard.core.errors import SecurityError, SystemFault, ToolError, ValidationError
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.upstream import UpstreamResult
 from toolyard.mcp_client.errors import CallTimedOut, ServerUnavailable
 
 from .brokering import Hold, Raw
@@ -39,7 +39,7 @@ def test_a_request_reaches_the_handler_as_it_was_sent(yard):
         raw.send({"id": 7, "do": "mcp", "server": "s", "tool": "t", "arguments": {"k": [1, None]}, "timeout": 3})
         assert raw.receive() == {"id": 7, "result": {"done": True}}
     (request,) = seen
-    assert (request.agent, request.do, request.server, request.tool) == ("b", Doing.MCP, "s", "t")
+    assert (request.agent, request.do, request.server, request.tool) == ("b", RequestKind.MCP, "s", "t")
     assert (request.arguments, request.timeout) == ({"k": [1, None]}, 3)
 
 
@@ -67,7 +67,7 @@ def test_answers_come_as_they_are_ready_and_not_in_turn(yard):
 
 def test_a_tools_answer_keeps_its_content_and_structure(yard):
     async def handler(request, progress):
-        return ToolAnswer(({"type": "text", "text": "x"},), {"n": 1})
+        return UpstreamResult(({"type": "text", "text": "x"},), {"n": 1})
 
     with Raw(yard.open(handler)) as raw:
         raw.ask(1)
@@ -76,7 +76,7 @@ def test_a_tools_answer_keeps_its_content_and_structure(yard):
 
 def test_a_tool_that_says_it_failed_is_an_error_with_its_content(yard):
     async def handler(request, progress):
-        return ToolAnswer(({"type": "text", "text": "no such page"},), is_error=True)
+        return UpstreamResult(({"type": "text", "text": "no such page"},), is_error=True)
 
     error = error_of(yard, handler)
     assert error["content"] == [{"type": "text", "text": "no such page"}]
@@ -86,7 +86,7 @@ def test_a_tool_that_says_it_failed_is_an_error_with_its_content(yard):
 @pytest.mark.parametrize(
     ("raised", "kind"),
     [
-        (Refused("permission", "Agent 'a' not authorized for server 's'"), "permission"),
+        (RequestRefused("permission", "Agent 'a' not authorized for server 's'"), "permission"),
         (SecurityError("no"), "permission"),
         (ValidationError("bad", hint="Better."), "invalid"),
         (ToolError("failed"), "tool"),
@@ -151,7 +151,7 @@ def test_a_call_that_is_cancelled_before_it_began_leaves_no_trace(yard):
         one = b'{"id":1,"do":"mcp","tool":"t"}'
         two = b'{"id":2,"do":"cancel","call":1}'
         raw.socket.sendall(len(one).to_bytes(4, "little") + one + len(two).to_bytes(4, "little") + two)
-        assert yard.settles(lambda: broker.account.is_clear)
+        assert yard.settles(lambda: broker.admission.is_idle)
         hold.let_go(yard.loop)
         raw.ask(3, "after")
         assert raw.receive() == {"id": 3, "result": "after"}
@@ -165,7 +165,7 @@ def test_a_connection_that_goes_takes_its_calls_with_it(yard):
         raw.ask(2)
         assert hold.reaches(lambda held: held.open == 2)
     assert hold.reaches(lambda held: held.open == 0)
-    assert yard.settles(lambda: broker.account.is_clear and broker.connections == 0)
+    assert yard.settles(lambda: broker.admission.is_idle and broker.connections == 0)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_served(yard, f
         assert raw.receive()["error"]["kind"] == "invalid"
         raw.ask(2)
         assert raw.receive()["id"] == 2
-        assert yard.on_loop(lambda: broker.account.is_clear)
+        assert yard.on_loop(lambda: broker.admission.is_idle)
 
 
 def test_an_answer_that_is_too_long_is_an_error_of_that_call_alone(yard):

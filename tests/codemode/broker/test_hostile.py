@@ -48,7 +48,7 @@ def test_nonsense_ends_its_connection_with_a_reason_and_no_other(yard, data):
         assert bad.is_closed
         good.ask(2)
         assert good.receive()["id"] == 2
-    assert yard.settles(lambda: broker.account.is_clear and broker.connections == 0)
+    assert yard.settles(lambda: broker.admission.is_idle and broker.connections == 0)
 
 
 def test_a_number_that_is_used_twice_ends_the_connection(yard):
@@ -106,7 +106,7 @@ def test_half_a_frame_is_not_waited_for_for_ever(yard):
         raw.socket.sendall(struct.pack("<I", 1000) + b"x")
         assert "half a frame" in raw.receive()["error"]["message"]
         assert raw.is_closed
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_a_connection_that_says_nothing_may_stay(yard):
@@ -132,7 +132,7 @@ def test_an_answer_that_nobody_reads_is_held_once_and_then_its_connection_goes(y
         good.ask(1)
         assert good.receive()["result"] == "small"
         assert yard.settles(lambda: broker.connections == 1)
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_a_slow_reader_gets_its_big_answer_as_long_as_it_reads(yard):
@@ -160,7 +160,7 @@ def test_answers_that_pile_up_unread_end_their_connection(yard):
         assert hold.reaches(lambda held: held.open == 30)
         hold.let_go(yard.loop)
         assert yard.settles(lambda: broker.connections == 0)
-    assert broker.account.is_clear
+    assert broker.admission.is_idle
 
 
 def test_no_more_calls_are_taken_than_a_connection_may_have(yard):
@@ -175,7 +175,7 @@ def test_no_more_calls_are_taken_than_a_connection_may_have(yard):
         hold.let_go(yard.loop)
         assert sorted(raw.receive()["id"] for _ in range(40)) == list(range(1, 41))
         assert hold.most == 9
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_no_more_calls_are_taken_than_an_agent_may_have_and_each_gets_its_turn(yard):
@@ -194,7 +194,7 @@ def test_no_more_calls_are_taken_than_an_agent_may_have_and_each_gets_its_turn(y
     finally:
         for raw in raws:
             raw.close()
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_ten_thousand_calls_held_open_cost_little_and_hurt_nobody(yard):
@@ -231,7 +231,7 @@ def test_ten_thousand_calls_held_open_cost_little_and_hurt_nobody(yard):
         for raw in raws:
             raw.close()
     assert hold.reaches(lambda held: held.open == 0)
-    assert yard.settles(lambda: flooded.account.is_clear and flooded.connections == 0)
+    assert yard.settles(lambda: flooded.admission.is_idle and flooded.connections == 0)
 
 
 def test_one_that_is_not_read_is_missed_when_it_goes(yard):
@@ -263,7 +263,7 @@ def test_big_requests_wait_for_room(yard):
             thread.join(DEADLINE)
         for raw in raws:
             raw.close()
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_one_that_goes_while_it_waits_lets_the_next_one_in(yard):
@@ -274,13 +274,13 @@ def test_one_that_goes_while_it_waits_lets_the_next_one_in(yard):
         assert hold.reaches(lambda held: held.open == 1)
         with Raw(broker) as second:
             second.ask(1)
-            assert yard.settles(lambda: len(broker.account._waiting) == 1)
+            assert yard.settles(lambda: len(broker.admission._waiting) == 1)
             third.ask(1)
-            assert yard.settles(lambda: len(broker.account._waiting) == 2)
-        assert yard.settles(lambda: len(broker.account._waiting) == 1)
+            assert yard.settles(lambda: len(broker.admission._waiting) == 2)
+        assert yard.settles(lambda: len(broker.admission._waiting) == 1)
         hold.let_go(yard.loop)
         assert third.receive()["id"] == 1
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_who_waited_behind_one_that_went_is_let_in_where_there_is_room(yard):
@@ -291,9 +291,9 @@ def test_who_waited_behind_one_that_went_is_let_in_where_there_is_room(yard):
         assert hold.reaches(lambda held: held.open == 1)
         with Raw(broker) as second:
             second.socket.sendall(struct.pack("<I", 2 * MIB))
-            assert yard.settles(lambda: len(broker.account._waiting) == 1)
+            assert yard.settles(lambda: len(broker.admission._waiting) == 1)
             third.ask(1)
-            assert yard.settles(lambda: len(broker.account._waiting) == 2)
+            assert yard.settles(lambda: len(broker.admission._waiting) == 2)
         assert hold.reaches(lambda held: held.open == 2)
 
 
@@ -368,7 +368,7 @@ def test_a_request_of_too_many_values_is_refused_before_it_is_parsed(yard, numbe
         raw.ask(5, text=",[{" * 500_000)
         assert len(raw.receive()["result"]["structured"]["arguments"]["text"]) == 1_500_000
     assert memory() - before < 50 * MIB
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_too_many_values_in_a_frame_without_a_number_end_the_connection(yard):
@@ -377,7 +377,7 @@ def test_too_many_values_in_a_frame_without_a_number_end_the_connection(yard):
         raw.send_bytes(b"[" + b"0," * 20_000 + b"0]")
         assert "it has no number to say so to" in raw.receive()["error"]["message"]
         assert raw.is_closed
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_requests_are_charged_for_what_they_become_in_memory(yard):
@@ -394,4 +394,4 @@ def test_requests_are_charged_for_what_they_become_in_memory(yard):
         assert raw.receive()["id"] == 1
         raw.ask(3, a=[0] * 15_000)
         assert raw.receive()["id"] == 3
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)

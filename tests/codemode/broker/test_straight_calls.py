@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolyard.codemode.broker import Broker
-from toolyard.core.eager_call import Reply
+from toolyard.core.eager_call import InlineFuture
 
 from .brokering import Hold, Raw
 
@@ -20,7 +20,7 @@ class Replies(Hold):
     async def __call__(self, request, progress):
         self._count(1)
         try:
-            self.waiting.append(Reply(loop=asyncio.get_running_loop()))
+            self.waiting.append(InlineFuture(loop=asyncio.get_running_loop()))
             return await self.waiting[-1]
         except asyncio.CancelledError:
             self.cancelled += 1
@@ -36,7 +36,7 @@ def replies():
 
 @pytest.fixture
 def broker(yard, replies):
-    broker = Broker.open("a", replies, yard.loop, goes_straight=lambda request: request.tool != "slow")
+    broker = Broker.open("a", replies, yard.loop, can_run_eagerly=lambda request: request.tool != "slow")
     yard.brokers.append(broker)
     return broker
 
@@ -52,7 +52,7 @@ def test_a_call_is_answered_when_its_reply_comes_and_none_becomes_a_task(yard, b
         yard.on_loop(lambda: replies.waiting[0].set_result("first"))
         assert raw.receive() == {"id": 1, "result": "first"}
         assert before == yard.on_loop(lambda: len(asyncio.all_tasks()))
-    assert yard.settles(lambda: broker.account.is_clear)
+    assert yard.settles(lambda: broker.admission.is_idle)
 
 
 def test_a_call_that_fails_is_told(yard, broker, replies):
@@ -81,7 +81,7 @@ def test_a_connection_that_goes_takes_its_calls_with_it(yard, broker, replies):
         raw.ask(4, "slow")
         assert replies.reaches(lambda held: held.open == 4)
     assert replies.reaches(lambda held: held.open == 0 and held.cancelled == 4)
-    assert yard.settles(lambda: broker.account.is_clear and broker.connections == 0)
+    assert yard.settles(lambda: broker.admission.is_idle and broker.connections == 0)
 
 
 def test_closing_ends_them(yard, broker, replies):

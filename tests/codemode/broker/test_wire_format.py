@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.codemode.broker import BrokerLimits, Doing, requests
-from toolyard.codemode.broker.requests import Kind
+from toolyard.codemode.broker import BrokerLimits, RequestKind, requests
+from toolyard.codemode.broker.requests import FailureKind
 from toolyard.core.limits import MIB
 from toolyard.sandbox import guest_layout
 
@@ -22,7 +22,7 @@ def section(title):
 
 def test_each_request_it_shows_is_understood(yard):
     shown = [json.loads(text) for text in re.findall(r"\| `(\{.*?\})` \|", section("| to the broker"))]
-    assert [frame["do"] for frame in shown] == [*Doing, "cancel"]
+    assert [frame["do"] for frame in shown] == [*RequestKind, "cancel"]
     with Raw(yard.open()) as raw:
         for frame in shown[:-1]:
             raw.send(frame)
@@ -30,7 +30,7 @@ def test_each_request_it_shows_is_understood(yard):
 
 
 def test_each_kind_of_error_is_told():
-    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == {"kind", *Kind}
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == {"kind", *FailureKind}
 
 
 def test_the_bounds_are_those_of_the_code():
@@ -46,6 +46,6 @@ def test_the_bounds_are_those_of_the_code():
 
 @pytest.mark.parametrize("part", ["server", "tool"])
 def test_a_name_that_is_no_name_is_refused_before_anybody_looks_for_it(part):
-    frame = {"id": 1, "do": "mcp", "server": "s", "tool": "t", part: "x" * (requests.MOST_NAME_CHARS + 1)}
-    with pytest.raises(requests.Refused, match="at most 1,000 characters"):
-        requests.read("a", frame)
+    frame = {"id": 1, "do": "mcp", "server": "s", "tool": "t", part: "x" * (requests.MAX_NAME_CHARS + 1)}
+    with pytest.raises(requests.RequestRefused, match="at most 1,000 characters"):
+        requests.parse_request("a", frame)

@@ -11,7 +11,7 @@ import pytest
 
 from toolyard.codemode.custom import ToolContext
 from toolyard.codemode.custom import browser as custom_browser
-from toolyard.codemode.custom.browser import address_of, find_browser
+from toolyard.codemode.custom.browser import find_browser, resolve_address
 from toolyard.codemode.custom.context import NoFiles
 from toolyard.config.custom_tools import Browser
 from toolyard.config.settings import Settings
@@ -37,7 +37,7 @@ def context(*hosts: str, **browser: object) -> ToolContext:
     ],
 )
 def test_addresses_that_may_be_opened(url, hosts, address):
-    assert address_of(url, context(*hosts)) == address
+    assert resolve_address(url, context(*hosts)) == address
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_addresses_that_may_be_opened(url, hosts, address):
 )
 def test_everything_else_is_refused_before_a_browser_is_started(url):
     with pytest.raises((SecurityError, ValidationError)):
-        address_of(url, context("allowed.org"))
+        resolve_address(url, context("allowed.org"))
 
 
 def test_a_refusal_says_what_to_add():
     with pytest.raises(SecurityError, match=r"add example\.org to `toolyard\.browser\.allowed_hosts`"):
-        address_of("https://example.org/x", context("allowed.org"))
+        resolve_address("https://example.org/x", context("allowed.org"))
 
 
 def test_a_missing_browser_says_how_to_get_one():
@@ -100,10 +100,10 @@ async def test_only_a_few_browsers_run_at_once_and_the_next_one_waits():
 
     async def browse() -> None:
         nonlocal running, most, done
-        async with custom_browser._place():
+        async with custom_browser._browser_slot():
             running += 1
             most = max(most, running)
-            if running == custom_browser.AT_ONCE:
+            if running == custom_browser.MAX_BROWSERS:
                 full.set()
             await go.wait()
             running -= 1
@@ -114,4 +114,4 @@ async def test_only_a_few_browsers_run_at_once_and_the_next_one_waits():
             group.create_task(browse())
         await full.wait()
         go.set()
-    assert (most, done) == (custom_browser.AT_ONCE, 10)
+    assert (most, done) == (custom_browser.MAX_BROWSERS, 10)

@@ -9,12 +9,12 @@ import threading
 import pytest
 
 from toolyard.codemode.custom import ToolContext, load_custom_tools
-from toolyard.codemode.custom.executor import Threads, run_function
-from toolyard.codemode.custom.signature import read_docstring, signature_of
+from toolyard.codemode.custom.executor import ToolThreads, run_function
+from toolyard.codemode.custom.signature import inspect_function, split_docstring
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, SecurityError, ToolError, ValidationError
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.upstream import UpstreamResult
 
 SETTINGS = Settings.from_environment({"HOME": "/h"})
 
@@ -130,7 +130,7 @@ async def test_arguments_are_converted_and_results_handed_over(load):
     painted = await tools.call("mine", "paint", {"colour": "red", "where": [{"x": 1}, {"x": 2}]})
     counted = await tools.call("mine", "count", {"words": ["a", "b"]}, progress=lambda *said: told.append(said))
 
-    assert painted == ToolAnswer(({"type": "text", "text": '{"x":3,"y":2}'},), {"x": 3, "y": 2})
+    assert painted == UpstreamResult(({"type": "text", "text": '{"x":3,"y":2}'},), {"x": 3, "y": 2})
     assert (counted.text, counted.structured, told) == ("2", {"result": 2}, [(1, 2, "half")])
     assert (await tools.call("mine", "plain", {"schema": "s"})).structured is None
     assert (await tools.call("mine", "nothing", {})).text == "null"
@@ -194,7 +194,7 @@ async def test_a_tool_nobody_knows_is_answered_with_a_guess(load):
 
 async def test_a_function_that_does_not_end_is_given_up_and_keeps_its_place():
     end = threading.Event()
-    threads = Threads(at_once=2)
+    threads = ToolThreads(max_threads=2)
 
     def hang() -> None:
         end.wait(30)
@@ -223,10 +223,10 @@ async def test_an_async_function_has_a_deadline_too_and_cancelling_reaches_it():
             ended.set()
 
     with pytest.raises(ToolError, match="did not finish"):
-        await run_function(hang, {}, name="x", seconds=0.05, threads=Threads())
+        await run_function(hang, {}, name="x", seconds=0.05, threads=ToolThreads())
     assert ended.is_set()
     ended.clear()
-    task = asyncio.create_task(run_function(hang, {}, name="x", seconds=60, threads=Threads()))
+    task = asyncio.create_task(run_function(hang, {}, name="x", seconds=60, threads=ToolThreads()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -315,9 +315,12 @@ def test_a_wrong_entry_is_an_error_of_the_configuration(load, text, said):
 
 
 def test_docstrings_of_other_styles_are_kept_whole():
-    assert read_docstring("Do it.\n\n:param x: the x") == ("Do it.\n\n:param x: the x", {})
-    assert read_docstring("") == ("", {})
-    assert read_docstring("A.\n\nArgs:\n  x: one\n  y (int): two\nMore.") == ("A.\n\nMore.", {"x": "one", "y": "two"})
+    assert split_docstring("Do it.\n\n:param x: the x") == ("Do it.\n\n:param x: the x", {})
+    assert split_docstring("") == ("", {})
+    assert split_docstring("A.\n\nArgs:\n  x: one\n  y (int): two\nMore.") == (
+        "A.\n\nMore.",
+        {"x": "one", "y": "two"},
+    )
 
 
 def test_a_function_with_a_context_alone_is_a_tool():
@@ -325,4 +328,4 @@ def test_a_function_with_a_context_alone_is_a_tool():
         return context.settings.home
 
     bare.__annotations__ = {"context": ToolContext, "return": str}
-    assert signature_of(bare, "a.bare").parameters == ()
+    assert inspect_function(bare, "a.bare").parameters == ()

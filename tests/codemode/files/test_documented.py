@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.codemode.files.names import FOLDERS, LONGEST_NAME, PARAMETERS, TOOLS, spell
-from toolyard.codemode.files.schema_to_type import _DEEPEST, _MOST_VALUES
+from toolyard.codemode.files.names import FOLDERS, LONGEST_NAME, PARAMETERS, TOOLS, spell_names
+from toolyard.codemode.files.schema_to_type import _MAX_DEPTH, _MAX_VALUES
 from toolyard.codemode.files.tool_file import LONGEST_DESCRIPTION
 from toolyard.core.upstream import ToolSchema
 
@@ -18,7 +18,7 @@ ROWS = re.findall(r"^\| (tool|parameter|server) ([^|]+) \| ([^|]+) \|", PAGE, re
 @pytest.mark.parametrize(("kind", "names", "spelled"), ROWS)
 def test_names_are_spelled_as_the_table_says(kind, names, spelled):
     listed = re.findall(r"`([^`]+)`", names)
-    assert spell(listed, KINDS[kind]) == re.findall(r"`([^`]+)`", spelled)
+    assert spell_names(listed, KINDS[kind]) == re.findall(r"`([^`]+)`", spelled)
 
 
 def test_the_table_of_names_was_read():
@@ -26,7 +26,7 @@ def test_the_table_of_names_was_read():
 
 
 def test_the_numbers_are_those_of_the_code():
-    for number in (LONGEST_NAME, f"{LONGEST_DESCRIPTION:,}", _MOST_VALUES, _DEEPEST):
+    for number in (LONGEST_NAME, f"{LONGEST_DESCRIPTION:,}", _MAX_VALUES, _MAX_DEPTH):
         assert str(number) in PAGE
 
 

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolyard.codemode.files.literals import comment, docstring, literal, markdown, tidy
+from toolyard.codemode.files.literals import (
+    normalize_text,
+    python_literal,
+    render_comment,
+    render_docstring,
+    render_markdown,
+)
 
 anything = st.text(alphabet=st.characters(), max_size=60)
 
@@ -21,7 +27,7 @@ anything = st.text(alphabet=st.characters(), max_size=60)
 @example("'\"\\")
 @example(-0.0)
 def test_a_literal_means_its_value(value):
-    text = literal(value)
+    text = python_literal(value)
     if isinstance(value, float) and not math.isfinite(value):
         assert text is None
         return
@@ -33,7 +39,7 @@ def test_a_literal_means_its_value(value):
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}, (1,), b"x", object()])
 def test_what_is_no_scalar_has_no_literal(value):
-    assert literal(value) is None
+    assert python_literal(value) is None
 
 
 @given(anything)
@@ -45,8 +51,8 @@ def test_what_is_no_scalar_has_no_literal(value):
 @example("\\N{BULLET}\nx")
 @example("a\u202eb\x00\ud800\u2028")
 def test_a_docstring_reads_as_the_text(text):
-    text = tidy(text)
-    source = "def f():\n" + docstring(text) + "\n    ...\n"
+    text = normalize_text(text)
+    source = "def f():\n" + render_docstring(text) + "\n    ...\n"
     assert all(sign.isprintable() or sign == "\n" for sign in source)
     function = ast.parse(source).body[0]
     assert isinstance(function, ast.FunctionDef)
@@ -62,7 +68,7 @@ def test_a_docstring_reads_as_the_text(text):
 @example("a\rimport os")
 @example("a\x0cimport os")
 def test_a_comment_stays_one_line(text):
-    source = f"x = 1  # {comment(text)}\n"
+    source = f"x = 1  # {render_comment(text)}\n"
     kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(source).readline)]
     assert kinds.count(tokenize.NEWLINE) == 1
     assert kinds.count(tokenize.NAME) == 1
@@ -70,6 +76,6 @@ def test_a_comment_stays_one_line(text):
 
 @given(anything)
 def test_a_line_of_markdown_has_no_markup_of_a_stranger(text):
-    line = markdown(text)
+    line = render_markdown(text)
     assert "\n" not in line and "`" not in line and "<" not in line
     assert line.isprintable()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.codemode.files.names import FOLDERS, LONGEST_NAME, PARAMETERS, TOOLS, class_name, spell
+from toolyard.codemode.files.names import FOLDERS, LONGEST_NAME, PARAMETERS, TOOLS, class_name, spell_names
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from toolyard.codemode.files.names import FOLDERS, LONGEST_NAME, PARAMETERS, TOO
     ],
 )
 def test_a_tool_is_spelled(name, spelled):
-    assert spell([name], TOOLS) == [spelled]
+    assert spell_names([name], TOOLS) == [spelled]
 
 
 @pytest.mark.parametrize(
@@ -53,42 +53,42 @@ def test_a_tool_is_spelled(name, spelled):
     ],
 )
 def test_a_parameter_is_spelled(name, spelled):
-    assert spell([name], PARAMETERS) == [spelled]
+    assert spell_names([name], PARAMETERS) == [spelled]
 
 
 def test_a_server_gets_a_folder_that_can_be_imported():
-    assert spell(["google-drive", "time", "map", "class"], FOLDERS) == ["google_drive", "time", "map", "class_"]
+    assert spell_names(["google-drive", "time", "map", "class"], FOLDERS) == ["google_drive", "time", "map", "class_"]
 
 
 def test_names_of_which_nothing_is_left_get_a_hash():
-    first, second = spell(["!!!", "???"], TOOLS)
+    first, second = spell_names(["!!!", "???"], TOOLS)
     assert first.startswith("tool_") and second.startswith("tool_") and first != second
 
 
 def test_long_names_are_cut_and_stay_apart():
-    first, second = spell(["x" * 200 + "a", "x" * 200 + "b"], TOOLS)
+    first, second = spell_names(["x" * 200 + "a", "x" * 200 + "b"], TOOLS)
     assert len(first) == len(second) == LONGEST_NAME
     assert first != second
 
 
 def test_of_two_that_clash_the_one_that_is_a_name_already_keeps_it():
-    plain, hashed = spell(["get_item", "get-item"], TOOLS)
+    plain, hashed = spell_names(["get_item", "get-item"], TOOLS)
     assert plain == "get_item"
     assert hashed.startswith("get_item_") and hashed != "get_item"
-    assert spell(["get-item", "get_item"], TOOLS) == [hashed, plain]
+    assert spell_names(["get-item", "get_item"], TOOLS) == [hashed, plain]
 
 
 def test_names_that_differ_by_case_alone_do_not_share_a_file():
-    first, second = spell(["getItem", "getitem"], TOOLS)
+    first, second = spell_names(["getItem", "getitem"], TOOLS)
     assert first.casefold() != second.casefold()
 
 
 def test_parameters_that_differ_by_case_alone_keep_their_names():
-    assert spell(["From", "from", "FROM"], PARAMETERS) == ["From", "from_", "FROM"]
+    assert spell_names(["From", "from", "FROM"], PARAMETERS) == ["From", "from_", "FROM"]
 
 
 def test_the_second_of_two_equal_names_gets_a_hash():
-    first, second = spell(["run", "run"], TOOLS)
+    first, second = spell_names(["run", "run"], TOOLS)
     assert first == "run"
     assert second.startswith("run_")
 
@@ -99,8 +99,8 @@ names = st.one_of(st.text(max_size=80), st.text(alphabet="aAbB_-. <>1é", max_si
 @given(st.lists(names, unique=True, max_size=12), st.randoms(use_true_random=False))
 def test_any_names_get_different_spellings_that_do_not_depend_on_their_order(listed, dice: random.Random):
     for rules in (TOOLS, FOLDERS, PARAMETERS):
-        spelled = spell(listed, rules)
-        seen = [one.casefold() for one in spelled] if rules.folds else spelled
+        spelled = spell_names(listed, rules)
+        seen = [one.casefold() for one in spelled] if rules.folds_case else spelled
         assert len(set(seen)) == len(listed)
         for one in spelled:
             assert one.isidentifier() and not keyword.iskeyword(one)
@@ -108,7 +108,7 @@ def test_any_names_get_different_spellings_that_do_not_depend_on_their_order(lis
             assert len(one) <= LONGEST_NAME + 1 and len(one.encode()) <= 200
         shuffled = list(listed)
         dice.shuffle(shuffled)
-        again = dict(zip(shuffled, spell(shuffled, rules), strict=True))
+        again = dict(zip(shuffled, spell_names(shuffled, rules), strict=True))
         assert [again[name] for name in listed] == spelled
 
 

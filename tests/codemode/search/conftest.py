@@ -36,7 +36,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def index(path):
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         for server, docs in SMALL.items():
             index.replace_server(server, docs)
         yield index

@@ -15,7 +15,7 @@ TEXT = st.text(max_size=200) | st.lists(
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory, small):
-    with ToolIndex.edit(str(tmp_path_factory.mktemp("index") / "tools.index"), semantic=False) as index:
+    with ToolIndex.open_writable(str(tmp_path_factory.mktemp("index") / "tools.index"), semantic=False) as index:
         for server, docs in small.items():
             index.replace_server(server, docs)
         yield index

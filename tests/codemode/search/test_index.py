@@ -54,14 +54,14 @@ def test_scores_never_rise_down_the_list(index):
 
 
 def test_a_word_in_the_name_counts_more_than_in_a_description(path, doc):
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         index.replace_server("a", [doc("a", "unrelated", "Handles an invoice among other things.")])
         index.replace_server("b", [doc("b", "invoice", "Handles other things.")])
         assert names(index.search("invoice")) == ["invoice", "unrelated"]
 
 
 def test_of_equal_tools_the_one_of_the_server_that_covers_more_comes_first(path, doc):
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         index.replace_server(
             "two", [doc("two", "search", "Search alpha beta gamma."), doc("two", "paint", "Paint walls.")]
         )
@@ -85,7 +85,7 @@ def test_only_allowed_servers_are_found(index):
 
 
 def test_tools_that_do_the_same_share_one_hit(path, doc):
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         for server in ("github", "github-fork", "github-copy"):
             index.replace_server(server, [doc(server, "create_issue", "Create a new issue in a GitHub repository.")])
         index.replace_server(
@@ -99,7 +99,7 @@ def test_tools_that_do_the_same_share_one_hit(path, doc):
 
 
 def test_equivalents_outside_the_allowed_servers_are_not_told(path, doc):
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         for server in ("one", "two"):
             index.replace_server(server, [doc(server, "create_issue", "Create a new issue.")])
         assert index.search("create issue", servers={"one"})[0].also == ()
@@ -114,7 +114,7 @@ def test_a_query_without_words_finds_nothing(index, query):
     ("query", "first"), [("say it again", "echo"), ("Who am I?", "whoAmI"), ("over, please", "echo")]
 )
 def test_a_query_of_words_that_say_nothing_is_looked_for_all_the_same(path, small, doc, query, first):
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         for server, docs in small.items():
             index.replace_server(server, docs)
         tools = [
@@ -156,8 +156,8 @@ def test_an_index_that_was_updated_answers_like_one_built_at_once(tmp_path, smal
     final = {**small, "github": changed}
     del final["weather"]
     with (
-        ToolIndex.edit(str(tmp_path / "one"), semantic=False) as updated,
-        ToolIndex.edit(str(tmp_path / "two"), semantic=False) as fresh,
+        ToolIndex.open_writable(str(tmp_path / "one"), semantic=False) as updated,
+        ToolIndex.open_writable(str(tmp_path / "two"), semantic=False) as fresh,
     ):
         for server in ("weather", *small):
             updated.replace_server(server, small[server])
@@ -175,7 +175,7 @@ def test_removing_an_unknown_server_changes_nothing(index):
 
 
 def test_a_fingerprint_spares_the_work(path, small):
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         assert index.replace_server("files", small["files"], "v1")
         assert not index.replace_server("files", [], "v1")
         assert names(index.search("read file", top=1)) == ["read_file"]
@@ -185,7 +185,7 @@ def test_a_fingerprint_spares_the_work(path, small):
 
 
 def test_a_reader_follows_what_a_writer_commits(path, small, doc):
-    with ToolIndex.edit(path, semantic=False) as writer, ToolIndex.open(path, semantic=False) as reader:
+    with ToolIndex.open_writable(path, semantic=False) as writer, ToolIndex.open(path, semantic=False) as reader:
         assert reader.search("weather") == []
         writer.replace_server("weather", small["weather"])
         assert names(reader.search("weather")) == ["get_forecast"]
@@ -200,7 +200,7 @@ def test_a_reader_cannot_write(index, path, small):
 
 def test_a_change_that_fails_leaves_the_index_as_it_was(index, small, doc, monkeypatch):
     before = index.search("file", top=20)
-    monkeypatch.setattr("toolyard.codemode.search.store._postings", lambda weights: 1 / 0)
+    monkeypatch.setattr("toolyard.codemode.search.store._build_postings", lambda weights: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         index.replace_server("files", [doc("files", "other")])
     monkeypatch.undo()
@@ -223,7 +223,7 @@ def test_schemas_of_any_shape_are_indexed(path, doc):
     ]
     docs = [ToolDoc("s", f"t{n}", f"p{n}", "", "", ToolSchema(f"t{n}", "", each)) for n, each in enumerate(schemas)]
     docs.append(ToolDoc("s", "long", "long", "", "", ToolSchema("long", "lighthouse " + "x " * 500_000 + "lantern")))
-    with ToolIndex.edit(path, semantic=False) as index:
+    with ToolIndex.open_writable(path, semantic=False) as index:
         index.replace_server("s", docs)
         assert [hit.path for hit in index.search("harbour")] == ["p4"]
         assert [hit.path for hit in index.search("lighthouse")] == ["long"]

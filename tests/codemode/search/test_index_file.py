@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.descriptors import open_now
 from toolyard.codemode.search import ToolIndex
-from toolyard.codemode.search.store import Store
+from toolyard.codemode.search.store import IndexStore
 from toolyard.core.errors import SystemFault
 
 
@@ -20,7 +20,7 @@ def opened(path):
 
 
 def edited(path):
-    return ToolIndex.edit(path, semantic=False)
+    return ToolIndex.open_writable(path, semantic=False)
 
 
 def test_a_missing_file_finds_nothing_and_says_what_to_do(path):
@@ -86,7 +86,7 @@ def test_damage_in_the_middle_is_found_by_writers(path, small, doc):
 def test_a_search_sees_one_state_while_another_is_committed(path, small, doc, monkeypatch):
     with edited(path) as writer, opened(path) as reader:
         writer.replace_server("files", small["files"])
-        found, postings = reader.search("read file"), Store.postings
+        found, postings = reader.search("read file"), IndexStore.postings
 
         def meanwhile(store, wanted):
             rows = list(postings(store, wanted))
@@ -95,7 +95,7 @@ def test_a_search_sees_one_state_while_another_is_committed(path, small, doc, mo
             return rows
 
         reader._columns.clear()
-        monkeypatch.setattr(Store, "postings", meanwhile)
+        monkeypatch.setattr(IndexStore, "postings", meanwhile)
         assert reader.search("read file") == found
         assert [hit.tool for hit in reader.search("paint")] == ["paint"]
 
@@ -161,7 +161,7 @@ _WRITER = """
 import sys
 from tests.support.toolsearch import simple_doc
 from toolyard.codemode.search import ToolIndex
-from toolyard.codemode.search.store import Store
+from toolyard.codemode.search.store import IndexStore
 with ToolIndex.edit(sys.argv[1], semantic=False) as index:
     print("ready", flush=True)
     for turn in range(60):

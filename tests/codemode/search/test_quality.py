@@ -12,7 +12,7 @@ def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("indexes")
     indexes = {}
     for name in SETS:
-        with ToolIndex.edit(str(folder / name), semantic=False) as index:
+        with ToolIndex.open_writable(str(folder / name), semantic=False) as index:
             fill(index, name)
         indexes[name] = ToolIndex.open(str(folder / name), semantic=False)
     yield {name: searching(index) for name, index in indexes.items()}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from benchmarks.codemode.search import SETS
 from tests.support.toolsearch import documents, questions, tools
-from toolyard.codemode.search.documents import Fields
-from toolyard.codemode.search.lexicon import groups, stopwords
+from toolyard.codemode.search.documents import SearchFields
+from toolyard.codemode.search.lexicon import stopwords, synonym_groups
 from toolyard.codemode.search.stemmer import stem
 
 QUESTIONS = (
@@ -49,8 +49,8 @@ def test_every_word_of_the_captured_servers_and_of_the_questions(snowball):
     texts = [question.text for name in QUESTIONS for question in questions(name)]
     for name in SETS:
         for server, schemas in tools(name).items():
-            texts.extend(text for doc in documents(server, schemas) for text in Fields.of(doc).each())
-    found = {word for text in [*texts, *groups()] for word in re.findall("[a-z']+", text.lower())}
+            texts.extend(text for doc in documents(server, schemas) for text in SearchFields.from_doc(doc).texts())
+    found = {word for text in [*texts, *synonym_groups()] for word in re.findall("[a-z']+", text.lower())}
     assert len(found) > 10_000
     assert differing(found | stopwords(), snowball) == {}
 

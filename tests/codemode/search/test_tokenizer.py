@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard.codemode.search.lexicon import groups, stopwords
-from toolyard.codemode.search.tokenizer import sentences, synonyms, words
+from toolyard.codemode.search.lexicon import stopwords, synonym_groups
+from toolyard.codemode.search.tokenizer import split_sentences, stemmed_words, synonyms_by_stem
 
 
 @pytest.mark.parametrize(
@@ -24,32 +24,37 @@ from toolyard.codemode.search.tokenizer import sentences, synonyms, words
     ],
 )
 def test_identifiers_come_apart_and_words_lose_their_endings(text, found):
-    assert words(text) == found
+    assert stemmed_words(text) == found
 
 
 def test_forms_of_a_word_are_one():
-    assert len({*words("deploy deploys deployed deploying")}) == 1
+    assert len({*stemmed_words("deploy deploys deployed deploying")}) == 1
 
 
 def test_a_word_of_any_length_is_bounded():
-    assert all(len(word) <= 40 for word in words("x" * 100_000 + " " + "я" * 100_000))
+    assert all(len(word) <= 40 for word in stemmed_words("x" * 100_000 + " " + "я" * 100_000))
 
 
 def test_half_a_surrogate_pair_is_no_trouble():
-    assert words("read \ud800 file") == ["read", "file"]
+    assert stemmed_words("read \ud800 file") == ["read", "file"]
 
 
 def test_sentences_end_where_a_reader_would_end_them():
-    assert sentences("Find it. Then send it!\nDone 再见。好") == ["Find it.", "Then send it!", "Done 再见", "好"]
+    assert split_sentences("Find it. Then send it!\nDone 再见。好") == [
+        "Find it.",
+        "Then send it!",
+        "Done 再见",
+        "好",
+    ]
 
 
 def test_synonyms_stand_for_each_other():
-    assert "remov" in synonyms()["delet"]
-    assert "delet" in synonyms()["remov"]
-    assert "搜索" in synonyms()["search"]
+    assert "remov" in synonyms_by_stem()["delet"]
+    assert "delet" in synonyms_by_stem()["remov"]
+    assert "搜索" in synonyms_by_stem()["search"]
 
 
 def test_no_group_of_synonyms_is_made_of_words_that_say_nothing():
-    for group in groups():
-        assert len(set(words(group))) > 1, group
+    for group in synonym_groups():
+        assert len(set(stemmed_words(group))) > 1, group
         assert not set(group.split()) & stopwords(), group

@@ -13,10 +13,10 @@ import pytest
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.codemode.sync_report import SyncReport, SyncWish, sync
+from toolyard.codemode.sync_report import SyncReport, SyncRequest, run_sync
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.core.calls import Asker, Call, Result, ask_nobody
+from toolyard.core.calls import ApprovalCallback, Call, Result, deny_without_asking
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.storage.audit_reader import read
 
@@ -126,7 +126,7 @@ class Place:
     def sync(self, *servers: str, nothing: bool = False, **wish: Any) -> SyncReport:
         yard = self.open(without=tuple(self.servers) if nothing else ())
         try:
-            return sync(yard.codemode, SyncWish(servers, **wish))
+            return run_sync(yard.codemode, SyncRequest(servers, **wish))
         finally:
             yard.close()
 
@@ -144,11 +144,11 @@ def place(tmp_path: Path):
         yard.close()
 
 
-async def run(yard: Yard, code: str, ask: Asker = ask_nobody) -> Result:
+async def run(yard: Yard, code: str, ask: ApprovalCallback = deny_without_asking) -> Result:
     return await yard.dispatch(Call("execute_python", {"code": code}, "test", agent=yard.agent, ask=ask))
 
 
-async def printed(yard: Yard, code: str, ask: Asker = ask_nobody) -> str:
+async def printed(yard: Yard, code: str, ask: ApprovalCallback = deny_without_asking) -> str:
     """What the code printed, or the last line of what it raised."""
     fields = (await run(yard, code, ask)).structured
     return fields["stdout"].strip() if not fields["error"] else fields["error"].strip().splitlines()[-1]

@@ -14,7 +14,7 @@ from tests.support import growing_server
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.codemode.sync_report import SyncWish, sync
+from toolyard.codemode.sync_report import SyncRequest, run_sync
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core import debounce
@@ -51,7 +51,7 @@ class Session:
 
     def sync(self) -> None:
         with self.open() as yard:
-            assert sync(yard.codemode, SyncWish()).failed == ()
+            assert run_sync(yard.codemode, SyncRequest()).failed == ()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_an_added_server_is_refused_to_an_agent_that_was_not_given_it(plac
 async def test_tools_that_a_trusted_server_says_it_has_can_be_called_at_once(
     place: Place, session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debounce, "_AFTER_SECONDS", 3600.0)  # they do not wait for what is written from time to time
+    monkeypatch.setattr(debounce, "_DELAY_SECONDS", 3600.0)  # they do not wait for what is written from time to time
     session.configure(
         {"name": "grows", "command": sys.executable, "args": [growing_server.__file__, "grow"], "pinned": False}
     )

@@ -14,8 +14,8 @@ from tests.support.descriptors import open_now
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.resolve_workspace import find_place
-from toolyard.codemode.sync_report import SyncWish, sync
+from toolyard.cli.common.resolve_workspace import resolve_workspace
+from toolyard.codemode.sync_report import SyncRequest, run_sync
 from toolyard.config.settings import Settings
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import AnswerPending, Call
@@ -183,8 +183,8 @@ async def test_a_server_that_changes_while_the_question_stands_is_not_called(pla
 
     async def yes_after_a_change(action: Action, decision: Decision) -> bool:
         one.has(tool("send", "Send a message, and my keys.", text=TEXT))
-        connected = yard.codemode.connected
-        await asyncio.to_thread(connected.loop.run, connected.pool.listing("one", fresh=True))
+        connected = yard.codemode.connections
+        await asyncio.to_thread(connected.loop.run, connected.pool.server_listing("one", fresh=True))
         return True
 
     assert "has changed since it was pinned" in await printed(yard, CALL, yes_after_a_change)
@@ -334,7 +334,7 @@ async def test_agents_with_folders_of_their_own_share_the_tools_of_the_teams_roo
     )
     asked = one.starts
     yards = [_opened(place, config, agent) for agent in ("a", "b")]
-    sync(yards[0].codemode, SyncWish())
+    run_sync(yards[0].codemode, SyncRequest())
     assert (place.folder / "root/servers/one/send.py").exists()
     assert (place.folder / "one/servers").readlink() == place.folder / "root/servers"
     for yard in yards:
@@ -354,7 +354,7 @@ async def test_agents_with_folders_of_their_own_share_the_tools_of_the_teams_roo
 
 
 def _opened(place: Place, config: Path, agent: str) -> Yard:
-    found = find_place(None, str(config), agent)
+    found = resolve_workspace(None, str(config), agent)
     home = str(place.folder / "home")
     yard = Yard.open(
         YardOptions(
@@ -388,7 +388,7 @@ def test_a_search_within_a_folder_finds_nothing_of_one_whose_name_begins_like_it
     mode = place.open().codemode
 
     def within(*paths: str) -> set[str]:
-        return {hit.path for hit in mode.find("commit", 10, paths)}
+        return {hit.path for hit in mode.find_tools("commit", 10, paths)}
 
     git, github = "servers/git/git_commit.py", "servers/github/github_commit.py"
     for path in ("servers/git", "./servers/git/", ".toolyard/servers/git", git):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from toolyard.app.ensure_synced import know_before, make_known
-from toolyard.app.execution_mode import injection_of
+from toolyard.app.ensure_synced import sync_before_run, sync_missing
+from toolyard.app.execution_mode import tool_injection_for
 from toolyard.app.yard import Yard
 
 from .conftest import tool
@@ -19,8 +19,8 @@ def known(place):
         yard = place.open(toolyard={"execution_mode": execution_mode}, **config)
         options = yard.options
         yard.close()
-        options = replace(options, injected=injection_of(options.config, options.agent))
-        return know_before(options), options
+        options = replace(options, injected=tool_injection_for(options.config, options.agent))
+        return sync_before_run(options), options
 
     return know
 
@@ -80,13 +80,13 @@ def test_of_several_agents_and_none_named_all_servers_are_known(place):
     place.server("mail", tool("send"))
     yard = place.open(agents=[{"id": "a"}, {"id": "b"}])
 
-    assert make_known(yard.codemode).asked == ("mail",)
+    assert sync_missing(yard.codemode).asked == ("mail",)
 
 
 def test_each_answer_is_told_as_it_comes(place):
     place.server("mail", tool("send"))
     heard = []
 
-    make_known(place.open().codemode, lambda server, error: heard.append((server, error)))
+    sync_missing(place.open().codemode, lambda server, error: heard.append((server, error)))
 
     assert heard == [("mail", "")]

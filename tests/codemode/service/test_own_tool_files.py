@@ -117,7 +117,7 @@ async def test_the_attached_server_is_reached_under_another_name(attached: Place
 async def test_a_search_names_each_by_what_code_imports(attached: Place) -> None:
     yard = attached.open()
 
-    found = {(hit.server, hit.path) for hit in yard.codemode.find("write_file", 10) if hit.tool == "write_file"}
+    found = {(hit.server, hit.path) for hit in yard.codemode.find_tools("write_file", 10) if hit.tool == "write_file"}
 
     assert found == {
         ("filesystem", "servers/filesystem/write_file.py"),

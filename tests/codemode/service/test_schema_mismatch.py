@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.codemode.schema_mismatch import explained, misfits
+from toolyard.codemode.schema_mismatch import add_mismatch_hint, schema_mismatches
 from toolyard.core.errors import FieldError, ToolError, ValidationError
 
 from .conftest import Place, printed, tool
@@ -43,12 +43,12 @@ SCHEMA: dict[str, Any] = {
     ids=str,
 )
 def test_what_is_certainly_not_as_the_schema_asks_is_said(given: dict[str, Any], said: str) -> None:
-    assert misfits(SCHEMA, given) == (said,)
+    assert schema_mismatches(SCHEMA, given) == (said,)
 
 
 def test_however_large_a_value_is_little_of_it_is_said() -> None:
     given = {"path": 10**5_000, "limit": "y" * 10_000_000, "ratio": [0] * 1_000_000, "x" * 10_000_000: 1}
-    found = misfits(SCHEMA, given)
+    found = schema_mismatches(SCHEMA, given)
     assert [line[:50] for line in found[:3]] == [
         "'path' has to be a string, and is a very large int",
         "'limit' has to be an integer, and is the string \"y",
@@ -66,7 +66,7 @@ def test_however_large_a_value_is_little_of_it_is_said() -> None:
     ],
 )
 def test_what_fits_or_is_in_doubt_is_left_to_the_server(given: dict[str, Any]) -> None:
-    assert misfits(SCHEMA, given) == ()
+    assert schema_mismatches(SCHEMA, given) == ()
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,19 @@ def test_what_fits_or_is_in_doubt_is_left_to_the_server(given: dict[str, Any]) -
     ids=str,
 )
 def test_a_schema_that_is_none_explains_nothing(schema: dict[str, Any]) -> None:
-    assert misfits(schema, {"x": 5}) == ()
+    assert schema_mismatches(schema, {"x": 5}) == ()
 
 
 def test_what_an_error_says_of_an_argument_is_not_said_again() -> None:
     fields = tuple(FieldError(name, "is no argument of this tool") for name in ("x", "y"))
     error = ValidationError("x: is no argument of a.b", fields, hint="Known here: path.")
     found = ("'path' has to be a string, and is 1.", "There is no argument 'x'. No.", "There is no argument 'y'. No.")
-    assert str(explained(error, "a.b", found)) == (
+    assert str(add_mismatch_hint(error, "a.b", found)) == (
         "x: is no argument of a.b. Known here: path. "
         "By the schema of a.b: 'path' has to be a string, and is 1. There is no argument 'y'. No."
     )
     refused = ToolError("Server 'a' refused b: no", hint="Look at its file.")
-    assert explained(refused, "a.b", found[:1]).hint == f"By the schema of a.b: {found[0]} Look at its file."
+    assert add_mismatch_hint(refused, "a.b", found[:1]).hint == f"By the schema of a.b: {found[0]} Look at its file."
 
 
 async def test_code_is_told_why_a_server_may_have_refused_and_only_then(place: Place) -> None:

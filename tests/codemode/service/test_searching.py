@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolyard.codemode.search import embedding
-from toolyard.codemode.sync_report import SyncReport, SyncWish, sync
+from toolyard.codemode.sync_report import SyncReport, SyncRequest, run_sync
 
 from .conftest import Place, tool
 
@@ -28,8 +28,8 @@ def travelling(place: Place) -> Callable[..., tuple[list[str], SyncReport]]:
 
     def run(**section: object) -> tuple[list[str], SyncReport]:
         with place.open(toolyard=section) as yard:
-            report = sync(yard.codemode, SyncWish())
-            return [hit.tool for hit in yard.codemode.find(QUERY, 1)], report
+            report = run_sync(yard.codemode, SyncRequest())
+            return [hit.tool for hit in yard.codemode.find_tools(QUERY, 1)], report
 
     return run
 

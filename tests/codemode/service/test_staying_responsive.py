@@ -12,11 +12,11 @@ import pytest
 
 from toolyard.app.tool_selection import in_context_tools
 from toolyard.codemode import catalog
-from toolyard.codemode.broker import BrokerRequest, Doing, tell_nobody
+from toolyard.codemode.broker import BrokerRequest, RequestKind, ignore_progress
 from toolyard.codemode.catalog import Catalog
-from toolyard.codemode.upstream_caller import UpstreamCall, _guess
+from toolyard.codemode.upstream_caller import UpstreamCall, _suggest_name
 from toolyard.core import debounce
-from toolyard.core.calls import ask_nobody
+from toolyard.core.calls import deny_without_asking
 from toolyard.core.errors import ConfigError, SecurityError, ValidationError
 from toolyard.core.upstream import ToolSchema
 
@@ -24,7 +24,7 @@ from .conftest import Place, tool
 
 
 def call(yard, server: str = "one"):
-    return yard.codemode.call(UpstreamCall(server, "t", {}, yard.agent, "test", ask_nobody))
+    return yard.codemode.call(UpstreamCall(server, "t", {}, yard.agent, "test", deny_without_asking))
 
 
 def evidence(yard) -> dict[str, bool]:
@@ -34,10 +34,10 @@ def evidence(yard) -> dict[str, bool]:
 
 def changes(yard, server: str) -> None:
     """The server says that its tools have changed; returns once that was heard."""
-    parts = yard.codemode.connected
+    parts = yard.codemode.connections
 
     async def tell() -> None:
-        parts.pool._upstreams[server]._list_changed()
+        parts.pool._servers[server]._on_list_changed()
 
     parts.loop.run(tell())
 
@@ -68,7 +68,7 @@ def held(place: Place, monkeypatch):
 
 
 def test_a_catalog_that_another_process_holds_keeps_no_call_waiting(place: Place, held, monkeypatch):
-    monkeypatch.setattr(debounce, "_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(debounce, "_DELAY_SECONDS", 0.0)
     for name in ("one", "two"):
         place.server(name, tool("t"))
     place.sync()
@@ -108,14 +108,16 @@ def test_a_call_whose_tool_changed_waits_for_the_other_process_and_nobody_else_d
     yard = place.open()
     call(yard, "two")
     let_go = held(yard)
-    parts, record, tried = yard.codemode.connected, Catalog.record, threading.Event()
+    parts, record, tried = yard.codemode.connections, Catalog.record_listing, threading.Event()
 
     def telling(*given, **more):
         tried.set()
         return record(*given, **more)
 
-    monkeypatch.setattr(Catalog, "record", telling)
-    waiting = parts.loop.submit(parts.upstream.call(UpstreamCall("one", "t", {}, yard.agent, "test", ask_nobody)))
+    monkeypatch.setattr(Catalog, "record_listing", telling)
+    waiting = parts.loop.submit(
+        parts.upstream.call(UpstreamCall("one", "t", {}, yard.agent, "test", deny_without_asking))
+    )
     assert tried.wait(50)
     began = time.monotonic()
     call(yard, "two")
@@ -145,7 +147,7 @@ def test_a_change_that_was_told_is_noted_before_a_sync(place: Place):
     call(yard)
     assert evidence(yard) == {"one": True}
     changes(yard, "one")
-    yard.codemode.note_changes()
+    yard.codemode.record_stale_servers()
     assert evidence(yard) == {"one": False}
 
 
@@ -161,7 +163,7 @@ def test_a_change_that_cannot_be_noted_is_kept_for_later(place: Place, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(Catalog, "mark_stale", locked)
-        yard.codemode.note_changes()
+        yard.codemode.record_stale_servers()
     yard.close()
     assert evidence(yard) == {"one": False}
 
@@ -176,14 +178,14 @@ def test_a_change_that_cannot_be_noted_is_kept_for_later(place: Place, monkeypat
 async def test_a_search_for_too_much_is_refused(place: Place, arguments, says):
     place.server("one", tool("t"))
     yard = place.open()
-    answering = yard.codemode.connected.broker.handler
+    answering = yard.codemode.connections.broker.handler
     with pytest.raises(ValidationError, match=says):
-        await answering(BrokerRequest("a", Doing.SEARCH, arguments=arguments), tell_nobody)
+        await answering(BrokerRequest("a", RequestKind.SEARCH, arguments=arguments), ignore_progress)
 
 
 def test_only_the_beginning_of_a_long_name_is_compared_with_others():
     # Whole, the two would be much too different to be taken for each other.
-    assert _guess("x" * 1_000, ["x" * 100]) == f"Did you mean {'x' * 100}?"
+    assert _suggest_name("x" * 1_000, ["x" * 100]) == f"Did you mean {'x' * 100}?"
 
 
 def test_two_tools_are_never_served_under_one_name():

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.codemode.catalog import Change, ToolChange
-from toolyard.codemode.sync_preview import preview
-from toolyard.codemode.sync_report import SyncReport, SyncWish, sync
+from toolyard.codemode.catalog import ChangeKind, ToolChange
+from toolyard.codemode.sync_preview import preview_sync
+from toolyard.codemode.sync_report import SyncReport, SyncRequest, run_sync
 
 from .conftest import Place, printed, tool
 
@@ -20,7 +20,7 @@ TEXT = {"type": "string"}
 def dry(place: Place, *servers: str, **wish: Any) -> SyncReport:
     yard = place.open()
     try:
-        return preview(yard.codemode, SyncWish(servers, **wish))
+        return preview_sync(yard.codemode, SyncRequest(servers, **wish))
     finally:
         yard.close()
 
@@ -36,7 +36,7 @@ async def test_a_tool_that_a_call_noticed_is_told_by_the_next_sync_and_once(plac
     yard = place.open()
     assert "send" in await printed(yard, "from servers.one import send\nprint((await send(text='x')).text)")
     yard.close()
-    noticed = {ToolChange("one", "old", Change.REMOVED), ToolChange("one", "fresh", Change.ADDED)}
+    noticed = {ToolChange("one", "old", ChangeKind.REMOVED), ToolChange("one", "fresh", ChangeKind.ADDED)}
     assert set(place.sync().changes) == noticed
     assert place.sync(refresh=True).changes == ()
 
@@ -50,17 +50,17 @@ def test_custom_tools_are_counted_and_told(place: Place) -> None:
     def synced() -> SyncReport:
         yard = place.open(toolyard=section)
         try:
-            return sync(yard.codemode, SyncWish())
+            return run_sync(yard.codemode, SyncRequest())
         finally:
             yard.close()
 
     report = synced()
     assert (report.tools, report.custom) == (1, 1)
-    assert ToolChange("tools/shop", "price", Change.ADDED) in report.changes
+    assert ToolChange("tools/shop", "price", ChangeKind.ADDED) in report.changes
     assert synced().changes == ()
     section["available_custom_tools"] = []
     gone = synced()
-    assert (gone.custom, gone.changes) == (0, (ToolChange("tools/shop", "price", Change.REMOVED),))
+    assert (gone.custom, gone.changes) == (0, (ToolChange("tools/shop", "price", ChangeKind.REMOVED),))
 
 
 def test_a_dry_run_shows_what_a_sync_would_and_writes_nothing(place: Place) -> None:
@@ -68,7 +68,7 @@ def test_a_dry_run_shows_what_a_sync_would_and_writes_nothing(place: Place) -> N
     place.server("two", tool("c"))
     first = dry(place)
     assert (first.servers, first.tools, first.written, set(first.asked)) == (2, 3, 0, {"one", "two"})
-    assert ToolChange("two", "c", Change.ADDED) in first.changes
+    assert ToolChange("two", "c", ChangeKind.ADDED) in first.changes
     assert not (place.workspace / "servers").exists()
     synced = place.sync()
     assert (set(first.changes), first.plain_tokens) == (set(synced.changes), synced.plain_tokens)
@@ -79,13 +79,13 @@ def test_a_dry_run_shows_what_a_sync_would_and_writes_nothing(place: Place) -> N
     report = dry(place)
     assert files(place.folder / "state") | files(place.workspace) == before
     assert set(report.changes) == {
-        ToolChange("one", "a", Change.CHANGED, is_quarantined=True),
-        ToolChange("one", "b", Change.REMOVED),
-        ToolChange("one", "d", Change.ADDED),
+        ToolChange("one", "a", ChangeKind.CHANGED, is_quarantined=True),
+        ToolChange("one", "b", ChangeKind.REMOVED),
+        ToolChange("one", "d", ChangeKind.ADDED),
     }
     assert [(known.server, known.schema.name) for known in report.quarantined] == [("one", "a")]
     assert [name for name, _ in report.failed] == ["two"]
-    assert "no licence" in report.last_words["two"]
+    assert "no licence" in report.stderr_of_failed["two"]
     assert set(place.sync().changes) == set(report.changes)  # what was shown is still to come
 
 

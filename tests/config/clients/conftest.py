@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from toolyard.config.clients.clients import CLIENTS
-from toolyard.config.clients.installer import Target
+from toolyard.config.clients.installer import InstallTarget
 from toolyard.config.settings import Settings
 
 
@@ -20,7 +20,7 @@ class Machine:
 
     def target(self, client, scope="user", name="toolyard"):
         settings = Settings.from_environment(self.variables)
-        return Target(CLIENTS[client], scope, settings, str(self.project), name)
+        return InstallTarget(CLIENTS[client], scope, settings, str(self.project), name)
 
     def everything(self, *, but=".local"):
         """Every file and folder of the home and the project, with what they hold."""

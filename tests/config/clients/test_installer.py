@@ -12,8 +12,8 @@ import tomllib
 import pytest
 
 from toolyard.config.clients import settings_file
-from toolyard.config.clients.clients import CLIENTS, is_ours
-from toolyard.config.clients.entry_editor import Document
+from toolyard.config.clients.clients import CLIENTS, is_toolyard_entry
+from toolyard.config.clients.entry_editor import ClientDocument
 from toolyard.config.clients.installer import install, uninstall
 from toolyard.core.errors import ConfigError, SystemFault, ToolError
 
@@ -57,7 +57,7 @@ def test_each_client_gets_its_entry_in_its_own_file_and_loses_it_without_a_trace
     target = machine.target(client, scope)
     report = install(target, WORDS)
     file = machine.base / path
-    assert (report.outcome, report.path, report.kept) == ("added", str(file), "")
+    assert (report.outcome, report.path, report.backup_path) == ("added", str(file), "")
     assert read(file) == {section: {"toolyard": entry}}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert install(target, WORDS).outcome == "unchanged"
@@ -76,8 +76,8 @@ def test_a_file_that_was_there_is_kept_and_comes_back_to_the_byte(machine, clien
     path.chmod(0o640)
     before = machine.everything()
     report = install(target, WORDS)
-    assert report.kept == f"{path}.toolyard-backup"
-    backup = machine.base / report.kept
+    assert report.backup_path == f"{path}.toolyard-backup"
+    backup = machine.base / report.backup_path
     assert backup.read_bytes() == FORMER[path.suffix[1:]]
     assert {stat.S_IMODE(each.stat().st_mode) for each in (path, backup)} == {0o640}
     written = path.read_bytes()
@@ -98,12 +98,12 @@ def test_what_the_client_wrote_meanwhile_stays_and_so_does_the_backup(machine):
     path.write_text(json.dumps(changed, indent=4))
     report = uninstall(target)
     assert json.loads(path.read_text()) == {"new": [1], "a": 1}
-    assert report.kept == f"{path}.toolyard-backup"
-    assert (machine.base / report.kept).read_text() == '{"a": 1}'
+    assert report.backup_path == f"{path}.toolyard-backup"
+    assert (machine.base / report.backup_path).read_text() == '{"a": 1}'
     path.write_text('{"b": 2}')
     again = install(target, WORDS)
-    assert again.kept == f"{path}.toolyard-backup-2"  # the older original is not overwritten
-    assert (machine.base / again.kept).read_text() == '{"b": 2}'
+    assert again.backup_path == f"{path}.toolyard-backup-2"  # the older original is not overwritten
+    assert (machine.base / again.backup_path).read_text() == '{"b": 2}'
 
 
 def test_an_empty_section_that_was_there_stays(machine):
@@ -130,7 +130,7 @@ def test_variables_are_handed_on_beside_those_of_the_user(machine, client, key, 
     entry = read(path)[target.client.section]["toolyard"]
     assert entry.get(key) == ours
     path.unlink()
-    path.write_text(Document(str(path), target.client.section, "").installed("toolyard", {**PLAIN, key: own}))
+    path.write_text(ClientDocument(str(path), target.client.section, "").with_entry("toolyard", {**PLAIN, key: own}))
     install(target, OTHERS, variables=("A", "B"))
     assert read(path)[target.client.section]["toolyard"][key] == then
     assert install(target, OTHERS, variables=("A", "B")).outcome == "unchanged"
@@ -160,7 +160,7 @@ def test_the_entry_of_another_program_is_replaced_by_force_alone_and_comes_back(
         uninstall(target)
     assert machine.everything() == before
     assert install(target, WORDS, force=True).outcome == "replaced"
-    assert is_ours(target.document(settings_file.content_of(str(path))).entry("toolyard"))
+    assert is_toolyard_entry(target.document(settings_file.read_content(str(path))).entry("toolyard"))
     uninstall(target)
     assert machine.everything() == before
 
@@ -358,7 +358,7 @@ def test_a_program_that_writes_in_between_loses_nothing(machine):
             path.write_text("22")  # somebody else
         return content.encoded(content.text + "!")
 
-    settings_file.change(str(path), make, keep=lambda _: False)
+    settings_file.update_file(str(path), make, should_backup=lambda _: False)
     assert (seen, path.read_text()) == (["1", "22"], "22!")
     assert os.listdir(machine.home) == ["f.json"]
 
@@ -372,7 +372,7 @@ def test_a_program_that_never_stops_writing_is_given_up_on(machine):
         return b"ours"
 
     with pytest.raises(SystemFault, match="another program"):
-        settings_file.change(str(path), make, keep=lambda _: False)
+        settings_file.update_file(str(path), make, should_backup=lambda _: False)
     assert b"ours" not in path.read_bytes()
     assert os.listdir(machine.home) == ["f.json"]
 
@@ -381,11 +381,11 @@ def test_many_at_once_lose_no_entry(machine):
     code = (
         "import sys\n"
         "from toolyard.config.clients.clients import CLIENTS\n"
-        "from toolyard.config.clients.installer import Target, install\n"
+        "from toolyard.config.clients.installer import InstallTarget, install\n"
         "from toolyard.config.settings import Settings\n"
         "home, name = sys.argv[1:]\n"
         "settings = Settings.from_environment({'HOME': home})\n"
-        "install(Target(CLIENTS['claude'], 'user', settings, home, name), ('/t/toolyard', 'mcp'))\n"
+        "install(InstallTarget(CLIENTS['claude'], 'user', settings, home, name), ('/t/toolyard', 'mcp'))\n"
     )
     names = [f"yard{number}" for number in range(6)]
     running = [subprocess.Popen([sys.executable, "-c", code, str(machine.home), name]) for name in names]
@@ -421,4 +421,4 @@ def test_a_lock_that_is_held_is_waited_for_and_then_told(machine, monkeypatch):
     ],
 )
 def test_an_entry_is_ours_when_it_starts_our_server(entry, ours):
-    assert is_ours(entry) is ours
+    assert is_toolyard_entry(entry) is ours

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.assistant.clients import CLIENTS, SERVER
 from tests.e2e.scripted import ScriptedModel
-from toolyard.testing.mock_model import Call, Say, serving
+from toolyard.testing.mock_model import Call, Say, serve_model
 
 KEY = "AIzaSyA-key-that-is-in-no-file-of-anybody"
 """It begins as Google's do, which Gemini CLI knows by sight."""
@@ -70,9 +70,9 @@ def access(name, opinion):
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_key_that_is_set_after_the_install_reaches_the_server_and_is_in_no_file(asking, yard, name):
-    with serving(Say(OPINION), key=KEY) as opinion:
+    with serve_model(Say(OPINION), key=KEY) as opinion:
         assert OPINION in asking(name).shown(**access(name, opinion))
-        assert len(opinion.everything) == 1
+        assert len(opinion.all_requests) == 1
     holding = [path for path in yard.base.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert holding == []
 
@@ -97,12 +97,12 @@ def unnamed(path):
 
 def test_codex_hands_on_no_key_that_is_not_named(asking):
     """Why `config.clients` names variables to this client. When this fails, it may stop."""
-    with serving(Say(OPINION), key=KEY) as opinion:
+    with serve_model(Say(OPINION), key=KEY) as opinion:
         assert NO_KEY in asking("codex").shown(unnamed, **access("codex", opinion))
 
 
 def test_gemini_cli_hands_on_no_key_that_is_not_named(asking):
     """The same for this one. It hands on the address, and so somebody is asked, without a key."""
-    with serving(Say(OPINION), key=KEY) as opinion:
+    with serve_model(Say(OPINION), key=KEY) as opinion:
         said = asking("gemini").shown(unnamed, **access("gemini", opinion))
     assert "Set ANTHROPIC_API_KEY" in said

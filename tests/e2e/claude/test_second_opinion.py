@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from tests.e2e.scripted import LITTLE, ScriptedModel
-from toolyard.testing.mock_model import Call, Say, Turn, in_turns, serving
+from toolyard.testing.mock_model import Call, Say, Turn, in_turns, serve_model
 
 PREFIX = "mcp__toolyard-assistant__"
 TOOLS = {PREFIX + name for name in ("chat", "thinkdeep", "analyze", "codereview", "debug", "precommit")}
@@ -82,9 +82,9 @@ def test_the_model_has_code_reviewed_and_goes_on_in_the_thread(yard, installed):
         ),
         PREFIX,
     )
-    with serving(in_turns(Say(json.dumps(FOUND)), Say("With divmod.")), key=KEY) as opinion:
+    with serve_model(in_turns(Say(json.dumps(FOUND)), Say("With divmod.")), key=KEY) as opinion:
         installed(model, GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=opinion.gemini)
-        first, second = opinion.everything
+        first, second = opinion.all_requests
     assert set(model.tools) >= TOOLS
     review, chat = shown(model)
     assert review.startswith(
@@ -99,9 +99,9 @@ def test_the_model_has_code_reviewed_and_goes_on_in_the_thread(yard, installed):
     assert "## Files Processed\n- cart.py\n" in review
     assert chat.startswith("With divmod.\n\n## Metadata\n")
     assert thread_of(chat) == thread_of(review)
-    assert "2| " in "".join(first.users)  # the lines, with their numbers
+    assert "2| " in "".join(first.user_texts)  # the lines, with their numbers
     assert second.turn == 1
-    assert "How would you write it?" in second.users[-1]
+    assert "How would you write it?" in second.user_texts[-1]
 
 
 def test_a_planted_key_is_a_no_go_without_a_model_and_is_shown_to_none(yard, installed):
@@ -113,13 +113,13 @@ def test_a_planted_key_is_a_no_go_without_a_model_and_is_shown_to_none(yard, ins
     (alone,) = shown(model)
     assert alone.startswith("Verdict: no-go\nchecks: no-go\nreview: none\n- secrets: billing.py:1 AWS Access Key\n")
     assert "There is no key for Gemini API. Set GEMINI_API_KEY" in alone
-    with serving(Say('{"summary": "Fine.", "findings": []}')) as opinion:
+    with serve_model(Say('{"summary": "Fine.", "findings": []}')) as opinion:
         installed(model, GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=opinion.gemini)
-        (asked,) = opinion.everything
+        (asked,) = opinion.all_requests
     (reviewed,) = shown(model)
     assert reviewed.startswith("Verdict: no-go\n")
     assert "Fine.\nNo findings." in reviewed
-    assert "billing.py" in asked.users[-1]
+    assert "billing.py" in asked.user_texts[-1]
     assert PLANTED not in json.dumps(asked.body) + alone + reviewed
 
 
@@ -140,7 +140,7 @@ def test_of_a_long_answer_the_model_sees_as_much_as_it_can_and_where_the_rest_is
         ),
         PREFIX,
     )
-    with serving(Say("\n".join(lines))) as opinion:
+    with serve_model(Say("\n".join(lines))) as opinion:
         installed(model, GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=opinion.gemini)
     answer, whole = model.words
     assert MOST_CHARS / 2 < len(answer) < MOST_CHARS
@@ -153,7 +153,7 @@ def test_of_a_long_answer_the_model_sees_as_much_as_it_can_and_where_the_rest_is
 
 def test_the_key_reaches_the_server_and_is_in_no_file(yard, installed):
     model = ScriptedModel((Call("chat", {"prompt": "Why?"}),), PREFIX)
-    with serving(Say("Because."), key=KEY) as opinion:
+    with serve_model(Say("Because."), key=KEY) as opinion:
         installed(model, GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=opinion.gemini)
     assert shown(model)[0].startswith("Because.")
     holding = [path for path in yard.base.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]

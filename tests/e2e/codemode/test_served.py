@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e import published
 from toolyard.core.tokens import count_tokens
-from toolyard.testing.mcp_client import StdioClient, failure, success
+from toolyard.testing.mcp_client import StdioClient, expect_error, expect_result
 
 from .conftest import make_team
 
@@ -20,7 +20,7 @@ MINIMAL_TOKENS = 400
 
 def said(response: dict[str, Any]) -> str:
     """The text of a result."""
-    return "\n".join(block["text"] for block in success(response)["content"] if block["type"] == "text")
+    return "\n".join(block["text"] for block in expect_result(response)["content"] if block["type"] == "text")
 
 
 def listed(client: StdioClient) -> tuple[set[str], int]:
@@ -52,7 +52,7 @@ def test_code_mode_finds_reads_calls_and_keeps_over_one_server(team):
         kept = "import toolyard_runtime\ntoolyard_runtime.save_skill('hello', 'def hello(): return 42', 'Say 42')"
         assert "skills/agent_a/hello" in said(client.call("execute_python", code=kept))
         refused = client.call("Write", file_path="servers/filesystem/write_file.py", content="")
-        assert failure(refused)["code"] == -32001
+        assert expect_error(refused)["code"] == -32001
     with team.client("--tools", "minimal", "--agent", "agent_b") as client:
         used = said(client.call("execute_python", code="from skills.hello import hello\nhello()"))
         assert "42" in used

@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from toolyard.linux.libc import LIBC, checked
+from toolyard.linux.libc import LIBC, check_errno
 
 _NEW_NETWORK = 0x4000_0000
 _SET_FLAGS, _UP = 0x8914, 0x1
@@ -42,7 +42,7 @@ class Island:
 
     def _main(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
         try:
-            checked(LIBC.unshare(_NEW_NETWORK))
+            check_errno(LIBC.unshare(_NEW_NETWORK))
         except OSError as error:
             self.why_not = f"no network of one's own for an ordinary user here: {error.strerror}"
         else:

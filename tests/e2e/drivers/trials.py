@@ -24,7 +24,7 @@ from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers import Finished, Message, drive
 from toolyard.drivers.mcp_host import Host
 from toolyard.drivers.orphan_cleanup import RUN_VARIABLE
-from toolyard.drivers.run import Run
+from toolyard.drivers.run import CliRun
 from toolyard.testing.mock_model import Step
 
 SIDE_BY_SIDE = 6
@@ -44,7 +44,7 @@ class Trial:
     base: pathlib.Path
     model: ScriptedModel
     host: Host | None
-    run: Run = field(init=False)
+    run: CliRun = field(init=False)
     messages: list[Message] = field(default_factory=list)
     folder: str = ""
     """The run's own, seen in the environment of its processes."""
@@ -195,7 +195,7 @@ class Trials:
         trial.left += [trial.folder] if trial.folder and os.path.exists(trial.folder) else []
         return trial
 
-    def _driven(self, scenario: Scenario, trial: Trial, url: str) -> Run:
+    def _driven(self, scenario: Scenario, trial: Trial, url: str) -> CliRun:
         client = trial.client
 
         async def ask(_action: object, decision: Any) -> bool:

@@ -14,7 +14,7 @@ import subprocess
 import pytest
 
 from tests.e2e.published import python_server
-from toolyard.testing.mock_model import Call, Request, Say, Step, serving
+from toolyard.testing.mock_model import Call, Request, Say, Step, serve_model
 
 AGENTS = pathlib.Path(__file__).parent / "agents"
 RUN_SECONDS = 120
@@ -65,7 +65,7 @@ def run_agent(framework: str, url: str, command: list[str], home: pathlib.Path) 
 
 @pytest.mark.parametrize("framework", ENDS)
 def test_the_model_reads_why_a_call_failed_and_the_run_goes_on(framework, yard):
-    with serving(ScriptedModel(ENDS[framework])) as server:
+    with serve_model(ScriptedModel(ENDS[framework])) as server:
         ended = run_agent(framework, server.openai, yard.command(), yard.home)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip().endswith(ANSWER)

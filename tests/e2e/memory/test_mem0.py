@@ -137,8 +137,8 @@ def _imported(memory: Memory) -> list[dict]:
             "memory": fact.text,
             "hash": fact.source["hash"],
             "metadata": dict(fact.metadata),
-            "created_at": fact.created,
-            "updated_at": fact.updated,
+            "created_at": fact.created_at,
+            "updated_at": fact.updated_at,
             **{key: fact.source[key] for key in ("user_id", "agent_id", "run_id", "role") if key in fact.source},
         }
         for fact in found

@@ -17,8 +17,8 @@ import pytest
 from tests.e2e.drivers.trials import processes_with, until
 from tests.e2e.runs.backends import BACKENDS
 from tests.support.backend_suite.scenarios import FOLDER, PEER, TASK, TEAM, WORKER, Script, write_config
-from toolyard.team.events import AgentStarted, Answered, Ended, RunFinished, ToolReturned, from_json
-from toolyard.testing.mock_model import FOREVER, Hang, Request, Say, Step, serving
+from toolyard.team.events import AgentStarted, Answered, EndReason, RunFinished, ToolReturned, from_json
+from toolyard.testing.mock_model import FOREVER, Hang, Request, Say, Step, serve_model
 
 TOOLYARD = pathlib.Path(sys.executable).with_name("toolyard")
 CLAUDE = BACKENDS["claude_code"]
@@ -90,7 +90,7 @@ def test_two_kinds_of_agents_share_files_end_to_end_and_the_winners_are_brought(
     (place.base / "out").mkdir()
 
     async def ran() -> Over:
-        with serving(Script(CLAUDE, TEAM)) as server:
+        with serve_model(Script(CLAUDE, TEAM)) as server:
             words = (config, TASK, "--json", "--apply", "out")
             return await place.ended(await place.started(server.environment, *words))
 
@@ -98,7 +98,7 @@ def test_two_kinds_of_agents_share_files_end_to_end_and_the_winners_are_brought(
 
     assert done.code == 0, done.said
     ended = done.finished
-    assert (ended.ended, ended.winner, ended.text) == (Ended.CONSENSUS, PEER, "See theirs.txt.")
+    assert (ended.ended, ended.winner, ended.text) == (EndReason.CONSENSUS, PEER, "See theirs.txt.")
     assert ended.votes == {WORKER: PEER, PEER: PEER}
     read = {agent: [each.text for each in done.told(ToolReturned, agent) if each.round == 2] for agent in ended.votes}
     assert "made by the peer" in read[WORKER][0]
@@ -114,13 +114,13 @@ def test_agents_of_two_kinds_may_work_in_one_folder(island, place):
     (place.base / "team.yaml").write_text(TOGETHER.replace("MODEL", CLAUDE.model))
 
     async def ran() -> Over:
-        with serving(Script(CLAUDE, TEAM)) as server:
+        with serve_model(Script(CLAUDE, TEAM)) as server:
             return await place.ended(await place.started(server.environment, "team.yaml", TASK, "--json"))
 
     done = on(island, ran())
 
     assert done.code == 0, done.said
-    assert done.finished.ended is Ended.CONSENSUS
+    assert done.finished.ended is EndReason.CONSENSUS
     found = {path.name: path.read_text() for path in (place.base / "shared_workspace").iterdir() if path.is_file()}
     assert found == {"mine.txt": "made by the worker\n", "theirs.txt": "made by the peer\n"}
 
@@ -135,9 +135,9 @@ def test_interrupted_while_a_cli_is_at_work_it_goes_on_with_what_is_missing(isla
         return Hang(times=FOREVER) if waits[0] and is_worker_voting else step
 
     async def ran() -> tuple[Over, list[object], Over]:
-        with serving(waiting) as server:
+        with serve_model(waiting) as server:
             process = await place.started(server.environment, config, TASK, "--json")
-            await until(lambda: server.hanging)
+            await until(lambda: server.hanging_requests)
             process.send_signal(signal.SIGINT)
             first, left = await place.ended(process), place.left
             waits[0] = False
@@ -147,9 +147,9 @@ def test_interrupted_while_a_cli_is_at_work_it_goes_on_with_what_is_missing(isla
 
     first, left, second = on(island, ran())
 
-    assert (first.code, first.finished.ended) == (130, Ended.INTERRUPTED), first.said
+    assert (first.code, first.finished.ended) == (130, EndReason.INTERRUPTED), first.said
     assert left == []
-    assert (second.code, second.finished.ended, second.finished.run) == (0, Ended.CONSENSUS, first.finished.run)
+    assert (second.code, second.finished.ended, second.finished.run) == (0, EndReason.CONSENSUS, first.finished.run)
     assert second.finished.votes == {WORKER: PEER, PEER: PEER}
     assert second.told(Answered) == []
     assert {(each.agent, each.round) for each in second.told(AgentStarted)} <= {(WORKER, 2), (PEER, 2)}
@@ -162,7 +162,7 @@ def test_a_cli_that_is_not_installed_is_told_and_the_other_agent_goes_on(island,
     place.user = {**place.user, "PATH": "/usr/bin:/bin"}
 
     async def ran() -> Over:
-        with serving(Script(BACKENDS["opencode"], TEAM)) as server:
+        with serve_model(Script(BACKENDS["opencode"], TEAM)) as server:
             return await place.ended(await place.started(server.environment, config, TASK, "--json"))
 
     done = on(island, ran())
@@ -178,7 +178,7 @@ def test_the_words_for_a_person_name_both_agents_and_the_answer(island, place):
     config = write_config(CLAUDE, TEAM, str(place.base))
 
     async def ran() -> tuple[int | None, str]:
-        with serving(Script(CLAUDE, TEAM)) as server:
+        with serve_model(Script(CLAUDE, TEAM)) as server:
             process = await place.started(server.environment, config, TASK)
             printed, said = await process.communicate()
             return process.returncode, (printed + said).decode()

@@ -15,10 +15,10 @@ from tests.e2e.runs.backends import BACKENDS
 from tests.e2e.scripted import ScriptedModel
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
-from toolyard.team.events import Ended, RunFinished, RunStarted, TeamEvent, ToolCalled, ToolReturned
+from toolyard.team.events import EndReason, RunFinished, RunStarted, TeamEvent, ToolCalled, ToolReturned
 from toolyard.team.options import RunOptions
 from toolyard.team.run import TeamRun
-from toolyard.testing.mock_model import Call, Say, Step, serving
+from toolyard.testing.mock_model import Call, Say, Step, serve_model
 
 SECONDS = 240.0
 UPSTREAM = [sys.executable, "-m", "toolyard.testing.mock_mcp_server"]
@@ -98,8 +98,8 @@ def run(island, user, tmp_path) -> Callable[..., Done]:
         events: list[TeamEvent] = []
 
         async def work() -> RunFinished:
-            with serving(model) as server:
-                model.requests = server.everything
+            with serve_model(model) as server:
+                model.requests = server.all_requests
                 variables = {**user, **server.environment, "HOME": str(base / "home")}
                 settings = Settings.from_environment(variables)
                 options = RunOptions(
@@ -119,7 +119,7 @@ def run(island, user, tmp_path) -> Callable[..., Done]:
 def test_a_claude_code_agent_works_in_its_folder(run, text: str, folder: str, agent: str) -> None:
     done = run(text, "claude_code", Call("Write", {"file_path": "a.txt", "content": "x"}), Say("Written."))
 
-    assert (done.finished.ended, done.finished.winner, done.finished.text) == (Ended.ANSWERED, agent, "Written.")
+    assert (done.finished.ended, done.finished.winner, done.finished.text) == (EndReason.ANSWERED, agent, "Written.")
     assert (done.folder / folder / "a.txt").read_text() == "x"
     assert done.heard(RunStarted)[0].agents[0].mode == "bypassPermissions"
 
@@ -137,7 +137,7 @@ def test_a_cli_finds_tools_as_files_and_calls_them_from_code(run, kind: str) -> 
         servers=("slack", "salesforce"),
     )
 
-    assert (done.finished.ended, done.finished.text) == (Ended.ANSWERED, "Sent.")
+    assert (done.finished.ended, done.finished.text) == (EndReason.ANSWERED, "Sent.")
     found, called, _ = done.model.words
     assert "servers/salesforce/add.py" in found
     assert "Q4: 1234" in called

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.files.content.closest_match import NearMiss, closest
+from toolyard.files.content.closest_match import NearMiss, find_closest
 
 SOURCE = """\
 import os
@@ -23,7 +23,7 @@ class Greeter:
 
 
 def test_the_closest_text_comes_with_its_lines_and_the_difference():
-    assert closest(SOURCE, "def greet(self, nane):\n\t\treturn 'Hello, ' + nane") == NearMiss(
+    assert find_closest(SOURCE, "def greet(self, nane):\n\t\treturn 'Hello, ' + nane") == NearMiss(
         5,
         6,
         '     5\t\tdef greet(self, name):\n     6\t\t\treturn "Hello, " + name',
@@ -82,7 +82,7 @@ def test_the_closest_text_comes_with_its_lines_and_the_difference():
     ],
 )
 def test_the_usual_mistakes_are_named(wanted, line, diagnosis):
-    near = closest(SOURCE, wanted)
+    near = find_closest(SOURCE, wanted)
 
     assert near is not None
     assert (near.first_line, near.diagnosis) == (line, diagnosis)
@@ -90,12 +90,12 @@ def test_the_usual_mistakes_are_named(wanted, line, diagnosis):
 
 @pytest.mark.parametrize("wanted", ["nothing of the kind", "§§", "   \n", "\n\n\n\n\n\n"])
 def test_where_nothing_is_close_there_is_no_near_miss(wanted):
-    assert closest(SOURCE, wanted) is None
+    assert find_closest(SOURCE, wanted) is None
 
 
 def test_a_long_near_miss_is_cut():
     lines = [f"value_{n} = compute_{n}(first, second)" for n in range(30)]
-    near = closest("\n".join(lines), "\n".join(lines).replace("compute_29", "compile_29"))
+    near = find_closest("\n".join(lines), "\n".join(lines).replace("compute_29", "compile_29"))
 
     assert near is not None
     assert (near.first_line, near.last_line, near.excerpt.count("\n"), near.excerpt.splitlines()[-1]) == (
@@ -109,7 +109,7 @@ def test_a_long_near_miss_is_cut():
 @settings(deadline=None)
 @given(st.text(alphabet="ab \n\t“\\&1→", max_size=60), st.text(alphabet="ab \n\t“\\&1→", min_size=1, max_size=20))
 def test_no_texts_make_it_fail(text, wanted):
-    near = closest(text, wanted)
+    near = find_closest(text, wanted)
 
     assert near is None or 1 <= near.first_line <= near.last_line <= text.count("\n") + 1
 
@@ -127,7 +127,7 @@ def test_ten_megabytes_are_searched_in_bounded_time(text):
     best = 1.0
     for _ in range(3):
         started = time.process_time()
-        closest(text, wanted)
+        find_closest(text, wanted)
         best = min(best, time.process_time() - started)
 
     # 50 ms is the aim on an idle machine; the margin is for a busy one.

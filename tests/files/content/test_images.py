@@ -7,7 +7,7 @@ from PIL import Image as Pillow
 
 from toolyard.core.calls import Image
 from toolyard.core.errors import ToolError
-from toolyard.files.content.images import IMAGE_BYTES, ImageInfo, load, measure
+from toolyard.files.content.images import IMAGE_BYTES, ImageInfo, load_image, measure_image
 
 
 def picture(kind: str, **options) -> bytes:
@@ -29,31 +29,31 @@ PICTURES = [
 
 @pytest.mark.parametrize(("data", "media_type"), PICTURES)
 def test_an_image_is_measured_from_its_header(data, media_type):
-    assert load(data) == (Image(data, media_type), ImageInfo(media_type, 37, 21))
+    assert load_image(data) == (Image(data, media_type), ImageInfo(media_type, 37, 21))
 
 
 @pytest.mark.parametrize(("data", "media_type"), PICTURES)
 def test_an_image_cut_short_is_refused(data, media_type):
     for length in (12, 20, len(data) // 2, len(data) - 4):
         with pytest.raises(ToolError, match=f"{media_type} image is damaged"):
-            measure(data[:length])
+            measure_image(data[:length])
 
 
 def test_a_png_with_a_damaged_header_is_refused():
     data = bytearray(picture("PNG"))
     data[18] ^= 0xFF
     with pytest.raises(ToolError, match="damaged"):
-        measure(bytes(data))
+        measure_image(bytes(data))
 
 
 def test_an_image_too_large_for_a_model_is_refused_with_its_size():
     data = picture("PNG") + bytes(IMAGE_BYTES)
     with pytest.raises(ToolError, match=f"too large to be shown: {len(data)} bytes \\(37x21\\)") as refused:
-        load(data)
+        load_image(data)
 
     assert refused.value.hint == "Scale it down or save it as JPEG under another name, and read that."
 
 
 def test_what_is_no_image_is_refused():
     with pytest.raises(ToolError, match="not a PNG, JPEG, GIF or WebP"):
-        measure(b"BM....")
+        measure_image(b"BM....")

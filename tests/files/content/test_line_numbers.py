@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
-from toolyard.files.content.line_numbers import Page, lines_around, page
+from toolyard.files.content.line_numbers import TextPage, lines_around, text_page
 from toolyard.files.content.text import decode
 
 
-def read(text: str, offset=None, limit=None, **limits) -> Page:
-    return page(decode(text.encode()), offset, limit, replace(DEFAULT_LIMITS, **limits))
+def read(text: str, offset=None, limit=None, **limits) -> TextPage:
+    return text_page(decode(text.encode()), offset, limit, replace(DEFAULT_LIMITS, **limits))
 
 
 def test_lines_are_numbered_as_cat_does():
-    assert read("one\ntwo\n") == Page("     1\tone\n     2\ttwo", "one\ntwo\n", "", 1, 2, 2, False)
+    assert read("one\ntwo\n") == TextPage("     1\tone\n     2\ttwo", "one\ntwo\n", "", 1, 2, 2, False)
 
 
 def test_a_last_line_without_line_end_counts():
-    assert read("one\ntwo") == Page("     1\tone\n     2\ttwo", "one\ntwo", "", 1, 2, 2, False)
+    assert read("one\ntwo") == TextPage("     1\tone\n     2\ttwo", "one\ntwo", "", 1, 2, 2, False)
 
 
 def test_only_real_line_ends_end_a_line():
@@ -33,17 +33,17 @@ def test_only_real_line_ends_end_a_line():
 
 
 def test_an_empty_file_is_said_to_be_empty():
-    assert read("") == Page("", "", "The file exists but is empty.", 1, 0, 0, False)
+    assert read("") == TextPage("", "", "The file exists but is empty.", 1, 0, 0, False)
 
 
 def test_a_page_says_how_to_read_on():
-    expected = Page("     2\tb\n     3\tc", "b\nc\n", "Lines 2-3 of 4; use offset=4 to read on.", 2, 2, 4, True)
+    expected = TextPage("     2\tb\n     3\tc", "b\nc\n", "Lines 2-3 of 4; use offset=4 to read on.", 2, 2, 4, True)
 
     assert read("a\nb\nc\nd\n", 2, 2) == expected
 
 
 def test_the_last_page_says_only_where_it_stands():
-    assert read("a\nb\nc\n", 3) == Page("     3\tc", "c\n", "Lines 3-3 of 3.", 3, 1, 3, True)
+    assert read("a\nb\nc\n", 3) == TextPage("     3\tc", "c\n", "Lines 3-3 of 3.", 3, 1, 3, True)
 
 
 def test_the_usual_page_ends_at_the_line_limit():
@@ -67,7 +67,7 @@ def test_a_page_of_one_enormous_line_still_makes_progress():
 def test_a_long_line_is_cut_with_a_note():
     got = read("x" * 30 + "\nshort\n", line_chars=10)
 
-    assert got == Page(
+    assert got == TextPage(
         f"     1\t{'x' * 10}... [cut: 10 of 30 characters]\n     2\tshort",
         f"{'x' * 10}... [cut: 10 of 30 characters]\nshort\n",
         "1 line longer than 10 characters cut; search for text to see the rest.",
@@ -111,7 +111,7 @@ def test_pages_put_together_are_the_file(text, newline, size):
     file = decode(text.replace("\n", newline).encode())
     lines: list[str] = []
     while True:
-        got = page(file, len(lines) + 1, size, DEFAULT_LIMITS)
+        got = text_page(file, len(lines) + 1, size, DEFAULT_LIMITS)
         lines += [re.sub(r"^ *\d+\t", "", line, count=1) for line in got.text.split("\n")] if got.line_count else []
         if got.first_line + got.line_count > got.total_lines:
             break

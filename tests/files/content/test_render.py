@@ -10,11 +10,11 @@ from PIL import Image as Pillow
 
 from toolyard.core.calls import Image, Text
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.files.content import Category, FileKind, Rendered, render
+from toolyard.files.content import Category, FileKind, RenderedFile, render
 
 
 def test_a_text_is_shown_with_its_numbers_and_where_it_stands():
-    assert render(b"a\r\nb\r\nc\r\n", "a.txt", offset=2, limit=1) == Rendered(
+    assert render(b"a\r\nb\r\nc\r\n", "a.txt", offset=2, limit=1) == RenderedFile(
         parts=(Text("     2\tb\n\n[Lines 2-2 of 3; use offset=3 to read on.]"),),
         kind=FileKind(Category.TEXT, "text/plain"),
         content="b\n",
@@ -42,7 +42,7 @@ def test_an_image_is_shown_with_its_measures():
     data = out.getvalue()
     about = f"image/png image, 4x3 pixels, {len(data)} bytes"
 
-    assert render(data, "a.png") == Rendered(
+    assert render(data, "a.png") == RenderedFile(
         parts=(Text(about), Image(data, "image/png")),
         kind=FileKind(Category.IMAGE, "image/png"),
         content=about,

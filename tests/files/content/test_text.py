@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.files.content.text import TextFile, decode, encode, line_at, newline_of, with_ends
+from toolyard.files.content.text import TextFile, decode, encode, line_at, newline_of, with_newline
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок.\nЭто обычный русский текст.\n" * 5  # noqa: RUF001 - it is Russian
 JAPANESE = "これは日本語の文章です。文字コードを正しく判定できるか確認します。\nよろしくお願いします。\n" * 5
@@ -84,7 +84,7 @@ def test_line_numbers_agree_with_a_plain_count_wherever_the_count_starts(text, d
 
 
 def test_bare_feeds_become_the_wanted_line_end_and_spelled_out_ones_stay():
-    assert with_ends("a\nb\r\nc\r", "\r\n") == "a\r\nb\r\nc\r"
+    assert with_newline("a\nb\r\nc\r", "\r\n") == "a\r\nb\r\nc\r"
 
 
 @given(st.binary(max_size=60), st.integers(0, 40))

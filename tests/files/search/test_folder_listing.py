@@ -8,7 +8,7 @@ import pytest
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.core.limits import Limits
 from toolyard.files.roots import Root
-from toolyard.files.search import Entry, list_folder, list_tree, search_names
+from toolyard.files.search import ListingEntry, list_folder, list_tree, search_names
 
 LIMITS = Limits()
 
@@ -58,8 +58,8 @@ def test_a_tree_shows_folders_links_and_files_sorted_and_follows_no_link(root):
 
 def test_a_folder_lists_one_level_with_sizes(root):
     found = list_folder(root, "a", visible=everything, limits=LIMITS)
-    assert found.entries[1] == Entry("a/x.py", "x.py", "file", 10, 1_000.0, 1)
-    assert [(entry.label, entry.kind, entry.entered) for entry in found.entries] == [
+    assert found.entries[1] == ListingEntry("a/x.py", "x.py", "file", 10, 1_000.0, 1)
+    assert [(entry.label, entry.kind, entry.is_expanded) for entry in found.entries] == [
         ("deep/", "folder", False),
         ("x.py", "file", False),
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from toolyard.core.errors import SecurityError, ToolError, ValidationError
 from toolyard.core.limits import Limits
-from toolyard.files.os_errors import shown
+from toolyard.files.os_errors import printable_name
 from toolyard.files.search import GrepResult
 
 
@@ -155,7 +155,7 @@ def test_names_of_any_kind_are_read_back(yard):
             [*names, "latin-\\xe9.py"], key=lambda n: n.replace("\\xe9", "\udce9").encode(errors="surrogateescape")
         )
     )
-    expected = tuple(shown(name) for name in expected)  # on one line each, whatever they hold
+    expected = tuple(printable_name(name) for name in expected)  # on one line each, whatever they hold
     assert yard.grep().files == expected
     assert yard.grep(output_mode="count").lines == tuple(f"{name}:1" for name in expected)
     assert set(yard.grep(output_mode="content").lines) == {f"{name}:1:needle" for name in expected}

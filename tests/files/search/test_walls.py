@@ -14,8 +14,8 @@ import pytest
 from tests.support.descriptors import open_now
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.files import landlocked_process
-from toolyard.files.die_with_parent import tether
-from toolyard.files.landlocked_process import Confinement, Program
+from toolyard.files.die_with_parent import die_with_parent_group
+from toolyard.files.landlocked_process import ConfinedProgram, Confinement
 from toolyard.files.search import find_ripgrep
 
 ROUNDS = 100
@@ -133,12 +133,12 @@ def test_a_search_past_its_deadline_ends_and_leaves_no_process(yard):
 SEARCHER = """
 import os, sys
 from toolyard.files import landlocked_process
-from toolyard.files.landlocked_process import Confinement, Program
+from toolyard.files.landlocked_process import Confinement, ConfinedProgram
 from toolyard.files.search import find_ripgrep
 
 fd = os.open(sys.argv[1], os.O_PATH)
 arguments = (find_ripgrep(), "--no-config", "needle", "endless.txt")
-print(landlocked_process.start(Program(arguments, fd, (fd,)), Confinement(sys.argv[2])).pid, flush=True)
+print(landlocked_process.start(ConfinedProgram(arguments, fd, (fd,)), Confinement(sys.argv[2])).pid, flush=True)
 sys.stdin.read()
 """
 
@@ -163,17 +163,17 @@ def test_a_search_ends_when_the_process_that_started_it_is_killed(yard):
 def test_a_search_is_tethered_again_after_the_holder_was_killed(yard):
     yard.write("a.txt")
     assert yard.grep().files
-    first = tether()
+    first = die_with_parent_group()
     os.kill(first.group, signal.SIGKILL)
     os.waitid(os.P_PID, first.group, os.WEXITED | os.WNOWAIT)
     assert yard.grep().files
-    assert tether().group != first.group
-    assert tether().holds()
+    assert die_with_parent_group().group != first.group
+    assert die_with_parent_group().is_alive()
 
 
 def test_where_there_is_no_holder_a_search_runs_all_the_same(yard, monkeypatch):
     yard.write("a.txt")
-    monkeypatch.setattr("toolyard.files.landlocked_process.tether", lambda: None)
+    monkeypatch.setattr("toolyard.files.landlocked_process.die_with_parent_group", lambda: None)
     assert yard.grep().files
 
 
@@ -188,14 +188,16 @@ def test_a_finished_search_leaves_no_descriptor_open(yard):
 
 
 needs_landlock = pytest.mark.skipif(
-    landlocked_process.available() is not Confinement.LANDLOCK, reason="this kernel has no Landlock"
+    landlocked_process.best_confinement() is not Confinement.LANDLOCK, reason="this kernel has no Landlock"
 )
 
 
 def run_in(folder, *arguments):
     fd = os.open(folder, os.O_PATH)
     try:
-        process = landlocked_process.start(Program((find_ripgrep(), *arguments), fd, (fd,)), Confinement.LANDLOCK)
+        process = landlocked_process.start_program(
+            ConfinedProgram((find_ripgrep(), *arguments), fd, (fd,)), Confinement.LANDLOCK
+        )
         out, errors = process.communicate()
     finally:
         os.close(fd)

@@ -10,7 +10,7 @@ import pytest
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call, Result
 from toolyard.core.permission_modes import PermissionMode
@@ -37,7 +37,7 @@ class Team:
         (base / "team.yaml").write_text(CONFIG)
 
     def open(self, agent: str, mode: PermissionMode | None = None) -> Yard:
-        place = find_place(None, str(self.base / "team.yaml"), agent)
+        place = resolve_workspace(None, str(self.base / "team.yaml"), agent)
         home = str(self.base / "home")
         options = YardOptions(
             workspace=place.workspace,

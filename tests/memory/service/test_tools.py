@@ -15,7 +15,7 @@ from toolyard.app.yard import Yard
 from toolyard.core.calls import Result
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.storage.audit_reader import Filter, read
+from toolyard.storage.audit_reader import RecordFilter, read
 from toolyard.tools.memory import MEMORY_TOOLS
 
 from .conftest import CONFIG, Team, use
@@ -130,7 +130,7 @@ async def test_a_refusal_is_recorded(team: Team) -> None:
     with pytest.raises(SecurityError):
         await remember(yard, "mine", agent="other")
     await remember(yard, "mine")
-    events = [record.event for record in read(yard.state, only=Filter(tool="memory_remember"))]
+    events = [record.event for record in read(yard.state, only=RecordFilter(tool="memory_remember"))]
     assert [event.outcome.value for event in events] == ["denied", "ok"]
     assert events[1].target == str(team.file("stranger"))
 

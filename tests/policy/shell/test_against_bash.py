@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from toolyard.policy.shell import analyse
-from toolyard.policy.shell.read_only_commands import READERS, TRANSPARENT
+from toolyard.policy.shell.read_only_commands import READ_ONLY_PROGRAMS, TRANSPARENT_WRAPPERS
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="there is no bash")
@@ -159,5 +159,5 @@ def test_bash_tells_what_it_tried_to_start(tmp_path):
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
 def test_bash_starts_nothing_but_readers_for_what_counts_as_read_only(tmp_path, text):
     assume(analyse(text).read_only)
-    assert started(text, str(tmp_path)) <= READERS.keys() | TRANSPARENT.keys()
+    assert started(text, str(tmp_path)) <= READ_ONLY_PROGRAMS.keys() | TRANSPARENT_WRAPPERS.keys()
     assert os.listdir(tmp_path) == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import SystemFault
 from toolyard.policy.shell import CommandEffect, analyse
-from toolyard.policy.shell.rules import Rules
+from toolyard.policy.shell.rules import EffectRules
 from toolyard.policy.shell.rules_all import ALL_RULES
 
 E = CommandEffect
@@ -98,7 +98,7 @@ def test_no_quoting_or_wrapping_hides_a_deletion_the_text_shows(command):
 )
 def test_what_the_text_does_not_show_is_not_understood_or_runs_other_code(command):
     found = analyse(command)
-    assert not found.understood or found.has(E.RUNS_CODE)
+    assert not found.understood or found.has_effect(E.RUNS_CODE)
     assert not found.read_only
     assert not found.shows_all
 
@@ -169,9 +169,9 @@ def test_what_may_work_is_not_refused(command):
 def test_a_rule_that_fails_its_examples_is_not_loaded(rule, swap):
     other = {"matches": rule.misses, "misses": rule.matches}[swap]
     with pytest.raises(SystemFault, match="fails its own example"):
-        Rules([dataclasses.replace(rule, **{swap: other})])
+        EffectRules([dataclasses.replace(rule, **{swap: other})])
     with pytest.raises(SystemFault, match="has no examples"):
-        Rules([dataclasses.replace(rule, **{swap: ()})])
+        EffectRules([dataclasses.replace(rule, **{swap: ()})])
 
 
 @given(st.text(max_size=60) | st.text(st.sampled_from("ls rm x$(){}[]<>|&;'\"`\\\n#!=*~-"), max_size=60))

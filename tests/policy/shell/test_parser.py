@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from toolyard.policy.shell import MAX_COMMAND_CHARS, ParseFailure, parse
-from toolyard.policy.shell.ast import Assignment, Place, Redirection, Script, Simple, Word
-from toolyard.policy.shell.grammar_guards import refuse_unsure_text
+from toolyard.policy.shell import MAX_COMMAND_CHARS, ParseFailure, parse_script
+from toolyard.policy.shell.ast import Assignment, CommandPosition, Redirection, Script, SimpleCommand, Word
+from toolyard.policy.shell.grammar_guards import refuse_ambiguous_text
 
 
 def words(text: str) -> list[list[str]]:
-    return [[word.text for word in simple.words] for simple in parse(text).commands]
+    return [[word.text for word in simple.words] for simple in parse_script(text).commands]
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,20 @@ def test_the_words_of_every_simple_command_are_found(text, found):
 
 
 def test_what_a_command_is_and_where_it_stands():
-    script = parse("A=1 cat $x *.py <a 2>&1 >'b c' | (head \"$y\" &)")
+    script = parse_script("A=1 cat $x *.py <a 2>&1 >'b c' | (head \"$y\" &)")
     assert script == Script(
         (
-            Simple(
+            SimpleCommand(
                 Word("cat"),
                 (Word("$x", literal=False, splits=True), Word("*.py", literal=False, globs=True)),
                 (Assignment("A", Word("1")),),
                 (Redirection("<", Word("a")), Redirection(">&", Word("1")), Redirection(">", Word("b c"))),
-                Place(fed=True),
+                CommandPosition(fed=True),
             ),
-            Simple(
+            SimpleCommand(
                 Word("head"),
                 (Word('"$y"', literal=False),),
-                place=Place(subshell=True, background=True, fed=True),
+                place=CommandPosition(subshell=True, background=True, fed=True),
             ),
         )
     )
@@ -73,7 +73,7 @@ def test_what_a_command_is_and_where_it_stands():
     ],
 )
 def test_a_redirection_says_whether_it_writes(text, writes):
-    assert [one.writes for one in parse(text).commands[0].redirections] == [writes]
+    assert [one.writes for one in parse_script(text).commands[0].redirections] == [writes]
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_a_redirection_says_whether_it_writes(text, writes):
     ],
 )
 def test_each_command_knows_the_group_it_stands_in(text, marks):
-    found = {simple.name: simple.place for simple in parse(text).commands}
+    found = {simple.name: simple.place for simple in parse_script(text).commands}
     assert {name: getattr(found[name], mark) for name, mark in marks.items()} == dict.fromkeys(marks, True)
 
 
 @pytest.mark.parametrize("text", ["echo $((x))", "echo ${!x}", "echo ${x@P}", "((x))", "[[ a -eq b ]]", "[ -v x ]"])
 def test_what_may_evaluate_text_is_marked(text):
-    assert parse(text).obscure
+    assert parse_script(text).obscure
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_may_evaluate_text_is_marked(text):
 )
 def test_what_is_not_surely_understood_fails(text):
     with pytest.raises(ParseFailure):
-        parse(text)
+        parse_script(text)
 
 
 HOSTILE = (
@@ -182,15 +182,15 @@ def test_hostile_text_is_answered_in_time(piece, end):
     text = (piece * MAX_COMMAND_CHARS)[: MAX_COMMAND_CHARS - len(end)] + end
     started = time.process_time()
     with contextlib.suppress(ParseFailure):
-        parse(text)
+        parse_script(text)
     assert time.process_time() - started < 1
 
 
 def test_ten_thousand_brackets_are_refused_before_the_parser_sees_them():
     with pytest.raises(ParseFailure, match="too deep"):
-        parse("( " * 500 + "ls" + ")" * 500)
+        parse_script("( " * 500 + "ls" + ")" * 500)
     with pytest.raises(ParseFailure):
-        parse("(" * 9_999 + "ls" + ")" * 9_999)
+        parse_script("(" * 9_999 + "ls" + ")" * 9_999)
 
 
 @pytest.mark.parametrize("beginning", ["echo {", "x={1..", "x={..", "echo ${", "[[ -f", "cat <<E\na $", "${x?"])
@@ -198,7 +198,7 @@ def test_ten_thousand_brackets_are_refused_before_the_parser_sees_them():
 def test_what_the_grammar_would_look_up_past_its_table_never_gets_there(beginning, letter):
     """Parsing some of these would be the end of this process, so the parser is not asked."""
     with pytest.raises(ParseFailure, match="does not know"):
-        refuse_unsure_text(f"{beginning}{letter}")
+        refuse_ambiguous_text(f"{beginning}{letter}")
 
 
 def test_other_scripts_and_signs_are_understood_elsewhere():
@@ -208,14 +208,14 @@ def test_other_scripts_and_signs_are_understood_elsewhere():
 
 
 def test_long_but_plain_text_is_understood():
-    assert len(parse(" && ".join(["ls a"] * 500)).commands) == 500
+    assert len(parse_script(" && ".join(["ls a"] * 500)).commands) == 500
 
 
 @pytest.mark.parametrize("text", ["ls ==\n payload", "ls =~\n payload", "ls a \\\n ==\n rm -rf x"])
 def test_a_line_that_ends_among_the_words_of_a_command_is_not_understood(text):
     """The grammar reads on past the end of a line after these."""
     with pytest.raises(ParseFailure, match="a line ends"):
-        parse(text)
+        parse_script(text)
 
 
 def test_an_escaped_end_of_line_and_one_in_quotes_are_parts_of_a_command():

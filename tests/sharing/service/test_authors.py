@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.snapshots import Damaged, SnapshotStore, snapshot_store
+from toolyard.snapshots import DamagedObjectError, SnapshotStore, snapshot_store
 from toolyard.snapshots.service.change_authors import ChangingCall, Interval
-from toolyard.snapshots.service.format import Listed
+from toolyard.snapshots.service.format import HistoryEntry
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_a_command_in_the_background_owns_what_it_changes_until_it_ends(pa
     await share(a, b)
     news(a), news(b)
     await b.write("go", "")
-    shell = a.yard.sandboxes.shells.get(started.structured["shell_id"])
+    shell = a.yard.sandboxes.background_commands.get(started.structured["shell_id"])
     assert await asyncio.to_thread(shell.ended.wait, 30)
     await share(b, a)
 
@@ -181,7 +181,7 @@ async def test_a_snapshot_with_changes_of_both_names_both_in_the_order_they_came
     assert (newest.agent, newest.reason) == ("agent_a, agent_b", "after Bash, Write")
     listed = (await a.call("snapshot_list")).structured["snapshots"][0]
     assert (listed["id"], listed["agent"]) == (newest.id, "agent_a, agent_b")
-    assert "agent_a, agent_b: after Bash, Write" in Listed(newest, 2).line()
+    assert "agent_a, agent_b: after Bash, Write" in HistoryEntry(newest, 2).line()
 
 
 async def test_a_snapshot_on_demand_and_one_before_a_restore_name_the_agent_whose_changes_they_hold(pair):
@@ -227,10 +227,10 @@ async def test_a_snapshot_is_taken_under_the_servers_name_where_the_one_before_i
     await b.write("more.txt", "1")
 
     def damaged(*_):
-        raise Damaged(b"1", "gone")
+        raise DamagedObjectError(b"1", "gone")
         yield
 
-    monkeypatch.setattr(snapshot_store, "compare", damaged)
+    monkeypatch.setattr(snapshot_store, "compare_trees", damaged)
     taken = a.yard.snapshots.create()
 
     assert (taken.changed, taken.snapshot.agent) == (True, "agent_a")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from toolyard.testing.mcp_client import StdioClient, success
+from toolyard.testing.mcp_client import StdioClient, expect_result
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def serve(tmp_path, monkeypatch):
 
 
 def call(client, tool, **arguments):
-    return success(client.request("tools/call", {"name": tool, "arguments": arguments}))
+    return expect_result(client.request("tools/call", {"name": tool, "arguments": arguments}))
 
 
 def newest_with(client, files):

@@ -7,7 +7,7 @@ import pytest
 from toolyard.linux import change_filter
 from toolyard.snapshots.service.change_authors import Authors
 
-pytestmark = pytest.mark.skipif(bool(change_filter.why_not()), reason=change_filter.why_not())
+pytestmark = pytest.mark.skipif(bool(change_filter.unsupported_reason()), reason=change_filter.unsupported_reason())
 
 LATER = """
 import os, threading, time
@@ -79,9 +79,13 @@ async def test_what_a_second_name_changes_is_not_the_work_of_one_without_a_compl
 
 def test_a_session_counts_until_its_server_closes(tmp_path):
     with Authors(str(tmp_path / "state")) as record:
-        record.keep_session(record.begin("/r", "a", "execute_python", b""))
-        began_ns = record.since("/r", 0)[0].began_ns
-        assert record.with_sessions("/r", began_ns) == {"a"}
-        assert record.with_sessions("/r", began_ns - 1) == record.with_sessions("/other", began_ns) == set()
+        record.record_session(record.begin("/r", "a", "execute_python", b""))
+        began_ns = record.calls_since("/r", 0)[0].began_ns
+        assert record.agents_with_sessions("/r", began_ns) == {"a"}
+        assert (
+            record.agents_with_sessions("/r", began_ns - 1)
+            == record.agents_with_sessions("/other", began_ns)
+            == set()
+        )
         record.end_sessions("/r", "a")
-        assert record.with_sessions("/r", began_ns) == set()
+        assert record.agents_with_sessions("/r", began_ns) == set()

@@ -12,7 +12,7 @@ from toolyard.core.calls import Call
 from toolyard.linux import change_filter
 from toolyard.snapshots.service.change_authors import Authors, ChangingCall, Interval
 
-pytestmark = pytest.mark.skipif(bool(change_filter.why_not()), reason=change_filter.why_not())
+pytestmark = pytest.mark.skipif(bool(change_filter.unsupported_reason()), reason=change_filter.unsupported_reason())
 
 MEET = "touch met/{me}; until [ -e met/{peer} ]; do sleep 0.02; done"
 PART = "touch parted/{me}; until [ -e parted/{peer} ]; do sleep 0.02; done"
@@ -120,7 +120,7 @@ async def test_a_command_in_the_background_and_another_agents_command_are_told_a
     a, b = pair
     command = "echo 1 > early; until [ -e go ]; do sleep 0.02; done; echo 1 > late; cat held; rm held"
     started = await a.call("Bash", command=command, run_in_background=True)
-    shell = a.yard.sandboxes.shells.get(started.structured["shell_id"])
+    shell = a.yard.sandboxes.background_commands.get(started.structured["shell_id"])
     await b.call("Bash", command="until [ -e early ]; do sleep 0.02; done; echo 1 > mine; echo 1 > held; touch go")
     await b.call("Bash", command="until [ -e late ]; do sleep 0.02; done; echo 2 >> mine")
     assert await asyncio.to_thread(shell.ended.wait, 30)
@@ -137,7 +137,7 @@ async def test_what_a_command_in_the_background_changed_is_known_while_it_runs(p
 
     found = await authors_of_all(pair)
     assert (found["by-a"], found["by-b"]) == ({"a"}, {"b"})
-    a.yard.sandboxes.shells.get(started.structured["shell_id"]).kill()
+    a.yard.sandboxes.background_commands.get(started.structured["shell_id"]).kill()
 
 
 def command(agent, changed=None, *, is_complete=True, began=0, ended=None):
@@ -176,7 +176,7 @@ def test_the_record_is_bounded_and_says_so(tmp_path, monkeypatch):
         for number in numbers:
             record.set_complete(number, is_complete=True)
             record.add_changes(number, [(b"%d" % i, False, i) for i in range(90)])
-        calls = record.since("/r", 0)
+        calls = record.calls_since("/r", 0)
     assert [(call.agent, call.is_complete) for call in calls] == [("a", False), ("b", False)]
     assert sum(len(call.changed) for call in calls) == 50
 
@@ -187,7 +187,7 @@ def test_the_record_is_bounded_in_bytes_too(tmp_path, monkeypatch):
         for batch in range(40):
             number = record.begin("/r", "a", "Bash", b"")
             record.add_changes(number, [(b"%d-%d" % (batch, i) + b"x" * 3_000, False, i) for i in range(20)])
-        newest = record.since("/r", 0)[-1]
+        newest = record.calls_since("/r", 0)[-1]
     assert len(newest.changed) == 20
     assert sum(file.stat().st_size for file in (tmp_path / "state").iterdir()) < 2_000_000
 
@@ -197,7 +197,7 @@ def test_a_path_that_is_told_again_counts_with_its_last_time(tmp_path):
         number = record.begin("/r", "a", "Bash", b"")
         record.add_changes(number, [(b"x", True, 5)])
         record.add_changes(number, [(b"x", False, 9), (b"y", False, 1)])
-        (call,) = record.since("/r", 0)
+        (call,) = record.calls_since("/r", 0)
     assert call.changed == {b"x": (True, 9), b"y": (False, 1)}
 
 

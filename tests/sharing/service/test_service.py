@@ -13,7 +13,7 @@ from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
-from toolyard.sharing.service import Sharing
+from toolyard.sharing.service import SharingService
 from toolyard.snapshots import SnapshotStore, StoreOptions
 
 
@@ -222,7 +222,7 @@ async def test_what_a_killed_peer_did_not_live_to_publish_is_published_for_it(a,
 
 
 async def test_whoever_publishes_looks_after_its_peers_too(a, b, monkeypatch):
-    monkeypatch.setattr("toolyard.sharing.service._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("toolyard.sharing.service._MIN_PEER_AGE_SECONDS", 0.0)
     left_behind(b)
 
     await a.write("own.txt", "1")
@@ -274,7 +274,7 @@ async def test_closing_publishes_what_still_waits_for_its_turn(b, monkeypatch):
             assert sharing._ready.wait_for(lambda: sharing._is_closed, 30)
         published.append(snapshot)
 
-    monkeypatch.setattr(Sharing, "_publish", publish)
+    monkeypatch.setattr(SharingService, "_publish", publish)
     sharing = b.yard.sharing
     sharing.taken(SimpleNamespace(snapshot="first"))
     assert began.wait(30)
@@ -294,7 +294,7 @@ async def test_a_failure_to_publish_is_told_and_the_next_is_tried(b, monkeypatch
             raise ZeroDivisionError("a fault of ours")
         published.append(snapshot)
 
-    monkeypatch.setattr(Sharing, "_publish", publish)
+    monkeypatch.setattr(SharingService, "_publish", publish)
     sharing = b.yard.sharing
     monkeypatch.setattr(sharing, "_tell", told.append)
     for name in ("first", "second"):

@@ -5,16 +5,16 @@ import pytest
 from toolyard.app.yard import Yard
 from toolyard.config.loader import load_config
 from toolyard.core.errors import SystemFault
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.backends.landlock import landlocked
-from toolyard.sandbox.backends.namespaces import find_unshare, namespaces
-from toolyard.sandbox.selection import Choice
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.backends.landlock import landlock_sandbox
+from toolyard.sandbox.backends.namespaces import find_unshare, namespaces_sandbox
+from toolyard.sandbox.selection import SandboxChoice
 from toolyard.sandbox.spec import Tier
 
 TIERS = [
-    (Tier.BUBBLEWRAP, lambda: bubblewrap(find_bubblewrap())),
-    (Tier.NAMESPACES, lambda: namespaces(find_unshare())),
-    (Tier.LANDLOCK, landlocked),
+    (Tier.BUBBLEWRAP, lambda: bubblewrap_sandbox(find_bubblewrap())),
+    (Tier.NAMESPACES, lambda: namespaces_sandbox(find_unshare())),
+    (Tier.LANDLOCK, landlock_sandbox),
 ]
 
 
@@ -25,7 +25,7 @@ def every_sandbox(request, monkeypatch):
         make().close()
     except SystemFault as fault:
         pytest.skip(str(fault))
-    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, make))
+    monkeypatch.setattr(Yard, "_select_sandbox", lambda _: SandboxChoice(tier, make))
 
 
 async def run(agent, command):

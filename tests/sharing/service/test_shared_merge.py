@@ -9,7 +9,7 @@ from toolyard.config.loader import load_config
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.snapshots.archive.ignore_files import record_accepted
-from toolyard.tools.shared_merge import Merge
+from toolyard.tools.shared_merge import PeerMerge
 
 from .conftest import names, start
 
@@ -362,14 +362,14 @@ async def test_a_merge_that_is_stopped_half_way_records_what_it_has_merged(a, b,
     for name in ("1.txt", "2.txt", "3.txt"):
         await b.write(name, name)
     await b.share()
-    real = Merge._apply
+    real = PeerMerge._write_item
 
     def stopped(merge, item, reader, written):
         real(merge, item, reader, written)
         if item.path == b"2.txt":
-            merge._gate.cancelled.set()
+            merge._ctx.cancelled.set()
 
-    monkeypatch.setattr(Merge, "_apply", stopped)
+    monkeypatch.setattr(PeerMerge, "_write_item", stopped)
 
     with pytest.raises(ToolError, match="stopped"):
         await a.merge("agent_b", "**")

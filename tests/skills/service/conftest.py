@@ -13,7 +13,7 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
-from toolyard.core.calls import Asker, Call, ask_nobody
+from toolyard.core.calls import ApprovalCallback, Call, deny_without_asking
 from toolyard.storage.audit_reader import read
 
 
@@ -55,7 +55,7 @@ def place(tmp_path: Path):
         yard.close()
 
 
-async def told(yard: Yard, code: str, ask: Asker = ask_nobody) -> str:
+async def told(yard: Yard, code: str, ask: ApprovalCallback = deny_without_asking) -> str:
     """What the code printed, and what it raised."""
     call = Call("execute_python", {"code": code}, "test", agent=yard.agent, ask=ask)
     fields = (await yard.dispatch(call)).structured

@@ -14,8 +14,8 @@ from toolyard.app.yard import Yard
 from toolyard.codemode import skill_requests
 from toolyard.core.actions import Action, Decision
 from toolyard.core.calls import Call
-from toolyard.sandbox.probe import Means
-from toolyard.sandbox.selection import Choice
+from toolyard.sandbox.probe import SandboxPrograms
+from toolyard.sandbox.selection import SandboxChoice
 from toolyard.sandbox.spec import Tier
 from toolyard.skills import example_runner
 from toolyard.storage.audit_reader import read
@@ -146,7 +146,7 @@ async def test_an_example_stops_when_whoever_keeps_it_is_stopped(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
-    ran = example_runner._Inside.run
+    ran = example_runner._SandboxRunner.run
 
     def watched(self, code):
         begun.set()
@@ -155,7 +155,7 @@ async def test_an_example_stops_when_whoever_keeps_it_is_stopped(
         finally:
             ended.set()
 
-    monkeypatch.setattr(example_runner._Inside, "run", watched)
+    monkeypatch.setattr(example_runner._SandboxRunner, "run", watched)
     yard = place.open()
     saving = asyncio.create_task(told(yard, keep('"""Doc.\n\n>>> import time; time.sleep(25)\n"""')))
     assert await asyncio.to_thread(begun.wait, 30)
@@ -267,8 +267,10 @@ async def test_the_sandbox_of_the_caller_stays_when_there_is_something_new_to_hi
 async def test_skills_are_kept_and_used_in_every_kind_of_sandbox(
     place: Place, tier: Tier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    means = Means.found()
-    monkeypatch.setattr(Yard, "_choose", lambda _: Choice(tier, functools.partial(means.make, tier)))
+    means = SandboxPrograms.find_programs()
+    monkeypatch.setattr(
+        Yard, "_select_sandbox", lambda _: SandboxChoice(tier, functools.partial(means.make_sandbox, tier))
+    )
     attach(place.folder / "home/.claude/skills")
     yard = place.open("agent-1", toolyard={"skill_folders": [str(place.folder / "home/.claude/skills")]})
     use = (

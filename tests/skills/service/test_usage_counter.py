@@ -8,9 +8,9 @@ import pytest
 
 from toolyard.files.roots import Root
 from toolyard.skills import Skill, save
-from toolyard.skills.library import Shelf
-from toolyard.skills.usage_counter import UseCounter
-from toolyard.skills.usage_stats import Uses
+from toolyard.skills.library import SkillLibrary
+from toolyard.skills.usage_counter import SkillUsageCounter
+from toolyard.skills.usage_stats import UsageStats
 
 from .conftest import Place, told
 
@@ -18,7 +18,7 @@ from .conftest import Place, told
 def counts(state: str) -> dict[tuple[str, str], int]:
     root = Root(state)
     try:
-        return {(use.skill, use.agent): use.count for use in Uses(root).read()}
+        return {(use.skill, use.agent): use.count for use in UsageStats(root).read()}
     finally:
         root.close()
 
@@ -42,31 +42,33 @@ def shelf(tmp_path: Path):
     (tmp_path / "state").mkdir()
     (tmp_path / "attached/pdf-forms").mkdir(parents=True)
     save(root, "a", Skill("greet", "x = 1", "Greets."))
-    yield Shelf(root, "a", (str(tmp_path / "attached"),))
+    yield SkillLibrary(root, "a", (str(tmp_path / "attached"),))
     root.close()
 
 
-def test_only_skills_that_are_there_are_counted(shelf: Shelf, tmp_path: Path) -> None:
-    counter = UseCounter(shelf, str(tmp_path / "state"))
+def test_only_skills_that_are_there_are_counted(shelf: SkillLibrary, tmp_path: Path) -> None:
+    counter = SkillUsageCounter(shelf, str(tmp_path / "state"))
     skills = f"{tmp_path}/skills"
-    counter.imported([f"{skills}/a/greet", f"{skills}/a/greet/deep", f"{skills}/a/none", f"{skills}/a", skills])
-    counter.imported([f"{skills}/a/../a/greet", f"{skills}/a/.versions", "/etc", 3, None, "", [f"{skills}/a/greet"]])
-    counter.imported([f"{tmp_path}/attached/pdf-forms/scripts", f"{tmp_path}/attached/gone"])
+    counter.record_imports([f"{skills}/a/greet", f"{skills}/a/greet/deep", f"{skills}/a/none", f"{skills}/a", skills])
+    counter.record_imports(
+        [f"{skills}/a/../a/greet", f"{skills}/a/.versions", "/etc", 3, None, "", [f"{skills}/a/greet"]]
+    )
+    counter.record_imports([f"{tmp_path}/attached/pdf-forms/scripts", f"{tmp_path}/attached/gone"])
     counter.close()
     assert counts(str(tmp_path / "state")) == {("a/greet", "a"): 1, (f"{tmp_path}/attached/pdf-forms", "a"): 1}
 
 
-def test_a_flood_is_cut_off(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_flood_is_cut_off(shelf: SkillLibrary, tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / f"skills/a/s{number}").mkdir()
-    counter = UseCounter(shelf, str(tmp_path / "state"))
-    counter.imported([f"{tmp_path}/skills/a/s{number}" for number in range(100)])
+    counter = SkillUsageCounter(shelf, str(tmp_path / "state"))
+    counter.record_imports([f"{tmp_path}/skills/a/s{number}" for number in range(100)])
     counter.close()
-    counter.used("a/greet")  # after the end it says nothing
+    counter.record_use("a/greet")  # after the end it says nothing
     assert len(counts(str(tmp_path / "state"))) == 64
 
 
-def test_a_state_folder_that_is_gone_fails_nobody(shelf: Shelf, tmp_path: Path) -> None:
-    counter = UseCounter(shelf, str(tmp_path / "nowhere"))
-    counter.used("a/greet")
+def test_a_state_folder_that_is_gone_fails_nobody(shelf: SkillLibrary, tmp_path: Path) -> None:
+    counter = SkillUsageCounter(shelf, str(tmp_path / "nowhere"))
+    counter.record_use("a/greet")
     counter.close()

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from toolyard.snapshots import SnapshotStore
-from toolyard.snapshots.forks import Forks, How
+from toolyard.snapshots.forks import ForkKind, Forks
 
 
 def kernel_gives(how, folder):
@@ -19,7 +19,9 @@ def kernel_gives(how, folder):
     view = layers.pop("view")
     options = ",".join(f"{name}={layer}" for name, layer in layers.items())
     # In namespaces of its own, so that it is gone with the command.
-    command = ["unshare", "--mount"] if how is How.MOUNTED else ["unshare", "--user", "--map-root-user", "--mount"]
+    command = (
+        ["unshare", "--mount"] if how is ForkKind.MOUNTED else ["unshare", "--user", "--map-root-user", "--mount"]
+    )
     command += ["mount", "-t", "overlay", "overlay", "-o", f"{options},userxattr", str(view)]
     if shutil.which("unshare") is None or shutil.which("mount") is None:
         return False
@@ -40,7 +42,7 @@ class Yard:
         self.forks = self.open()
 
     def open(self):
-        ways = () if self.how is How.COPIED else (self.how,)
+        ways = () if self.how is ForkKind.COPIED else (self.how,)
         return self._stack.enter_context(Forks(str(self.folder), self.store, ways))
 
     def write(self, name, data="text\n", mode=0o644):
@@ -65,7 +67,7 @@ class Yard:
         self.store.close()
 
 
-@pytest.fixture(params=[How.MOUNTED, How.HELD, How.COPIED])
+@pytest.fixture(params=[ForkKind.MOUNTED, ForkKind.HELD, ForkKind.COPIED])
 def yard(tmp_path, request):
     made = Yard(tmp_path, request.param)
     yield made

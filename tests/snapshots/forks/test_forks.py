@@ -14,10 +14,10 @@ from toolyard.core.errors import SystemFault
 from toolyard.core.limits import DEFAULT_LIMITS
 from toolyard.files.file_io import read, rewrite
 from toolyard.files.mounts import Mounts
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.spec import Request, Spec, What
-from toolyard.snapshots import What as Kind
-from toolyard.snapshots.forks import Changed, Forks, How
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.spec import RunKind, RunRequest, SandboxSpec
+from toolyard.snapshots import ChangeType as Kind
+from toolyard.snapshots.forks import ForkChange, ForkKind, Forks
 
 
 def everything(root):
@@ -79,7 +79,7 @@ def test_what_is_done_in_a_fork_stays_in_it(filled):
     third = filled.forks.fork(one.snapshot.id)
     assert everything(third.path) == before == everything(filled.root)
     assert everything(other.path) == before | {b"f": (before[b"f"][0], b"old\nmore\n")}
-    assert filled.store.verify().is_sound
+    assert filled.store.verify().is_intact
 
 
 def test_changes_are_told_by_path(filled):
@@ -104,17 +104,17 @@ def test_changes_are_told_by_path(filled):
     with open(f"{top}/new/folder/file", "w") as file:
         file.write("new")
     assert fork.changes() == [
-        Changed(b"d/e/g", Kind.REMOVED),
-        Changed(b"f", Kind.CHANGED),
-        Changed(b"link", Kind.CHANGED),
-        Changed(b"new", Kind.ADDED),
-        Changed(b"new/folder", Kind.ADDED),
-        Changed(b"new/folder/file", Kind.ADDED),
-        Changed(b"script", Kind.MODE),
-        Changed(b"turns", Kind.ADDED),
-        Changed(b"turns", Kind.REMOVED),
-        Changed(b"turns/into", Kind.REMOVED),
-        Changed(b"turns/into/file", Kind.REMOVED),
+        ForkChange(b"d/e/g", Kind.REMOVED),
+        ForkChange(b"f", Kind.CHANGED),
+        ForkChange(b"link", Kind.CHANGED),
+        ForkChange(b"new", Kind.ADDED),
+        ForkChange(b"new/folder", Kind.ADDED),
+        ForkChange(b"new/folder/file", Kind.ADDED),
+        ForkChange(b"script", Kind.MODE),
+        ForkChange(b"turns", Kind.ADDED),
+        ForkChange(b"turns", Kind.REMOVED),
+        ForkChange(b"turns/into", Kind.REMOVED),
+        ForkChange(b"turns/into/file", Kind.REMOVED),
     ]
 
 
@@ -127,7 +127,7 @@ def test_a_folder_made_anew_hides_what_was_in_the_old_one(filled):
     with open(f"{fork.path}/d/e/h", "w") as file:
         file.write("another\n")
     assert os.listdir(f"{fork.path}/d/e") == ["h"]
-    assert fork.changes() == [Changed(b"d/e/g", Kind.REMOVED), Changed(b"d/e/h", Kind.CHANGED)]
+    assert fork.changes() == [ForkChange(b"d/e/g", Kind.REMOVED), ForkChange(b"d/e/h", Kind.CHANGED)]
 
 
 def test_the_file_tools_of_the_host_work_in_a_fork(filled):
@@ -143,23 +143,23 @@ def test_the_file_tools_of_the_host_work_in_a_fork(filled):
     finally:
         mounts.close()
     assert fork.changes() == [
-        Changed(b"a", Kind.ADDED),
-        Changed(b"a/new", Kind.ADDED),
-        Changed(b"a/new/one", Kind.ADDED),
-        Changed(b"d/e/g", Kind.CHANGED),
+        ForkChange(b"a", Kind.ADDED),
+        ForkChange(b"a/new", Kind.ADDED),
+        ForkChange(b"a/new/one", Kind.ADDED),
+        ForkChange(b"d/e/g", Kind.CHANGED),
     ]
     assert (filled.root / "d/e/g").read_text() == "deep\n"
 
 
 SANDBOXED = """
 import sys, threading
-from toolyard.sandbox.backends.bubblewrap import bubblewrap, find_bubblewrap
-from toolyard.sandbox.spec import Request, Spec, What
-sandbox = bubblewrap(find_bubblewrap())
+from toolyard.sandbox.backends.bubblewrap import bubblewrap_sandbox, find_bubblewrap
+from toolyard.sandbox.spec import RunRequest, SandboxSpec, RunKind
+sandbox = bubblewrap_sandbox(find_bubblewrap())
 try:
-    sandbox.start(Spec(workspace=sys.argv[1]))
+    sandbox.start(SandboxSpec(workspace=sys.argv[1]))
     tell = lambda _, data: (sys.stdout.buffer.write(data), sys.stdout.flush())
-    done = sandbox.run(Request(What.COMMAND, sys.argv[2], 30.0), tell, threading.Event())
+    done = sandbox.run(RunRequest(RunKind.COMMAND, sys.argv[2], 30.0), tell, threading.Event())
     sys.exit(done.exit_code)
 finally:
     sandbox.close()
@@ -171,7 +171,7 @@ COMMAND = "pwd && cat f && echo changed > f && rm d/e/g && mkdir -p made && echo
 def test_a_fork_is_the_workspace_of_a_sandbox(filled):
     fork = filled.fork()
     done = subprocess.run(
-        [*fork.entering, sys.executable, "-c", SANDBOXED, fork.inside, COMMAND],
+        [*fork.enter_command, sys.executable, "-c", SANDBOXED, fork.inside, COMMAND],
         capture_output=True,
         text=True,
         check=False,
@@ -180,10 +180,10 @@ def test_a_fork_is_the_workspace_of_a_sandbox(filled):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [fork.inside, "old", "made"]
     assert fork.changes() == [
-        Changed(b"d/e/g", Kind.REMOVED),
-        Changed(b"f", Kind.CHANGED),
-        Changed(b"made", Kind.ADDED),
-        Changed(b"made/file", Kind.ADDED),
+        ForkChange(b"d/e/g", Kind.REMOVED),
+        ForkChange(b"f", Kind.CHANGED),
+        ForkChange(b"made", Kind.ADDED),
+        ForkChange(b"made/file", Kind.ADDED),
     ]
     assert (filled.root / "f").read_text() == "old\n"
 
@@ -191,17 +191,17 @@ def test_a_fork_is_the_workspace_of_a_sandbox(filled):
 @pytest.mark.skipif(find_bubblewrap() is None, reason="there is no bubblewrap")
 def test_a_fork_that_is_found_by_path_needs_no_other_start_of_its_sandbox(filled):
     fork = filled.fork()
-    if fork.entering:
+    if fork.enter_command:
         pytest.skip("its namespaces have to be entered")
-    sandbox, said = bubblewrap(find_bubblewrap()), []
+    sandbox, said = bubblewrap_sandbox(find_bubblewrap()), []
     try:
-        sandbox.start(Spec(workspace=fork.inside))
-        request = Request(What.COMMAND, "cat f; echo new > f", 30.0)
+        sandbox.start(SandboxSpec(workspace=fork.inside))
+        request = RunRequest(RunKind.COMMAND, "cat f; echo new > f", 30.0)
         sandbox.run(request, lambda _, data: said.append(data), threading.Event())
     finally:
         sandbox.close()
     assert b"".join(said) == b"old\n"
-    assert fork.changes() == [Changed(b"f", Kind.CHANGED)]
+    assert fork.changes() == [ForkChange(b"f", Kind.CHANGED)]
 
 
 def test_a_snapshot_of_a_fork_brings_its_changes_home(filled):
@@ -234,8 +234,8 @@ def test_the_tree_is_written_out_once(filled, monkeypatch):
     from toolyard.snapshots.forks import base_trees
 
     made = []
-    real = base_trees.Staging.make
-    monkeypatch.setattr(base_trees.Staging, "make", lambda self, *rest: (made.append(1), real(self, *rest))[1])
+    real = base_trees.StagedFolder.make
+    monkeypatch.setattr(base_trees.StagedFolder, "make", lambda self, *rest: (made.append(1), real(self, *rest))[1])
     snapshot = filled.take()
     filled.forks.prepare(snapshot.id)
     again = filled.open()
@@ -265,11 +265,11 @@ def test_trees_that_nobody_uses_go_but_for_the_newest(yard):
 
 OWNER = """
 import os, sys
-from toolyard.snapshots.forks import Forks, How
+from toolyard.snapshots.forks import Forks, ForkKind
 from toolyard.snapshots import SnapshotStore
 state, folder, name, way = sys.argv[1:]
 with SnapshotStore(state) as store:
-    fork = Forks(folder, store, [How(way)]).fork(name)
+    fork = Forks(folder, store, [ForkKind(way)]).fork(name)
     open(fork.path + "/f", "w").write("of one who is killed")
     print(fork.id, flush=True)
     sys.stdin.read()
@@ -297,16 +297,19 @@ def test_a_holder_that_was_killed_takes_its_forks_along_and_another_follows(tmp_
 
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "f").write_text("x")
-    with SnapshotStore(str(tmp_path / "state")) as store, Forks(str(tmp_path / "forks"), store, [How.HELD]) as forks:
+    with (
+        SnapshotStore(str(tmp_path / "state")) as store,
+        Forks(str(tmp_path / "forks"), store, [ForkKind.HELD]) as forks,
+    ):
         name = store.create(str(tmp_path / "root")).snapshot.id
         first = forks.fork(name)
-        if first.how is not How.HELD:
-            pytest.skip(first.why)
-        holder = first.entering[first.entering.index("--target") + 1]
+        if first.kind is not ForkKind.HELD:
+            pytest.skip(first.fallback_reason)
+        holder = first.enter_command[first.enter_command.index("--target") + 1]
         os.kill(int(holder), signal.SIGKILL)
         os.waitid(os.P_PID, int(holder), os.WEXITED | os.WNOWAIT)
         second = forks.fork(name)
-        assert (second.how, os.listdir(second.path)) == (How.HELD, ["f"])
+        assert (second.kind, os.listdir(second.path)) == (ForkKind.HELD, ["f"])
         first.close()
         second.close()
         assert os.listdir(tmp_path / "forks" / "forks") == []
@@ -320,7 +323,7 @@ def test_a_machine_without_overlays_gets_a_copy_and_is_told_why(tmp_path, monkey
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(module, "mount_overlay", refused)
-    monkeypatch.setattr(module, "Holder", refused)
+    monkeypatch.setattr(module, "OverlayClient", refused)
     root = tmp_path / "root"
     root.mkdir()
     (root / "f").write_text("x")
@@ -330,8 +333,8 @@ def test_a_machine_without_overlays_gets_a_copy_and_is_told_why(tmp_path, monkey
         file.write(b"data")
     with SnapshotStore(str(tmp_path / "state")) as store, Forks(str(tmp_path / "forks"), store) as forks:
         fork = forks.fork(store.create(str(root)).snapshot.id)
-        assert fork.how in (How.COPIED, How.SHARED)
-        assert fork.why == "this machine lets us have no overlay: Operation not permitted"
+        assert fork.kind in (ForkKind.COPIED, ForkKind.SHARED)
+        assert fork.fallback_reason == "this machine lets us have no overlay: Operation not permitted"
         assert everything(fork.path) == everything(root)
         assert os.stat(f"{fork.path}/sparse").st_blocks * 512 < 2_000_000
 
@@ -365,5 +368,5 @@ def test_a_damaged_tree_is_named_and_written_out_again_once_it_is_removed(filled
         assert str(notes.parent) in raised.value.message
         assert "Remove that folder" in raised.value.hint
         shutil.rmtree(notes.parent)
-    assert damaged or filled.how is How.COPIED
+    assert damaged or filled.how is ForkKind.COPIED
     filled.fork(snapshot).close()

@@ -13,7 +13,7 @@ from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.snapshots import Snapshots
-from toolyard.snapshots.service.auto_snapshots import Keeper, Place
+from toolyard.snapshots.service.auto_snapshots import AutoSnapshots, SnapshotLocation
 
 
 @dataclass
@@ -23,14 +23,14 @@ class Waiter:
     lines: list = field(default_factory=list)
     is_patient: bool = True
 
-    def takes_long(self):
+    def require_thread(self):
         if not self.is_patient:
             raise InterruptedError
 
     def check_time(self):
         pass
 
-    def tell(self, text):
+    def add_result_note(self, text):
         self.lines.append(text)
 
 
@@ -46,10 +46,10 @@ class Spot:
 
     def keeper(self, root=None, **section):
         section = {"watch": False, **section}
-        place = Place(str(root or self.root), str(self.store), "agent")
-        self._opened.append(Keeper(place, Snapshots(**section), self.told.append))
+        place = SnapshotLocation(str(root or self.root), str(self.store), "agent")
+        self._opened.append(AutoSnapshots(place, Snapshots(**section), self.told.append))
         self._opened[-1].taken = queue.Queue()
-        self._opened[-1].on_taken(self._opened[-1].taken.put)
+        self._opened[-1].on_snapshot(self._opened[-1].taken.put)
         return self._opened[-1]
 
     def yard(self, toolset=(Toolset.CLAUDE, Toolset.WORKSPACE), agent=None, mode=None, **config):

@@ -131,8 +131,8 @@ def test_whoever_wants_to_is_told_of_each_snapshot_and_harms_nobody(spot):
     def fails(_):
         raise RuntimeError("no")
 
-    keeper.on_taken(fails)
-    keeper.on_taken(told.append)
+    keeper.on_snapshot(fails)
+    keeper.on_snapshot(told.append)
     taken = keeper.create()
     assert told == [taken]
     assert ["RuntimeError: no" in text for text in spot.told] == [True]

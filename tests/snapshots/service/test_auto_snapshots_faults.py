@@ -22,11 +22,11 @@ LONG = 30.0
 # Takes snapshots as fast as it can, and tells each on a line of its own once it was told of it.
 TAKER = """
 import sys
-from toolyard.snapshots.service.auto_snapshots import Keeper, Place
+from toolyard.snapshots.service.auto_snapshots import AutoSnapshots, SnapshotLocation
 from toolyard.config.snapshots import Snapshots
 
 root, folder, name = sys.argv[1:]
-keeper = Keeper(Place(root, folder, name), Snapshots(watch=False), print)
+keeper = AutoSnapshots(SnapshotLocation(root, folder, name), Snapshots(watch=False), print)
 keeper.on_taken(lambda taken: print(taken.snapshot.id, flush=True) if taken.changed else None)
 number = 0
 while True:
@@ -195,7 +195,7 @@ async def test_two_yards_of_one_workspace_keep_one_history(spot):
     store = one.snapshots.store
     assert store.read("latest", "one.txt") + store.read("latest", "two.txt") == b"44"
     assert [each.id for each in store.list()] == [each.id for each in two.snapshots.store.list()]
-    assert store.verify().is_sound
+    assert store.verify().is_intact
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -222,5 +222,5 @@ def test_no_snapshot_that_was_told_is_lost_when_processes_are_killed(spot, seed)
         whole = {each.id for each in store.list()}
         # The last line may have been cut short by the kill.
         assert [each for each in told if len(each) == 12 and each not in whole] == []
-        assert store.verify().is_sound
+        assert store.verify().is_intact
         store.create(str(spot.root))

@@ -54,7 +54,7 @@ async def test_what_is_destroyed_in_a_context_path_comes_back(spot, context, way
 async def test_one_that_is_only_read_has_none(spot, context):
     yard = opened(spot, context, permission="read")
     await call(yard, "Bash", command="touch new")
-    assert yard.contexts == ()
+    assert yard.context_snapshots == ()
 
 
 async def test_a_context_path_without_a_snapshot_is_announced_and_refused_as_the_workspace_is(spot, context):

@@ -26,7 +26,7 @@ class Watched:
         watcher = Watcher(str(self.root), lambda: rules, self.changed.set, self.told.append, **options)
         self._watchers.append(watcher)
         watcher.start(folders)
-        assert watcher.began.wait(LONG)
+        assert watcher.started.wait(LONG)
         return watcher
 
     def heard(self):

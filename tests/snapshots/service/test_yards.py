@@ -69,7 +69,7 @@ async def test_what_the_user_changes_meanwhile_is_kept_too(spot):
     yard.snapshots.flush()
     assert await asyncio.to_thread(yard.snapshots._watcher.began.wait, LONG)
     assert yard.snapshots._watcher.is_watching
-    yard.snapshots.on_taken(told.put)
+    yard.snapshots.on_snapshot(told.put)
     spot.write("a.txt", "by the user")
     while True:
         taken = await asyncio.to_thread(told.get, timeout=LONG)
@@ -83,7 +83,7 @@ async def test_a_change_that_the_watcher_sees_during_a_command_belongs_to_it(spo
     await call(yard, "Write", file_path="b.txt", content="b")
     yard.snapshots.flush()
     assert await asyncio.to_thread(yard.snapshots._watcher.began.wait, LONG)
-    yard.snapshots.on_taken(told.put)
+    yard.snapshots.on_snapshot(told.put)
     command = "echo now > a.txt; until [ -e go ]; do sleep 0.05; done"
     running = asyncio.create_task(call(yard, "Bash", command=command))
     while True:

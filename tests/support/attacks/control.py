@@ -20,11 +20,11 @@ from toolyard.app.yard_options import YardOptions
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.calls import Call, Result, Text
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.sandbox.backends.unsandboxed import plain
-from toolyard.sandbox.selection import Choice
-from toolyard.sandbox.spec import Tier, What
+from toolyard.sandbox.backends.unsandboxed import unsandboxed_process
+from toolyard.sandbox.selection import SandboxChoice
+from toolyard.sandbox.spec import RunKind, Tier
 
 _SOON = 3.0
 _MS: Final = 1_000
@@ -34,8 +34,8 @@ _OWN_NAMESPACES: Final = ("unshare", "--mount", "--uts", "--propagation", "priva
 
 
 class _WithoutSandbox(Yard):
-    def _choose(self) -> Choice:
-        return Choice(Tier.NONE, plain)
+    def _select_sandbox(self) -> SandboxChoice:
+        return SandboxChoice(Tier.NONE, unsandboxed_process)
 
 
 def open_yard(
@@ -86,8 +86,8 @@ def text_of(result: Result) -> str:
     return "\n".join([*parts, json.dumps(result.structured, ensure_ascii=False)])
 
 
-def call_of(what: What, code: str, seconds: float = ATTACK_SECONDS, client: str = "attacker", **more: Any) -> Call:
-    tool, field = ("Bash", "command") if what is What.COMMAND else ("execute_python", "code")
+def call_of(what: RunKind, code: str, seconds: float = ATTACK_SECONDS, client: str = "attacker", **more: Any) -> Call:
+    tool, field = ("Bash", "command") if what is RunKind.COMMAND else ("execute_python", "code")
     arguments = {field: code, "timeout": int(seconds * _MS), **more}
     return Call(tool, arguments, surface="test", session=client)
 
@@ -101,7 +101,7 @@ async def attacked(yard: Yard, attack: RunAttack, scene: Scene) -> str:
 
 def attacked_barely(attack: RunAttack, scene: Scene) -> str:
     """What an attack prints in a plain subprocess of ours, which inherits all that a careless server hands on."""
-    program = ["bash", "-c"] if attack.what is What.COMMAND else [sys.executable, "-c"]
+    program = ["bash", "-c"] if attack.what is RunKind.COMMAND else [sys.executable, "-c"]
     own = _OWN_NAMESPACES if attack.control is Control.PRIVATE else ()
     # To a file: what outlives the program would hold a pipe open.
     with tempfile.TemporaryFile() as printed:
@@ -119,7 +119,7 @@ def attacked_barely(attack: RunAttack, scene: Scene) -> str:
         return printed.read().decode("utf-8", "replace")
 
 
-class Arena(Closing):
+class Arena(Closeable):
     """One Scene with one Yard for a whole table of attacks, sandboxed or not."""
 
     def __init__(self, base: str, *, sandboxed: bool, **options: Any) -> None:
@@ -155,7 +155,7 @@ class Arena(Closing):
     def _opened(self) -> Yard:
         return open_yard(self.scene, **self._options) if self._sandboxed else open_yard_without_sandbox(self.scene)
 
-    async def run(self, what: What, code: str, **more: Any) -> Result:
+    async def run(self, what: RunKind, code: str, **more: Any) -> Result:
         return await self.yard.dispatch(call_of(what, code, **more))
 
     def close(self) -> None:

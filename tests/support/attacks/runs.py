@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import Final
 
 from tests.support.sandbox_suite.kit import MARK
-from toolyard.linux.syscall_numbers import NUMBERS
-from toolyard.sandbox.spec import What
+from toolyard.linux.syscall_numbers import SYSCALL_NUMBERS
+from toolyard.sandbox.spec import RunKind
 
 PERMITTED: Final = "PERMITTED-42"
 """What an attack says when the kernel let it do something. No attack spells it: code is quoted in error messages."""
@@ -65,7 +65,7 @@ class Control(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RunAttack:
     name: str
-    what: What
+    what: RunKind
     code: str
     """A template: `@secret@` stands for a part of the Scene, `#mount#` for the number of a system call."""
     proof: Fact
@@ -74,7 +74,7 @@ class RunAttack:
     """Only root would succeed, sandbox or not."""
 
     def spelled(self, places: Mapping[str, str]) -> str:
-        prelude = _BASH_PRELUDE if self.what is What.COMMAND else _PYTHON_PRELUDE
+        prelude = _BASH_PRELUDE if self.what is RunKind.COMMAND else _PYTHON_PRELUDE
         numbered = _NUMBER.sub(lambda found: str(_number(found[1])), self.code)
         return _TOKEN.sub(lambda found: places[found[1]], prelude + numbered)
 
@@ -82,16 +82,16 @@ class RunAttack:
 def command(
     name: str, code: str, proof: Fact = Fact.SHOWN, control: Control = Control.OFF, *, as_root: bool = False
 ) -> RunAttack:
-    return RunAttack(name, What.COMMAND, code, proof, control, as_root or control is Control.PRIVATE)
+    return RunAttack(name, RunKind.COMMAND, code, proof, control, as_root or control is Control.PRIVATE)
 
 
 def python(
     name: str, code: str, proof: Fact = Fact.SHOWN, control: Control = Control.OFF, *, as_root: bool = False
 ) -> RunAttack:
-    return RunAttack(name, What.PYTHON, code, proof, control, as_root or control is Control.PRIVATE)
+    return RunAttack(name, RunKind.PYTHON, code, proof, control, as_root or control is Control.PRIVATE)
 
 
 def _number(call: str) -> int:
-    found = NUMBERS[call]
+    found = SYSCALL_NUMBERS[call]
     number = found.x86_64 if platform.machine() == "x86_64" else found.aarch64
     return -1 if number is None else number

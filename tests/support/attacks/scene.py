@@ -24,7 +24,7 @@ import toolyard_runtime
 from tests.support.attacks.mcp_calls import HIDDEN_NAME, MARKER, fingerprint
 from tests.support.attacks.runs import PERMITTED, Fact
 from tests.support.sandbox_suite.kit import GONE_SECONDS, MARK, within
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 VICTIM_FD: Final = 9
 _SHARED: Final = ("/tmp", "/dev/shm")
@@ -92,7 +92,7 @@ class _Victim:
                 pipe.close()
 
 
-class Scene(Closing):
+class Scene(Closeable):
     def __init__(self, base: str) -> None:
         self.base = os.path.realpath(base)
         self.mark = f"mark-{uuid.uuid4().hex}"

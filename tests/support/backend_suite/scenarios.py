@@ -24,8 +24,8 @@ from toolyard.config.settings import Settings
 from toolyard.team.events import RunFinished, TeamEvent
 from toolyard.team.options import RunOptions
 from toolyard.team.run import TeamRun
-from toolyard.testing.mock_model import DONE, Call, Request, Say, Step, serving
-from toolyard.testing.mock_model.requests import Asked, Shown
+from toolyard.testing.mock_model import DONE, Call, Request, Say, Step, serve_model
+from toolyard.testing.mock_model.requests import ToolOutput, UserMessage
 
 WORKER: Final = "worker"
 PEER: Final = "peer"
@@ -176,7 +176,7 @@ class Ran:
 async def run_scenario(backend: Backend, scenario: Scenario, base: str, variables: Mapping[str, str]) -> Ran:
     """Run it in the folder `base`, which is empty. `variables` are the user's, without those of the model."""
     events: list[TeamEvent] = []
-    with serving(Script(backend, scenario)) as server:
+    with serve_model(Script(backend, scenario)) as server:
         known = {**variables, **server.environment}
         options = RunOptions(
             load_config(write_config(backend, scenario, base), env={}),
@@ -227,18 +227,18 @@ class Script:
         step = steps[turn] if turn < len(steps) else DONE
         if not isinstance(step, Call):
             return step
-        found = _THEIR_FILES.search("\n".join(request.users))
+        found = _THEIR_FILES.search("\n".join(request.user_texts))
         arguments = json.dumps(step.arguments).replace(SHARED, found[1] if found else SHARED)
         return Call(prefix + step.tool, json.loads(arguments))
 
 
 def _round(request: Request) -> int:
     """A backend that keeps its conversation and one that begins anew in each round are both told by their prompt."""
-    return 2 if any(_LATER in text for text in request.users) else 1
+    return 2 if any(_LATER in text for text in request.user_texts) else 1
 
 
 def _results(request: Request) -> list[str]:
     """What the model was shown in the round of the request."""
     entries = request.conversation.entries
-    begins = next((at for at, each in enumerate(entries) if isinstance(each, Asked) and _LATER in each.text), 0)
-    return [each.text for each in entries[begins:] if isinstance(each, Shown)]
+    begins = next((at for at, each in enumerate(entries) if isinstance(each, UserMessage) and _LATER in each.text), 0)
+    return [each.text for each in entries[begins:] if isinstance(each, ToolOutput)]

@@ -28,7 +28,7 @@ from tests.support.backend_suite.scenarios import (
 from toolyard.team.events import (
     AgentFailed,
     Answered,
-    Ended,
+    EndReason,
     FileOperated,
     FilesChanged,
     RunStarted,
@@ -75,7 +75,7 @@ class Backends:
         assert [each.tool for each in calls] == [each.tool for each in results]
         assert {each.tool for each in calls} == EIGHT
         assert [each.ok for each in results] == [True] * 8 + [False] * 2
-        assert (done.finished.ended, done.finished.text) == (Ended.ANSWERED, "All is well.")
+        assert (done.finished.ended, done.finished.text) == (EndReason.ANSWERED, "All is well.")
         assert [each.text for each in done.heard(Answered)] == ["All is well."]
         changed = {path for each in done.heard(FilesChanged) for path in each.paths}
         assert changed >= {"a.txt", "deep/b.txt"}
@@ -121,6 +121,6 @@ class Backends:
         assert "made by the peer" in done.shown(2)[0]
         assert "made by the worker" in done.shown(2, PEER)[0]
         ended = done.finished
-        assert (ended.ended, ended.winner, ended.rounds) == (Ended.CONSENSUS, PEER, 2)
+        assert (ended.ended, ended.winner, ended.rounds) == (EndReason.CONSENSUS, PEER, 2)
         assert (ended.text, ended.votes) == ("See theirs.txt.", {WORKER: PEER, PEER: PEER})
         assert sorted(os.listdir(done.path(FOLDER))) == ["mine.txt"]

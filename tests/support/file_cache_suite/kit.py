@@ -20,8 +20,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from toolyard.bridge.cache import CachedFile, FileCache, NewFile
-from toolyard.bridge.cache_store import CacheStore, Key, Total
-from toolyard.core.closeable import Closing
+from toolyard.bridge.cache_store import CacheKey, CacheStore, CacheTotal
+from toolyard.core.closeable import Closeable
 
 START = 1_700_000_000.0
 
@@ -37,17 +37,17 @@ class Clock:
 class Watched:
     """A store, and somebody who looks at its total after each file that comes in."""
 
-    def __init__(self, store: CacheStore, most: Total) -> None:
+    def __init__(self, store: CacheStore, most: CacheTotal) -> None:
         self._store = store
         self._most = most
-        self.may_wait = store.may_wait
-        self.reading: Callable[[], AbstractContextManager[object]] = store.reading
-        self.changing: Callable[[], AbstractContextManager[object]] = store.changing
+        self.may_block = store.may_block
+        self.read_transaction: Callable[[], AbstractContextManager[object]] = store.read_transaction
+        self.write_transaction: Callable[[], AbstractContextManager[object]] = store.write_transaction
         self.find, self.touch, self.drop = store.find, store.touch, store.drop
         self.oldest, self.drop_oldest, self.drop_least_used = store.oldest, store.drop_oldest, store.drop_least_used
         self.drop_all, self.total, self.purge, self.close = store.drop_all, store.total, store.purge, store.close
 
-    def add(self, key: Key, file: CachedFile) -> None:
+    def add(self, key: CacheKey, file: CachedFile) -> None:
         self._store.add(key, file)
         total = self._store.total()
         assert total.entries <= self._most.entries
@@ -55,7 +55,7 @@ class Watched:
 
 
 @dataclass
-class Kit(Closing):
+class Kit(Closeable):
     make: Callable[[], CacheStore]
     """A store with nothing in it."""
     clock: Clock = field(default_factory=Clock)
@@ -69,7 +69,7 @@ class Kit(Closing):
             max_entries=max_entries,
             ttl_seconds=ttl_seconds,
             clock=self.clock,
-            store=Watched(self.make(), Total(max_entries, max_bytes)),
+            store=Watched(self.make(), CacheTotal(max_entries, max_bytes)),
         )
         self._caches.append(cache)
         return cache

@@ -87,7 +87,7 @@ class Keeping:
             lambda: cache.get("a"),
             lambda: cache.peek("a"),
             lambda: cache.put("a", b""),
-            lambda: cache.noticed("a", 1.0),
+            lambda: cache.drop_if_older("a", 1.0),
             lambda: cache.remove("a"),
             cache.clear,
             lambda: cache.statistics,
@@ -139,7 +139,7 @@ class Limits:
         cache = kit.open(2)
         cache.put_all(batch({"a": 1, "b": 1}))
         cache.peek("a")
-        cache.noticed("a", START)
+        cache.drop_if_older("a", START)
         cache.put("c", b"x")
         assert kept(cache) == "bc"
 
@@ -196,7 +196,7 @@ class Expiring:
         cache = kit.open()
         cache.put_all(batch({"a": 1, "b": 1}))
         kit.clock.now += 61
-        assert (cache.remove("a"), cache.noticed("b", kit.clock.now)) == (False, False)
+        assert (cache.remove("a"), cache.drop_if_older("b", kit.clock.now)) == (False, False)
         assert cache.statistics == CacheStatistics(0, 0, 0, 0, 0, 2, 0)
 
     def test_to_put_it_again_begins_its_time_anew(self, kit: Kit) -> None:
@@ -242,8 +242,13 @@ class Changes:
     def test_whoever_notices_a_change_drops_what_is_older(self, kit: Kit) -> None:
         cache = kit.open()
         cache.put("a", b"x", mtime=100.0)
-        assert [cache.noticed("a", mtime) for mtime in (99.0, 100.0, 101.0, 102.0)] == [False, False, True, False]
-        assert cache.noticed("never seen", 1.0) is False
+        assert [cache.drop_if_older("a", mtime) for mtime in (99.0, 100.0, 101.0, 102.0)] == [
+            False,
+            False,
+            True,
+            False,
+        ]
+        assert cache.drop_if_older("never seen", 1.0) is False
         assert cache.statistics == CacheStatistics(0, 0, 0, 0, 0, 0, 1)
 
     @pytest.mark.parametrize("mtime", NO_TIMES, ids=lambda mtime: f"{mtime!r:.4}")
@@ -252,7 +257,7 @@ class Changes:
         cache.put("a", b"x")
         for work in (
             lambda: cache.get("a", mtime=mtime),
-            lambda: cache.noticed("a", mtime),
+            lambda: cache.drop_if_older("a", mtime),
             lambda: cache.put("a", b"other", mtime=mtime),
             lambda: cache.put_all([NewFile("b", b""), NewFile("a", b"", mtime)]),
         ):
@@ -267,7 +272,7 @@ class Clients:
         own = cache.put("a", b"mine", client="one")
         assert [cache.get("a", client=other) for other in ("", "two", "on", "one ")] == [None] * 4
         assert cache.peek("a") is None
-        assert (cache.noticed("a", 1e10), cache.remove("a", client="two")) == (False, False)
+        assert (cache.drop_if_older("a", 1e10), cache.remove("a", client="two")) == (False, False)
         cache.put("a", b"theirs", client="two")
         cache.clear(client="two")
         cache.clear(client="nobody")

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 from tests.support.sandbox_suite.kit import Kit
-from toolyard.codemode.broker import Broker, BrokerRequest, Progress
+from toolyard.codemode.broker import Broker, BrokerRequest, UpstreamProgress
 from toolyard.core.loop_thread import LoopThread
 from toolyard.sandbox import guest_layout
 
@@ -17,7 +17,7 @@ _ASK = "from toolyard_runtime import call_mcp_tool, call_mcp_tool_sync\n"
 _TOOL_FILE = "def shout(text):\n    return text.upper()\n"
 
 
-async def _echo(request: BrokerRequest, progress: Progress) -> Any:
+async def _echo(request: BrokerRequest, progress: UpstreamProgress) -> Any:
     progress(1, 1, "")
     said = f"{request.agent}:{request.tool}:{request.arguments.get('n')}"
     return {"content": [{"type": "text", "text": said}]}
@@ -51,7 +51,7 @@ class Brokered:
             for number in range(3):
                 ran = box.python(f"{_ASK}call_mcp_tool_sync('s', 't', {{'n': {number}}}).text", session="one")
                 assert ran.value == f"'a:t:{number}'"
-            assert broker.connections == 1
+            assert broker.connection_count == 1
 
     def test_threads_and_forked_processes_reach_it_too(self, kit: Kit) -> None:
         code = (

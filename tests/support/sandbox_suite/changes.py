@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.sandbox_suite.kit import RUN_SECONDS, Kit, Opened, Ran
 from toolyard.linux import change_filter
-from toolyard.sandbox.spec import ChangedPath, Ending, Mount, Request, What
+from toolyard.sandbox.spec import ChangedPath, Mount, RunEnding, RunKind, RunRequest
 
 _FLOOD = 3_000
 _TOLD_AT_LEAST = 3
@@ -76,10 +76,10 @@ class Heard:
     paths: list[ChangedPath] = field(default_factory=list[ChangedPath])
     some: threading.Event = field(default_factory=threading.Event)
 
-    def recorded(self, *, is_complete: bool) -> None:
+    def report_coverage(self, *, is_complete: bool) -> None:
         self.states.append(is_complete)
 
-    def changed(self, paths: Sequence[ChangedPath]) -> None:
+    def add_changes(self, paths: Sequence[ChangedPath]) -> None:
         self.paths += paths
         self.some.set()
 
@@ -89,15 +89,15 @@ class Heard:
         return {os.fsdecode(each.path[cut:]) + "/" * each.is_tree for each in self.paths}
 
 
-def recorded(box: Opened, code: str, *, what: What = What.COMMAND, session: str = "") -> tuple[Heard, Ran]:
+def recorded(box: Opened, code: str, *, what: RunKind = RunKind.COMMAND, session: str = "") -> tuple[Heard, Ran]:
     heard = Heard()
-    return heard, box.run(Request(what, code, RUN_SECONDS, session, changes=heard))
+    return heard, box.run(RunRequest(what, code, RUN_SECONDS, session, changes=heard))
 
 
 class Changes:
     @pytest.fixture(autouse=True)
     def _possible(self) -> None:
-        if why := change_filter.why_not():
+        if why := change_filter.unsupported_reason():
             pytest.skip(why)
 
     def test_every_way_to_change_a_file_is_recorded(self, kit: Kit) -> None:
@@ -120,7 +120,7 @@ class Changes:
             "t = threading.Thread(target=lambda: os.symlink('a', 'c')); t.start(); t.join()\n"
             "subprocess.run(['touch', 'd'], close_fds=False)\nos.fchmod(os.open('mode', os.O_RDONLY), 0o700)"
         )
-        heard, ran = recorded(kit.open(records_changes=True), code, what=What.PYTHON)
+        heard, ran = recorded(kit.open(records_changes=True), code, what=RunKind.PYTHON)
         assert ran.raised == ""
         assert (heard.states, heard.below(kit.workspace)) == ([True], {"a", "b", "c", "d", "mode"})
 
@@ -138,14 +138,14 @@ class Changes:
 
     def test_paths_through_a_process_own_entries_in_proc_are_those_of_the_process(self, kit: Kit) -> None:
         kit.file("workspace/sub/held", "1")
-        heard, ran = recorded(kit.open(records_changes=True), _OWN_ENTRIES, what=What.PYTHON)
+        heard, ran = recorded(kit.open(records_changes=True), _OWN_ENTRIES, what=RunKind.PYTHON)
         assert ran.raised == ""
         assert heard.below(kit.workspace) == {f"sub/{name}" for name in ran.text.split()}
         assert (heard.states, len(ran.text.split()) > 0) == ([True], True)
 
     @pytest.mark.parametrize("deep", [_TOO_DEEP, _TOO_FAR])
     def test_a_path_that_is_too_long_to_be_told_leaves_no_complete_record(self, kit: Kit, deep: str) -> None:
-        heard, ran = recorded(kit.open(records_changes=True), deep, what=What.PYTHON)
+        heard, ran = recorded(kit.open(records_changes=True), deep, what=RunKind.PYTHON)
         assert (ran.raised, heard.states) == ("", [True, False])
 
     def test_a_folder_that_is_moved_is_recorded_with_all_beneath_it(self, kit: Kit) -> None:
@@ -164,7 +164,7 @@ class Changes:
         heard, done = Heard(), threading.Event()
         box = kit.open(records_changes=True)
         code = "echo 1 > early; until [ -e go ]; do sleep 0.02; done"
-        request = Request(What.COMMAND, code, RUN_SECONDS, changes=heard)
+        request = RunRequest(RunKind.COMMAND, code, RUN_SECONDS, changes=heard)
         thread = threading.Thread(target=lambda: (box.run(request), done.set()))
         thread.start()
         try:
@@ -177,7 +177,7 @@ class Changes:
     def test_a_file_that_changes_all_the_time_is_told_again_while_the_run_goes_on(self, kit: Kit) -> None:
         heard = Heard()
         code = "for i in $(seq 20); do echo $i > log; sleep 0.1; done; sleep 1"
-        ran = kit.open(records_changes=True).run(Request(What.COMMAND, code, RUN_SECONDS, changes=heard))
+        ran = kit.open(records_changes=True).run(RunRequest(RunKind.COMMAND, code, RUN_SECONDS, changes=heard))
         times = [each.time_ns for each in heard.paths]
         assert ran.code == 0
         assert len(times) >= _TOLD_AT_LEAST
@@ -186,14 +186,16 @@ class Changes:
     def test_each_run_of_a_session_has_its_own_record(self, kit: Kit) -> None:
         box = kit.open(records_changes=True)
         for name in ("first", "second"):
-            heard, _ = recorded(box, f"open({name!r}, 'w').close()", what=What.PYTHON, session="s")
+            heard, _ = recorded(box, f"open({name!r}, 'w').close()", what=RunKind.PYTHON, session="s")
             assert (heard.states, heard.below(kit.workspace)) == ([True], {name})
 
     def test_runs_at_the_same_time_have_their_own_records(self, kit: Kit) -> None:
         box = kit.open(records_changes=True)
         heard = [Heard() for _ in range(4)]
         code = "for i in $(seq 50); do echo 1 > {0}-$i; rm {0}-$i; done; echo 1 > {0}"
-        requests = [Request(What.COMMAND, code.format(n), RUN_SECONDS, changes=each) for n, each in enumerate(heard)]
+        requests = [
+            RunRequest(RunKind.COMMAND, code.format(n), RUN_SECONDS, changes=each) for n, each in enumerate(heard)
+        ]
         threads = [threading.Thread(target=box.run, args=(request,)) for request in requests]
         for thread in threads:
             thread.start()
@@ -203,20 +205,20 @@ class Changes:
             assert each.below(kit.workspace) == {f"{n}", *(f"{n}-{i}" for i in range(1, 51))}
 
     def test_bad_pointers_and_callers_that_vanish_break_nothing(self, kit: Kit) -> None:
-        heard, ran = recorded(kit.open(records_changes=True), _HOSTILE, what=What.PYTHON)
-        assert (ran.outcome.ending, ran.raised) == (Ending.FINISHED, "")
+        heard, ran = recorded(kit.open(records_changes=True), _HOSTILE, what=RunKind.PYTHON)
+        assert (ran.outcome.ending, ran.raised) == (RunEnding.FINISHED, "")
         assert {"quick", "last"} <= heard.below(kit.workspace)
 
     def test_a_flood_is_recorded_whole_and_each_path_told_rarely(self, kit: Kit) -> None:
         code = f"import os\nfor i in range({_FLOOD}):\n    open(str(i), 'w').close()\n    os.unlink(str(i))"
-        heard, ran = recorded(kit.open(records_changes=True), code, what=What.PYTHON)
+        heard, ran = recorded(kit.open(records_changes=True), code, what=RunKind.PYTHON)
         assert ran.raised == ""
         assert heard.below(kit.workspace) == set(map(str, range(_FLOOD)))
         assert len(heard.paths) <= 2 * _FLOOD
 
     def test_one_that_keeps_others_out_of_its_memory_has_no_complete_record(self, kit: Kit) -> None:
         code = "import ctypes\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nopen('a', 'w').close()"
-        heard, ran = recorded(kit.open(records_changes=True), code, what=What.PYTHON)
+        heard, ran = recorded(kit.open(records_changes=True), code, what=RunKind.PYTHON)
         assert ran.raised == ""
         may_look = kit.tier.is_weak and os.geteuid() == 0  # a warden with capabilities reads it all the same
         assert heard.states == ([True] if may_look else [True, False])
@@ -225,8 +227,8 @@ class Changes:
     def test_a_killed_run_leaves_a_sandbox_that_works(self, kit: Kit) -> None:
         box = kit.open(records_changes=True)
         code = "while :; do echo 1 > x; rm x; done & while :; do echo 1 > y; done"
-        ran = box.run(Request(What.COMMAND, code, 0.5, changes=Heard()))
-        assert ran.outcome.ending is Ending.TIMEOUT
+        ran = box.run(RunRequest(RunKind.COMMAND, code, 0.5, changes=Heard()))
+        assert ran.outcome.ending is RunEnding.TIMEOUT
         heard, ran = recorded(box, "echo 1 > z")
         assert (ran.code, heard.below(kit.workspace)) == (0, {"z"})
 
@@ -240,15 +242,15 @@ class Changes:
 
         thread = threading.Thread(target=lose)
         thread.start()
-        ran = box.run(Request(What.COMMAND, "echo 1 > a; sleep 100", RUN_SECONDS, changes=heard))
+        ran = box.run(RunRequest(RunKind.COMMAND, "echo 1 > a; sleep 100", RUN_SECONDS, changes=heard))
         thread.join(RUN_SECONDS)
-        assert (ran.outcome.ending, heard.states) == (Ending.LOST, [True, False])
+        assert (ran.outcome.ending, heard.states) == (RunEnding.LOST, [True, False])
 
     def test_the_record_gives_code_no_listener_and_no_new_power(self, kit: Kit) -> None:
         box = kit.open(records_changes=True)
         look = "    try: print(os.readlink(f'/proc/self/fd/{n}'))\n    except OSError: 0"
         code = f"import os\nfor n in range(256):\n{look}"
-        heard, ran = recorded(box, code, what=What.PYTHON)
+        heard, ran = recorded(box, code, what=RunKind.PYTHON)
         assert (ran.raised, heard.states) == ("", [True])
         assert "seccomp" not in ran.text
         if kit.strength.confines_files:
@@ -257,6 +259,6 @@ class Changes:
 
     def test_nothing_is_recorded_where_nobody_asked_for_it(self, kit: Kit) -> None:
         heard = Heard()
-        assert kit.open().run(Request(What.COMMAND, "echo 1 > b", RUN_SECONDS, changes=heard)).code == 0
+        assert kit.open().run(RunRequest(RunKind.COMMAND, "echo 1 > b", RUN_SECONDS, changes=heard)).code == 0
         assert (heard.states, heard.paths) == ([], [])
         assert kit.open(records_changes=True).command("echo 1 > c").code == 0

@@ -11,7 +11,7 @@ from tests.support.sandbox_suite.kit import LOST_SECONDS, RUN_SECONDS, Kit, has_
 from toolyard.core.limits import KIB, MIB, RunLimits
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.limits.cgroups import Cgroup
-from toolyard.sandbox.spec import Ending, Request, Tier, What
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, Tier
 
 _SOON = 5.0
 """Long enough for a loaded machine, and far from the run's own length."""
@@ -25,7 +25,7 @@ _FEW, _MANY = 40, 320
 _NUMBERS_NOT_GIVEN = 300  # those a namespace keeps back are allowed for on top of the processes that were named
 _FORKS = 400  # more than all of the above together
 _OF_THE_SANDBOX = 16  # its own processes in a container, which are allowed for
-_RESOURCES = guest_layout.resources
+_RESOURCES = guest_layout.resource_limits
 _STARTED = 4  # processes of a tree that are worth waiting for
 
 
@@ -33,31 +33,31 @@ class Limits:
     def test_the_wall_clock_ends_a_run_and_keeps_what_it_printed(self, kit: Kit) -> None:
         box = kit.open()
         ran = box.command("echo so far; sleep 100", seconds=0.5)
-        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"so far\n", _TERMINATED)
+        assert (ran.outcome.ending, ran.out, ran.code) == (RunEnding.TIMEOUT, b"so far\n", _TERMINATED)
         assert 0.5 <= ran.seconds < _SOON
         assert box.command("echo next").text == "next\n"
 
     def test_a_run_whose_time_is_up_may_clean_up(self, kit: Kit) -> None:
         box = kit.open()
         ran = box.command("trap 'echo cleaned up; exit 5' TERM; echo up; sleep 100 & wait", seconds=0.5)
-        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"up\ncleaned up\n", _TERMINATED)
+        assert (ran.outcome.ending, ran.out, ran.code) == (RunEnding.TIMEOUT, b"up\ncleaned up\n", _TERMINATED)
         handler = "lambda *_: (time.sleep(0.3), print('done'), sys.exit(3))"
         code = f"import signal, sys, time\nsignal.signal(15, {handler})\ntime.sleep(100)"
         ran = box.command(f'python3 -c "{code}"; echo too far', seconds=1)
-        assert (ran.outcome.ending, ran.out) == (Ending.TIMEOUT, b"done\n")
+        assert (ran.outcome.ending, ran.out) == (RunEnding.TIMEOUT, b"done\n")
 
     def test_a_run_that_ignores_the_request_to_end_is_killed(self, kit: Kit) -> None:
         ran = kit.open().command(_STUBBORN, seconds=0.5)
-        assert (ran.outcome.ending, ran.out, ran.code) == (Ending.TIMEOUT, b"up\n", _TERMINATED)
+        assert (ran.outcome.ending, ran.out, ran.code) == (RunEnding.TIMEOUT, b"up\n", _TERMINATED)
         assert ran.seconds < _SOON
 
     def test_processor_time_is_bounded(self, kit: Kit) -> None:
         box = kit.open(limits=tight(cpu_seconds=1))
         assert box.command("while :; do :; done").code == _OUT_OF_PROCESSOR_TIME
         busy = box.python("while True: pass")
-        assert (busy.code, busy.outcome.ending) == (_OUT_OF_PROCESSOR_TIME, Ending.FINISHED)
+        assert (busy.code, busy.outcome.ending) == (_OUT_OF_PROCESSOR_TIME, RunEnding.FINISHED)
         deaf = box.python("import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass")
-        assert (deaf.code, deaf.outcome.ending) == (_KILLED, Ending.FINISHED)
+        assert (deaf.code, deaf.outcome.ending) == (_KILLED, RunEnding.FINISHED)
 
     def test_every_way_a_command_is_started_holds_the_same_limits(self, kit: Kit) -> None:
         """In units of 1,024 bytes, as bash tells them; no more than the host itself has."""
@@ -94,7 +94,7 @@ class Limits:
             return
         with (
             patch.object(Cgroup, "create", return_value=None),
-            patch.object(guest_layout, "resources", _without_processes),
+            patch.object(guest_layout, "resource_limits", _without_processes),
         ):
             made = _forked(kit, _FEW)
         assert _FEW < made < _FEW + _NUMBERS_NOT_GIVEN
@@ -109,7 +109,7 @@ class Limits:
     def test_the_groups_count_bounds_processes_by_itself(self, kit: Kit) -> None:
         if kit.tier is Tier.DOCKER or not has_cgroups():
             return
-        without = patch.object(guest_layout, "resources", _without_processes)
+        without = patch.object(guest_layout, "resource_limits", _without_processes)
         with without, patch.object(guest_layout, "pid_max", return_value=0):
             made = _forked(kit, _most(kit))
         assert made <= _most(kit)
@@ -119,7 +119,7 @@ class Limits:
             return  # nothing would stop it
         box = kit.open(limits=tight(processes=310))
         bomb = "import os\nwhile True:\n try: os.fork()\n except OSError: pass"
-        assert box.python(bomb, seconds=1).outcome.ending in {Ending.TIMEOUT, Ending.LOST}
+        assert box.python(bomb, seconds=1).outcome.ending in {RunEnding.TIMEOUT, RunEnding.LOST}
         assert box.command("echo next").text == "next\n"
 
     def test_open_files_are_bounded(self, kit: Kit) -> None:
@@ -139,11 +139,11 @@ class Limits:
     def test_output_is_bounded_and_kept_up_to_there(self, kit: Kit) -> None:
         box = kit.open(limits=tight(output_bytes=100 * KIB))
         ran = box.command("yes")
-        assert (ran.outcome.ending, len(ran.out)) == (Ending.OUTPUT, 100 * KIB)
+        assert (ran.outcome.ending, len(ran.out)) == (RunEnding.OUTPUT, 100 * KIB)
         ran = box.python("while True: print('y' * 999)")
-        assert (ran.outcome.ending, len(ran.out)) == (Ending.OUTPUT, 100 * KIB)
+        assert (ran.outcome.ending, len(ran.out)) == (RunEnding.OUTPUT, 100 * KIB)
         exact = box.command(f"head -c {100 * KIB} /dev/zero")
-        assert (exact.outcome.ending, len(exact.out)) == (Ending.FINISHED, 100 * KIB)
+        assert (exact.outcome.ending, len(exact.out)) == (RunEnding.FINISHED, 100 * KIB)
 
     def test_limits_cannot_be_raised_inside(self, kit: Kit) -> None:
         box = kit.open(limits=tight(open_files=64, cpu_seconds=100))
@@ -156,19 +156,19 @@ class Limits:
 class Leftovers:
     def test_a_finished_run_leaves_nothing_behind(self, kit: Kit) -> None:
         ran = kit.open().command(f"{_DAEMON}; sleep 502 & disown; echo done")
-        assert (ran.text, ran.outcome.ending, ran.code) == ("done\n", Ending.FINISHED, 0)
+        assert (ran.text, ran.outcome.ending, ran.code) == ("done\n", RunEnding.FINISHED, 0)
         assert ran.seconds < _SOON  # the daemons hold its streams; nobody waits for them
-        assert ran.outcome.left_behind >= 1
+        assert ran.outcome.leftover_processes >= 1
         assert kit.all_gone()
 
     def test_finished_code_leaves_nothing_behind(self, kit: Kit) -> None:
         code = "import subprocess\nfor n in (0, 1): subprocess.Popen(['sleep', '500'], start_new_session=bool(n))\n1"
         ran = kit.open().python(code)
-        assert (ran.value, ran.outcome.ending) == ("1", Ending.FINISHED)
+        assert (ran.value, ran.outcome.ending) == ("1", RunEnding.FINISHED)
         assert kit.all_gone()
 
     def test_a_run_that_timed_out_leaves_nothing_behind(self, kit: Kit) -> None:
-        assert kit.open().command(_TREE, seconds=1).outcome.ending is Ending.TIMEOUT
+        assert kit.open().command(_TREE, seconds=1).outcome.ending is RunEnding.TIMEOUT
         assert kit.all_gone()
 
     def test_a_cancelled_run_leaves_nothing_behind(self, kit: Kit) -> None:
@@ -176,20 +176,20 @@ class Leftovers:
         assert within(_SOON, lambda: len(kit.marked()) >= _STARTED)
         begun.cancelled.set()
         ran = begun.result()
-        assert (ran.outcome.ending, ran.code) == (Ending.CANCELLED, 128 + 9)
+        assert (ran.outcome.ending, ran.code) == (RunEnding.CANCELLED, 128 + 9)
         assert kit.all_gone()
 
     def test_a_run_may_be_cancelled_before_it_starts(self, kit: Kit) -> None:
         cancelled = threading.Event()
         cancelled.set()
-        ran = kit.open().run(Request(What.COMMAND, "sleep 100", RUN_SECONDS), cancelled=cancelled)
-        assert ran.outcome.ending is Ending.CANCELLED
+        ran = kit.open().run(RunRequest(RunKind.COMMAND, "sleep 100", RUN_SECONDS), cancelled=cancelled)
+        assert ran.outcome.ending is RunEnding.CANCELLED
         assert ran.seconds < _SOON
 
     def test_ending_one_run_spares_the_others(self, kit: Kit) -> None:
         box = kit.open()
         other = box.begin("echo begun; (sleep 0.1 & wait); until [ -e go ]; do sleep 0.02; done; echo done")
-        assert box.command(_TREE, seconds=0.5).outcome.ending is Ending.TIMEOUT
+        assert box.command(_TREE, seconds=0.5).outcome.ending is RunEnding.TIMEOUT
         assert box.command(f"{_DAEMON}; echo a").text == "a\n"
         kit.file("workspace/go", "")
         assert other.result().text == "begun\ndone\n"
@@ -206,7 +206,7 @@ class Leftovers:
         begun = box.begin(_TREE)
         assert within(_SOON, lambda: len(kit.marked()) >= _STARTED)
         box.sandbox.close()
-        assert begun.result().outcome.ending is Ending.LOST
+        assert begun.result().outcome.ending is RunEnding.LOST
         assert kit.all_gone()
         box.sandbox.close()  # twice is fine
 
@@ -228,7 +228,7 @@ class Losing:
         box.python("x = 20", session="a")
         begun = box.begin("echo up; sleep 100")
         kit.lose(box)
-        assert begun.future.result(LOST_SECONDS).outcome.ending is Ending.LOST
+        assert begun.future.result(LOST_SECONDS).outcome.ending is RunEnding.LOST
         again = box.command("echo again")
         assert (again.text, again.outcome.sandbox_is_new) == ("again\n", True)
         assert box.command("echo again").outcome.sandbox_is_new is False
@@ -242,7 +242,7 @@ class Losing:
         begun = box.begin("echo up; exec sleep 100")
         for pid in box.processes:
             os.kill(pid, signal.SIGKILL)
-        assert begun.future.result(LOST_SECONDS).outcome.ending is Ending.LOST
+        assert begun.future.result(LOST_SECONDS).outcome.ending is RunEnding.LOST
         assert kit.all_gone()
 
     def test_a_box_that_stopped_is_given_up_when_its_run_has_to_end(self, kit: Kit) -> None:
@@ -252,7 +252,7 @@ class Losing:
         box = kit.open()
         kit.stop(box)
         ran = box.command("echo hello", seconds=0.2)
-        assert ran.outcome.ending is Ending.LOST
+        assert ran.outcome.ending is RunEnding.LOST
         assert box.command("echo again").text == "again\n"
 
     def test_a_run_that_stops_everybody_holds_up_nobody_but_those_it_stopped(self, kit: Kit) -> None:
@@ -264,8 +264,8 @@ class Losing:
         begun = box.begin("echo up; while :; do kill -STOP -1; done")
         beside = [box.command("echo beside", seconds=0.2).outcome.ending for _ in range(_MORE_THAN_WAIT)]
         begun.cancelled.set()
-        assert set(beside) <= {Ending.FINISHED, Ending.TIMEOUT}
-        assert begun.result().outcome.ending is Ending.CANCELLED
+        assert set(beside) <= {RunEnding.FINISHED, RunEnding.TIMEOUT}
+        assert begun.result().outcome.ending is RunEnding.CANCELLED
         after = [box.command("echo after") for _ in range(_MORE_THAN_WAIT)]
         assert [(ran.text, ran.outcome.sandbox_is_new) for ran in after] == [("after\n", False)] * _MORE_THAN_WAIT
         assert (box.python("1 + 1").value, box.python("x", session="a").value) == ("2", "20")

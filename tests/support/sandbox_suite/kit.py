@@ -29,12 +29,22 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import MIB, RunLimits
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.limits.cgroups import Cgroup
-from toolyard.sandbox.spec import Mount, Outcome, Request, Sandbox, Sink, Spec, Stream, Tier, What
+from toolyard.sandbox.spec import (
+    Mount,
+    OutputSink,
+    RunKind,
+    RunRequest,
+    RunResult,
+    Sandbox,
+    SandboxSpec,
+    Stream,
+    Tier,
+)
 
 RUN_SECONDS = 30.0
 GONE_SECONDS = 1.0
@@ -47,10 +57,10 @@ _WORKERS = 32
 # What a host does that is killed: opens a sandbox, and prints a line as soon as something runs in it.
 _HOST = """
 import sys, threading
-from toolyard.sandbox.spec import Request, Spec, What
+from toolyard.sandbox.spec import RunRequest, SandboxSpec, RunKind
 {recipe}
-sandbox.start(Spec(workspace=sys.argv[1], environment={{{mark!r}: sys.argv[2]}}))
-request = Request(What.COMMAND, sys.argv[3], {seconds})
+sandbox.start(SandboxSpec(workspace=sys.argv[1], environment={{{mark!r}: sys.argv[2]}}))
+request = RunRequest(RunKind.COMMAND, sys.argv[3], {seconds})
 sandbox.run(request, lambda stream, data: print("up", flush=True), threading.Event())
 """
 
@@ -93,7 +103,7 @@ class Subject:
 class Ran:
     """One run: how it ended and what it printed."""
 
-    outcome: Outcome
+    outcome: RunResult
     out: bytes
     err: bytes
     seconds: float
@@ -126,12 +136,14 @@ class Opened:
     """A sandbox that was started, and the handiest ways to use it."""
 
     sandbox: Sandbox
-    spec: Spec
+    spec: SandboxSpec
     processes: frozenset[int]
     """Direct children of this process that came with it."""
     _pool: ThreadPoolExecutor
 
-    def run(self, request: Request, sink: Sink | None = None, cancelled: threading.Event | None = None) -> Ran:
+    def run(
+        self, request: RunRequest, sink: OutputSink | None = None, cancelled: threading.Event | None = None
+    ) -> Ran:
         kept: dict[Stream, bytearray] = {Stream.OUT: bytearray(), Stream.ERR: bytearray()}
 
         def keep(stream: Stream, data: bytes) -> None:
@@ -144,15 +156,15 @@ class Opened:
         return Ran(outcome, bytes(kept[Stream.OUT]), bytes(kept[Stream.ERR]), time.monotonic() - began)
 
     def command(self, code: str, *, seconds: float = RUN_SECONDS, folder: str = "") -> Ran:
-        return self.run(Request(What.COMMAND, code, seconds, folder=folder))
+        return self.run(RunRequest(RunKind.COMMAND, code, seconds, folder=folder))
 
     def python(self, code: str, *, seconds: float = RUN_SECONDS, session: str = "") -> Ran:
-        return self.run(Request(What.PYTHON, code, seconds, session=session))
+        return self.run(RunRequest(RunKind.PYTHON, code, seconds, session=session))
 
-    def begin(self, code: str, *, what: What = What.COMMAND) -> Begun:
+    def begin(self, code: str, *, what: RunKind = RunKind.COMMAND) -> Begun:
         """Start a run in a thread of its own; returns when it has printed something."""
         printed, cancelled = threading.Event(), threading.Event()
-        request = Request(what, code, RUN_SECONDS)
+        request = RunRequest(what, code, RUN_SECONDS)
 
         def note(_stream: Stream, _data: bytes) -> None:
             printed.set()
@@ -176,7 +188,7 @@ class Begun:
 
 
 @dataclass
-class Kit(Closing):
+class Kit(Closeable):
     """A workspace, a folder outside of it, and sandboxes around the one."""
 
     subject: Subject
@@ -207,7 +219,7 @@ class Kit(Closing):
         records_changes: bool = False,
     ) -> Opened:
         named = {MARK: self.mark, **(environment or {})}
-        spec = Spec(
+        spec = SandboxSpec(
             workspace=self.workspace,
             writable=writable,
             mounts=mounts,
@@ -365,4 +377,4 @@ def has_cgroups() -> bool:
     if group is None:
         return False
     group.close()
-    return "processes" in group.limits_held
+    return "processes" in group.enforced_limits

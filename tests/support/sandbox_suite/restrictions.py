@@ -7,7 +7,7 @@ import socket
 import uuid
 
 from tests.support.sandbox_suite.kit import Kit, refusal
-from toolyard.sandbox.spec import Ending, Mount
+from toolyard.sandbox.spec import Mount, RunEnding
 
 _HOST_FILES = ("/etc/shadow", "/etc/machine-id", "/etc/hostname")
 _CONNECT_SECONDS = 8.0
@@ -229,11 +229,11 @@ class Warden:
         ran = box.python(f"import os\n{signals}")
         after = box.command("echo still here")
         if kit.strength.confines_files:
-            assert (ran.outcome.ending, ran.code) == (Ending.FINISHED, 0)
+            assert (ran.outcome.ending, ran.code) == (RunEnding.FINISHED, 0)
             assert (after.text, after.outcome.sandbox_is_new) == ("still here\n", False)
             assert box.python("x", session="a").value == "20"
         else:
-            assert ran.outcome.ending is Ending.LOST
+            assert ran.outcome.ending is RunEnding.LOST
             assert (after.text, after.outcome.sandbox_is_new) == ("still here\n", True)
 
     def test_its_limits_cannot_be_taken_away(self, kit: Kit) -> None:
@@ -293,8 +293,8 @@ class Warden:
         """What is written where answers go is taken for an answer at most."""
         box = kit.open()
         ran = box.python("import os\nos.write(3, b'\\xff' * 64)\nos._exit(0)")
-        assert (ran.outcome.ending, ran.outcome.value) == (Ending.FINISHED, None)
-        assert box.command("echo /etc >&3; head -c 100000 /dev/zero >&3").outcome.ending is Ending.FINISHED
+        assert (ran.outcome.ending, ran.outcome.value) == (RunEnding.FINISHED, None)
+        assert box.command("echo /etc >&3; head -c 100000 /dev/zero >&3").outcome.ending is RunEnding.FINISHED
         again = box.command("echo fine")
         assert (again.text, again.outcome.sandbox_is_new) == ("fine\n", False)
 

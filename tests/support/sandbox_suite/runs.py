@@ -8,7 +8,7 @@ import threading
 from tests.support.sandbox_suite.kit import MARK, RUN_SECONDS, Kit, within
 from toolyard.core.limits import KIB, MIB
 from toolyard.sandbox import guest_layout
-from toolyard.sandbox.spec import Ending, Outcome, Request, Stream, What
+from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, RunResult, Stream
 
 _SET_BY_BASH = {"PWD", "OLDPWD", "SHLVL", "_"}
 _LONG_COMMAND = 5_000  # twice as many characters; more than a waiting shell is given to read
@@ -27,26 +27,26 @@ class Runs:
     def test_a_command_prints_and_finishes(self, kit: Kit) -> None:
         ran = kit.open().command("echo hello")
         assert (ran.outcome, ran.out, ran.err) == (
-            Outcome(Ending.FINISHED, 0, folder=kit.workspace),
+            RunResult(RunEnding.FINISHED, 0, folder=kit.workspace),
             b"hello\n",
             b"",
         )
 
     def test_code_answers_with_its_last_value(self, kit: Kit) -> None:
         ran = kit.open().python("print('said')\n20 + 1")
-        assert (ran.outcome.ending, ran.code, ran.value, ran.out) == (Ending.FINISHED, 0, "21", b"said\n")
+        assert (ran.outcome.ending, ran.code, ran.value, ran.out) == (RunEnding.FINISHED, 0, "21", b"said\n")
 
     def test_output_arrives_while_the_run_goes_on(self, kit: Kit) -> None:
         enough = threading.Event()
-        request = Request(What.COMMAND, "echo first; sleep 100; echo second", RUN_SECONDS)
+        request = RunRequest(RunKind.COMMAND, "echo first; sleep 100; echo second", RUN_SECONDS)
         ran = kit.open().run(request, lambda _stream, _data: enough.set(), enough)
-        assert (ran.outcome.ending, ran.out) == (Ending.CANCELLED, b"first\n")
+        assert (ran.outcome.ending, ran.out) == (RunEnding.CANCELLED, b"first\n")
 
     def test_the_output_of_code_arrives_while_it_goes_on(self, kit: Kit) -> None:
         enough = threading.Event()
-        request = Request(What.PYTHON, "import time\nprint('first')\ntime.sleep(100)", RUN_SECONDS)
+        request = RunRequest(RunKind.PYTHON, "import time\nprint('first')\ntime.sleep(100)", RUN_SECONDS)
         ran = kit.open().run(request, lambda _stream, _data: enough.set(), enough)
-        assert (ran.outcome.ending, ran.out) == (Ending.CANCELLED, b"first\n")
+        assert (ran.outcome.ending, ran.out) == (RunEnding.CANCELLED, b"first\n")
 
     def test_output_and_errors_are_kept_apart(self, kit: Kit) -> None:
         box = kit.open()
@@ -65,7 +65,7 @@ class Runs:
         assert box.command("kill -SEGV $$").code == 128 + 11
         assert box.command("kill -KILL $$").code == 128 + 9
         died = box.python("import os\nos.kill(os.getpid(), 15)")
-        assert (died.outcome.ending, died.code, died.outcome.value) == (Ending.FINISHED, 128 + 15, None)
+        assert (died.outcome.ending, died.code, died.outcome.value) == (RunEnding.FINISHED, 128 + 15, None)
 
     def test_a_run_starts_in_the_folder_it_names_and_tells_where_it_ended(self, kit: Kit) -> None:
         kit.file("workspace/sub/deep/file", "")
@@ -84,14 +84,14 @@ class Runs:
     def test_a_folder_that_is_gone_fails_the_run_and_says_so(self, kit: Kit) -> None:
         box = kit.open()
         ran = box.command("echo hello", folder=f"{kit.workspace}/nowhere")
-        assert (ran.outcome.ending, ran.code, ran.out) == (Ending.FINISHED, 1, b"")
+        assert (ran.outcome.ending, ran.code, ran.out) == (RunEnding.FINISHED, 1, b"")
         assert b"nowhere" in ran.err
         assert box.command("echo hello").code == 0
 
     def test_the_environment_is_what_was_named_and_nothing_else(self, kit: Kit) -> None:
         assert _OF_THE_HOST in os.environ
         box = kit.open(environment={"NAMED": "a value\nof two lines"})
-        plain = set(guest_layout.variables("", {}, proxied=False)) | {"NAMED", MARK}
+        plain = set(guest_layout.environment_variables("", {}, proxied=False)) | {"NAMED", MARK}
         lines = box.command("env -0").text.rstrip("\0").split("\0")
         seen = dict(line.split("=", 1) for line in lines)
         assert seen["NAMED"] == "a value\nof two lines"
@@ -155,7 +155,7 @@ class Runs:
     def test_a_nul_in_the_text_fails_the_run_alone(self, kit: Kit) -> None:
         box = kit.open()
         ran = box.command("echo a\0b")
-        assert ran.outcome.ending is Ending.FINISHED
+        assert ran.outcome.ending is RunEnding.FINISHED
         assert ran.code != 0
         astray = box.command("echo a", folder="/\0echo b")
         assert (astray.out, astray.code) == (b"", 1)
@@ -172,7 +172,7 @@ class Runs:
 
     def test_closing_the_streams_does_not_end_a_run(self, kit: Kit) -> None:
         ran = kit.open().command("echo a; exec 0<&- 1>&- 2>&-; sleep 0.3; echo late > file; exit 7")
-        assert (ran.outcome.ending, ran.code, ran.out) == (Ending.FINISHED, 7, b"a\n")
+        assert (ran.outcome.ending, ran.code, ran.out) == (RunEnding.FINISHED, 7, b"a\n")
         assert os.path.exists(f"{kit.workspace}/file")
 
     def test_many_runs_at_once_keep_their_output_apart(self, kit: Kit) -> None:
@@ -189,7 +189,7 @@ class Runs:
 
     def test_the_sink_is_told_the_streams(self, kit: Kit) -> None:
         seen: set[Stream] = set()
-        request = Request(What.COMMAND, "echo a >&2", RUN_SECONDS)
+        request = RunRequest(RunKind.COMMAND, "echo a >&2", RUN_SECONDS)
         kit.open().run(request, lambda stream, _data: seen.add(stream))
         assert seen == {Stream.ERR}
 
@@ -225,7 +225,7 @@ class Sessions:
         box.python("x = 20", session="a")
         died = box.python("import os\nos._exit(3)", session="a")
         again = box.python("'x' in globals()", session="a")
-        assert (died.outcome.ending, died.code, died.outcome.value) == (Ending.FINISHED, 3, None)
+        assert (died.outcome.ending, died.code, died.outcome.value) == (RunEnding.FINISHED, 3, None)
         assert (again.value, again.outcome.session_is_new, again.outcome.sandbox_is_new) == ("False", True, False)
 
     def test_a_session_that_timed_out_is_replaced_and_that_is_told(self, kit: Kit) -> None:
@@ -233,7 +233,7 @@ class Sessions:
         box.python("x = 20", session="a")
         hung = box.python("print('so far')\nwhile True: pass", session="a", seconds=0.5)
         again = box.python("'x' in globals()", session="a")
-        assert (hung.outcome.ending, hung.out) == (Ending.TIMEOUT, b"so far\n")
+        assert (hung.outcome.ending, hung.out) == (RunEnding.TIMEOUT, b"so far\n")
         assert (again.value, again.outcome.session_is_new) == ("False", True)
 
     def test_the_death_of_a_session_touches_no_other_run(self, kit: Kit) -> None:
@@ -268,13 +268,13 @@ class Sessions:
             late = box.python("open('late', 'w')", session="a", seconds=0.2)
             left = threading.Event()
             left.set()
-            request = Request(What.PYTHON, "open('left', 'w')", RUN_SECONDS, "a")
+            request = RunRequest(RunKind.PYTHON, "open('left', 'w')", RUN_SECONDS, "a")
             gone = box.sandbox.run(request, _unheard, left)
         finally:
             kit.file("workspace/go", "")
             first.join(RUN_SECONDS)
-        assert (late.outcome.ending, late.out, late.err) == (Ending.BUSY, b"", b"")
-        assert gone.ending is Ending.CANCELLED
+        assert (late.outcome.ending, late.out, late.err) == (RunEnding.BUSY, b"", b"")
+        assert gone.ending is RunEnding.CANCELLED
         assert box.python("sorted(os.listdir())", session="a").value == "['begun', 'go']"
 
 

@@ -23,21 +23,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from toolyard.assistant.threads.store import ExpiredThread, Terms, ThreadStore
+from toolyard.assistant.threads.store import ExpiredThread, ThreadLimits, ThreadStore
 from toolyard.assistant.threads.thread import Message, Thread, Turn
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolyardError
 
 PATIENCE_SECONDS = 30.0
 _POLL_SECONDS = 0.005
 _WORKERS = 16
-LONG = Terms(3_600.0, 1_000)
+LONG = ThreadLimits(3_600.0, 1_000)
 
 # Another process that uses the store. What it does is in `work`, which it begins when it is told to.
 _PROGRAM = """
 import sys
 from tests.support.thread_store_suite.kit import turn
-from toolyard.assistant.threads.store import Terms
+from toolyard.assistant.threads.store import ThreadLimits
 {recipe}
 def tell(*words): print(*words, flush=True)
 tell("ready")
@@ -80,7 +80,7 @@ def nobody_waits() -> None:
 class Subject:
     """The kind of store under test."""
 
-    make: Callable[[Terms], ThreadStore]
+    make: Callable[[ThreadLimits], ThreadStore]
     """One more onto the same threads."""
     recipe: str
     """Python source that leaves such a one in `store`: for other processes."""
@@ -120,7 +120,7 @@ class Worker:
 
 
 @dataclass
-class Kit(Closing):
+class Kit(Closeable):
     subject: Subject
     _stores: list[ThreadStore] = field(default_factory=list[ThreadStore])
     _others: list[Other] = field(default_factory=list[Other])
@@ -129,7 +129,7 @@ class Kit(Closing):
         self.store = self.open()
         self.pool = ThreadPoolExecutor(_WORKERS)
 
-    def open(self, terms: Terms = LONG) -> ThreadStore:
+    def open(self, terms: ThreadLimits = LONG) -> ThreadStore:
         store = self.subject.make(terms)
         self._stores.append(store)
         return store

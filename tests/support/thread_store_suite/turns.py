@@ -17,10 +17,10 @@ from tests.support.thread_store_suite.kit import (
     texts,
     turn,
 )
-from toolyard.assistant.threads.store import ExpiredThread, FullThread, Terms, ThreadStore, UnknownThread
-from toolyard.assistant.threads.thread import FileSeen, Message, Summary, Turn
+from toolyard.assistant.threads.store import ExpiredThread, FullThread, ThreadLimits, ThreadStore, UnknownThread
+from toolyard.assistant.threads.thread import FileSeen, Message, ThreadSummary, Turn
 
-BRIEF = Terms(0.05, 1_000)
+BRIEF = ThreadLimits(0.05, 1_000)
 NEVER = "0123456789abcdef" * 2
 TEXTS = {
     "nothing": "",
@@ -102,7 +102,7 @@ class Turns:
 
 class Refusals:
     def test_unknown_expired_and_full_threads_are_three_different_errors(self, kit: Kit) -> None:
-        brief, small = kit.open(BRIEF), kit.open(Terms(3_600.0, 2))
+        brief, small = kit.open(BRIEF), kit.open(ThreadLimits(3_600.0, 2))
         expired, full = kit.begun(store=brief), kit.begun("1", "2", store=small)
         eventually(lambda: has_expired(brief, expired))
         errors = [refused(lambda name=name: going_on(small, name)) for name in (NEVER, expired, full)]
@@ -125,7 +125,7 @@ class Refusals:
         assert kit.store.delete(name) is False
 
     def test_a_thread_that_is_full_can_be_read(self, kit: Kit) -> None:
-        small = kit.open(Terms(3_600.0, 2))
+        small = kit.open(ThreadLimits(3_600.0, 2))
         with small.turn(None, nobody_waits) as opened:
             opened.keep(turn("1"))
             opened.keep(turn("2"))
@@ -141,7 +141,7 @@ class Refusals:
         for store in (brief, kit.store):  # it expires by the terms that it was kept with
             assert [each.id for each in store.list()] == [lasting]
             assert [hit.thread.id for hit in store.search("secret")] == [lasting]
-            assert store.starting(expired[:6]) == ()
+            assert store.ids_with_prefix(expired[:6]) == ()
             assert isinstance(refused(lambda store=store: store.read(expired)), ExpiredThread)
             assert store.delete(expired) is False
 
@@ -162,7 +162,7 @@ class Finding:
             opened.keep(turn("And then?"))
         first, second = kit.store.list()
         whole = kit.store.read(older)
-        assert first == Summary(older, whole.created, whole.updated, 3, first.title, ("chat", "codereview"))
+        assert first == ThreadSummary(older, whole.created, whole.updated, 3, first.title, ("chat", "codereview"))
         assert first == whole.summary
         assert first.title.startswith("How do I begin? xxx")
         assert len(first.title) == 80
@@ -192,9 +192,11 @@ class Finding:
 
     def test_a_thread_is_found_by_how_its_id_begins(self, kit: Kit) -> None:
         begun = sorted(kit.begun() for _ in range(4))
-        assert kit.store.starting("") == tuple(begun)
-        assert kit.store.starting(begun[0][:8]) == (begun[0],)
-        assert kit.store.starting("%") == kit.store.starting("*") == kit.store.starting("\0") == ()
+        assert kit.store.ids_with_prefix("") == tuple(begun)
+        assert kit.store.ids_with_prefix(begun[0][:8]) == (begun[0],)
+        assert (
+            kit.store.ids_with_prefix("%") == kit.store.ids_with_prefix("*") == kit.store.ids_with_prefix("\0") == ()
+        )
 
 
 class Deleting:

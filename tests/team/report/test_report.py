@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from tests.team import scripted_events as scripted
 from toolyard.team.events import (
     AgentStarted,
-    Ended,
+    EndReason,
     Notice,
     RoundStarted,
     TextDelta,
@@ -24,7 +24,7 @@ from toolyard.team.events import (
 )
 from toolyard.team.log import RunLog
 from toolyard.team.report import write_report
-from toolyard.team.report.markdown import plain
+from toolyard.team.report.markdown import plain_text
 
 VOID = {"meta", "br", "hr", "rect", "circle", "line", "path"}
 DIFF = """--- a/shop.py
@@ -80,7 +80,7 @@ class Page(HTMLParser):
 def reported(folder, events, diff=""):
     with RunLog(str(folder), lambda notice: None) as log:
         for event in events:
-            log.hear(event)
+            log.record(event)
     written = write_report(str(folder), lambda agent: diff if agent == "ada" else "")
     with open(written.html, encoding="utf-8") as html, open(written.markdown, encoding="utf-8") as markdown:
         return Page(html.read()), markdown.read()
@@ -171,7 +171,7 @@ ADDRESSES = re.compile(r"://|www\.|@")
 )
 @pytest.mark.parametrize("around", ["{}", "- {}", "It failed: {}", "| a | b |\n| --- | --- |\n| {} | end |"])
 def test_a_line_of_an_agent_is_text_and_no_renderer_finds_an_address_in_it(around, text):
-    document = around.format(plain(text))
+    document = around.format(plain_text(text))
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(document)
     parts = [part for token in tokens for part in token.children or ()]
     assert {part.type for part in parts} <= {"text", "code_inline", "text_special"}
@@ -229,7 +229,7 @@ def test_a_run_that_was_resumed_is_one_story_and_ends_as_it_ended_last(tmp_path)
     events = [
         scripted.started(),
         *scripted.first_round(),
-        scripted.finished(ended=Ended.INTERRUPTED, why="You stopped it.", winner="", text="", votes={}),
+        scripted.finished(ended=EndReason.INTERRUPTED, why="You stopped it.", winner="", text="", votes={}),
         scripted.started(resumed=True, at=scripted.START + 31),
         *scripted.second_round(),
         scripted.finished(),

@@ -9,22 +9,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from toolyard.assistant.files.sources import Source
-from toolyard.core.tokens import in_pieces
+from toolyard.assistant.files.sources import SourceFile
+from toolyard.core.tokens import split_at_lines
 
 _MARK_BYTES = 6
 
 
-def bounds(source: Source, what: str) -> tuple[str, str]:
+def boundary_lines(source: SourceFile, what: str) -> tuple[str, str]:
     """The lines around a file; `what` says what stands between them."""
     mark = _mark(source)
-    return f"[{mark}] {what} {source.path}, {_lines(source)}\n", f"[{mark}] end of {source.path}\n"
+    return f"[{mark}] {what} {source.path}, {_line_count(source)}\n", f"[{mark}] end of {source.path}\n"
 
 
-def numbered(text: str) -> Iterator[str]:
+def number_lines(text: str) -> Iterator[str]:
     """The text as `1| first line`, and so on, in pieces; each line ends in a line feed, the last one too."""
     number, is_begun = 1, False
-    for piece in in_pieces(text):
+    for piece in split_at_lines(text):
         lines = piece.split("\n")
         if lines[-1] == "":
             lines.pop()
@@ -36,13 +36,13 @@ def numbered(text: str) -> Iterator[str]:
         yield "\n"
 
 
-def _lines(source: Source) -> str:
+def _line_count(source: SourceFile) -> str:
     if not source.lines:
         return "an empty file"
     return "1 line" if source.lines == 1 else f"{source.lines:,} lines"
 
 
-def _mark(source: Source) -> str:
+def _mark(source: SourceFile) -> str:
     digest = hashlib.blake2b(f"{source.digest}\0{source.path}".encode("utf-8", "replace"), digest_size=_MARK_BYTES)
     while digest.hexdigest() in source.text:
         digest.update(b"again")

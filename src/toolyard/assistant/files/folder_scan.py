@@ -14,14 +14,14 @@ from itertools import islice
 
 from toolyard.core.errors import ToolError
 from toolyard.core.limits import MIB
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.files import landlocked_process
 from toolyard.files.mounts import Target
-from toolyard.files.os_errors import shown
+from toolyard.files.os_errors import printable_name
 from toolyard.files.roots import Root
-from toolyard.files.search.ripgrep import LAST_GLOBS, Bounds, Stop
-from toolyard.files.search.ripgrep_output import WALKED, names
-from toolyard.files.search.scope import Scope
+from toolyard.files.search.ripgrep import LAST_GLOBS, SearchBounds, StopReason
+from toolyard.files.search.ripgrep_output import WALKED, parse_names
+from toolyard.files.search.scope import SearchScope
 
 _NAMES_BYTES = 4 * MIB
 _GIT = ".git"
@@ -29,7 +29,7 @@ _MOST_LINKS, _MOST_FOLDERS = 100, 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class ScannedFile:
     """A file that a scan has met, not opened yet."""
 
     root: Root
@@ -48,59 +48,61 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    files: tuple[Met, ...]
+class FolderListing:
+    files: tuple[ScannedFile, ...]
     is_whole: bool
     links_out: tuple[str, ...]
     """Links that lead out of the root, as they are shown; of these, the first."""
 
 
-def scan(gate: Gate, folder: Target) -> Listing:
+def scan_folder(ctx: CallContext, folder: Target) -> FolderListing:
     """What a folder holds that may be seen."""
-    bounds = Bounds(gate.cancelled, gate.deadline)
-    with Scope(folder.root, folder.relative, gate.visible, bounds, landlocked_process.available()) as scope:
-        output = scope.run(("--files", "--sort=path", *LAST_GLOBS, "--", WALKED.decode()), most=_NAMES_BYTES)
-        gate.check_time()
-        if output.stop in {Stop.CANCELLED, Stop.DEADLINE}:
+    bounds = SearchBounds(ctx.cancelled, ctx.deadline)
+    with SearchScope(
+        folder.root, folder.relative, ctx.is_visible, bounds, landlocked_process.best_confinement()
+    ) as scope:
+        output = scope.run_ripgrep(("--files", "--sort=path", *LAST_GLOBS, "--", WALKED.decode()), most=_NAMES_BYTES)
+        ctx.check_time()
+        if output.stop in {StopReason.CANCELLED, StopReason.DEADLINE}:
             raise ToolError("Looking through the folder took too long.", hint="Name a smaller folder.")
-        files = tuple(_met(gate, scope, names(output.data, WALKED)))
-        links = tuple(islice(_links_out(gate, scope, files), _MOST_LINKS))
-        return Listing(files, output.stop is None, links)
+        files = tuple(_scanned_files(ctx, scope, parse_names(output.data, WALKED)))
+        links = tuple(islice(_links_out(ctx, scope, files), _MOST_LINKS))
+        return FolderListing(files, output.stop is None, links)
 
 
-def _met(gate: Gate, scope: Scope, found: list[str]) -> Iterator[Met]:
+def _scanned_files(ctx: CallContext, scope: SearchScope, found: list[str]) -> Iterator[ScannedFile]:
     root = scope.root
     for name in found:
         relative = scope.relative(name)
         if scope.allows(name) and _GIT not in relative.split("/"):
             path = f"{root.path.rstrip('/')}/{relative}"
-            yield Met(root, relative, path, shown(gate.mounts.shown(path)))
+            yield ScannedFile(root, relative, path, printable_name(ctx.mounts.display_path(path)))
 
 
-def _links_out(gate: Gate, scope: Scope, files: Sequence[Met]) -> Iterator[str]:
+def _links_out(ctx: CallContext, scope: SearchScope, files: Sequence[ScannedFile]) -> Iterator[str]:
     """Links that ripgrep passes over, in the folders on the way to what it lists and in those without a file.
 
     Any other folder holds files that are not listed: it is ignored.
     """
     start = scope.relative("")
-    listed = {start, *(folder for each in files for folder in _folders(each.relative, start))}
+    listed = {start, *(folder for each in files for folder in _parent_folders(each.relative, start))}
     waiting = sorted(listed, reverse=True)
     for _ in range(_MOST_FOLDERS):
         if not waiting:
             return
-        gate.check_time()
+        ctx.check_time()
         folder = waiting.pop()
-        links, folders, has_files = _entries(scope.root, folder)
+        links, folders, has_files = _list_entries(scope.root, folder)
         if folder not in listed and has_files:
             continue
         waiting.extend(each for each in folders if each not in listed and each.rpartition("/")[2] != _GIT)
         for relative in links:
             path = f"{scope.root.path.rstrip('/')}/{relative}"
-            if gate.visible(path) and _leads_out(scope.root, relative):
-                yield shown(gate.mounts.shown(path))
+            if ctx.is_visible(path) and _leads_out(scope.root, relative):
+                yield printable_name(ctx.mounts.display_path(path))
 
 
-def _folders(relative: str, start: str) -> Iterator[str]:
+def _parent_folders(relative: str, start: str) -> Iterator[str]:
     """The folders below `start` that hold it."""
     folder = relative.rpartition("/")[0]
     while len(folder) > len(start):
@@ -108,7 +110,7 @@ def _folders(relative: str, start: str) -> Iterator[str]:
         folder = folder.rpartition("/")[0]
 
 
-def _entries(root: Root, folder: str) -> tuple[list[str], list[str], bool]:
+def _list_entries(root: Root, folder: str) -> tuple[list[str], list[str], bool]:
     """The links in a folder, the folders in it, and whether it holds anything else."""
     try:
         fd = root.open_folder(folder or ".")

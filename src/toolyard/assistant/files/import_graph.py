@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toolyard.assistant.files.import_resolver import Resolver
-from toolyard.assistant.files.import_statements import references
-from toolyard.assistant.files.sources import Source
+from toolyard.assistant.files.import_resolver import ProjectImportResolver
+from toolyard.assistant.files.import_statements import find_references
+from toolyard.assistant.files.sources import SourceFile
 
 _RENDERED_CHARS: Final = 16_000
-_OF_A_FILE: Final = 30
+_SHOWN_IMPORTS: Final = 30
 _MOST_USED: Final = 10
 _PACKAGES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Imports:
+class FileImports:
     path: str
     files: tuple[str, ...]
     """Others among the sources."""
@@ -27,8 +27,8 @@ class Imports:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    imports: tuple[Imports, ...]
+class ImportGraph:
+    imports: tuple[FileImports, ...]
     """Of every file that uses something, in the order of the sources."""
 
     def render(self, most_chars: int = _RENDERED_CHARS) -> str:
@@ -37,13 +37,13 @@ class Graph:
         packages = Counter(name for each in self.imports for name in each.packages)
         lines: list[str] = []
         if used:
-            lines.append(f"Used by most others: {_counted(used, _MOST_USED)}")
+            lines.append(f"Used by most others: {_format_counts(used, _MOST_USED)}")
         if packages:
-            lines.append(f"Packages: {_counted(packages, _PACKAGES)}")
+            lines.append(f"Packages: {_format_counts(packages, _PACKAGES)}")
         room = most_chars - sum(len(line) + 1 for line in lines)
         users = [each for each in self.imports if each.files]
         for at, each in enumerate(users):
-            line = f"{each.path} -> {_listed(each.files)}"
+            line = f"{each.path} -> {_format_paths(each.files)}"
             room -= len(line) + 1
             if room < 0:
                 lines.append(f"... {len(users) - at} more files use others")
@@ -52,26 +52,26 @@ class Graph:
         return "\n".join(lines) or "No file of these uses another."
 
 
-def import_graph(sources: Sequence[Source], check_time: Callable[[], None] = lambda: None) -> Graph:
+def import_graph(sources: Sequence[SourceFile], check_time: Callable[[], None] = lambda: None) -> ImportGraph:
     """`check_time` is called before each file, and may raise."""
-    resolver = Resolver(sources, check_time)
-    found: list[Imports] = []
+    resolver = ProjectImportResolver(sources, check_time)
+    found: list[FileImports] = []
     for source in sources:
         check_time()
-        meant = [resolver.meant(source, reference) for reference in references(source)]
+        meant = [resolver.resolve(source, reference) for reference in find_references(source)]
         files = tuple(dict.fromkeys(path for each in meant for path in each.files))
         packages = tuple(dict.fromkeys(each.package for each in meant if each.package))
         if files or packages:
-            found.append(Imports(source.path, files, packages))
-    return Graph(tuple(found))
+            found.append(FileImports(source.path, files, packages))
+    return ImportGraph(tuple(found))
 
 
-def _counted(counts: Counter[str], most: int) -> str:
+def _format_counts(counts: Counter[str], most: int) -> str:
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = ", ".join(f"{name} ({count})" for name, count in ordered[:most])
     return shown if len(ordered) <= most else f"{shown} and {len(ordered) - most} more"
 
 
-def _listed(paths: Sequence[str]) -> str:
-    shown = ", ".join(paths[:_OF_A_FILE])
-    return shown if len(paths) <= _OF_A_FILE else f"{shown} and {len(paths) - _OF_A_FILE} more"
+def _format_paths(paths: Sequence[str]) -> str:
+    shown = ", ".join(paths[:_SHOWN_IMPORTS])
+    return shown if len(paths) <= _SHOWN_IMPORTS else f"{shown} and {len(paths) - _SHOWN_IMPORTS} more"

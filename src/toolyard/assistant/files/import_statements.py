@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from toolyard.assistant.files.regex_outline import lines_of
-from toolyard.assistant.files.sources import Source
+from toolyard.assistant.files.regex_outline import numbered_lines
+from toolyard.assistant.files.sources import SourceFile
 from toolyard.core.limits import KIB
 
-_LOOKED_AT_CHARS = 256 * KIB
+_READ_CHARS = 256 * KIB
 _LINE_CHARS = 1_000
 _JOINED_LINES = 60
 _MOST_REFERENCES = 500
@@ -25,7 +25,7 @@ _PATH_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ImportReference:
     target: str
     names: tuple[str, ...] = ()
     """What is taken from it, where that may be a file of its own."""
@@ -33,11 +33,11 @@ class Reference:
     """A path from the file that says it, never a package."""
 
 
-def references(source: Source) -> tuple[Reference, ...]:
+def find_references(source: SourceFile) -> tuple[ImportReference, ...]:
     find = _FINDERS.get(source.language)
     if find is None:
         return ()
-    found: dict[Reference, None] = {}
+    found: dict[ImportReference, None] = {}
     for reference in find(_lines(source)):
         found[reference] = None
         if len(found) >= _MOST_REFERENCES:
@@ -45,9 +45,9 @@ def references(source: Source) -> tuple[Reference, ...]:
     return tuple(found)
 
 
-def declared(source: Source) -> str:
+def declared_namespace(source: SourceFile) -> str:
     """The package or namespace that the file says it belongs to; of a go.mod, its module."""
-    pattern = _DECLARING.get(source.language)
+    pattern = _NAMESPACES.get(source.language)
     if pattern is not None:
         for line in _lines(source):
             if found := pattern.match(line):
@@ -55,14 +55,14 @@ def declared(source: Source) -> str:
     return ""
 
 
-def _lines(source: Source) -> Iterator[str]:
-    for _, line in lines_of(source.text[:_LOOKED_AT_CHARS]):
+def _lines(source: SourceFile) -> Iterator[str]:
+    for _, line in numbered_lines(source.text[:_READ_CHARS]):
         yield line[:_LINE_CHARS]
 
 
 # Repeats are possessive (`*+`, `++`) and optional groups atomic (`(?>x|)`), so no line makes a pattern backtrack. A
 # possessive quantifier on a group would say the same, but Python before 3.11.5 matches it wrongly.
-_DECLARING: Final = {
+_NAMESPACES: Final = {
     "java": re.compile(r"\s*+package\s++([\w.]++)\s*+;"),
     "csharp": re.compile(r"\s*+namespace\s++([\w.]++)"),
     "php": re.compile(r"\s*+(?><\?php\s++|)namespace\s++([\w\\]++)\s*+[;{]"),
@@ -93,7 +93,7 @@ _RUST_SIGN = re.compile(r"([{},])")
 _NAME = re.compile(r"\w+")
 
 
-def _python(lines: Iterator[str]) -> Iterator[Reference]:
+def _python_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
     quotes = ""
     for line in lines:
         if quotes:
@@ -101,23 +101,23 @@ def _python(lines: Iterator[str]) -> Iterator[Reference]:
         elif found := _PYTHON_FROM.match(line):
             listed = found[2].partition("#")[0]
             if "(" in listed and ")" not in listed:
-                listed += _until(")", lines)
+                listed += _join_until(")", lines)
             parts = listed.strip(" ()\\").split(",")
-            yield Reference(found[1], tuple(name[0] for part in parts if (name := _NAME.search(part))))
+            yield ImportReference(found[1], tuple(name[0] for part in parts if (name := _NAME.search(part))))
         elif found := _PYTHON_IMPORT.match(line):
-            yield from (Reference(part.split()[0]) for part in found[1].split(","))
+            yield from (ImportReference(part.split()[0]) for part in found[1].split(","))
         else:
             quotes = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
 
 
-def _javascript(lines: Iterator[str]) -> Iterator[Reference]:
+def _javascript_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
     for line in lines:
         if not line.lstrip().startswith(("//", "*", "/*")):
             for found in _JAVASCRIPT.finditer(line):
-                yield Reference(found[1], is_path=found[1].startswith("."))
+                yield ImportReference(found[1], is_path=found[1].startswith("."))
 
 
-def _go(lines: Iterator[str]) -> Iterator[Reference]:
+def _go_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
     is_block = False
     for line in lines:
         if is_block:
@@ -127,24 +127,24 @@ def _go(lines: Iterator[str]) -> Iterator[Reference]:
             is_block = line.replace(" ", "").startswith("import(") and ")" not in line
             found = _GO_ONE.match(line)
         if found:
-            yield Reference(found[1])
+            yield ImportReference(found[1])
 
 
-def _rust(lines: Iterator[str]) -> Iterator[Reference]:
+def _rust_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
     for line in lines:
         found = _RUST.match(line)
         if found is None:
             continue
         if found["mod"]:
-            yield Reference(f"self::{found['mod']}", is_path=True)
+            yield ImportReference(f"self::{found['mod']}", is_path=True)
         elif found["crate"]:
-            yield Reference(found["crate"])
+            yield ImportReference(found["crate"])
         else:
-            used = found["use"] if ";" in found["use"] else found["use"] + _until(";", lines)
-            yield from (Reference(each) for each in expanded(used.partition(";")[0]))
+            used = found["use"] if ";" in found["use"] else found["use"] + _join_until(";", lines)
+            yield from (ImportReference(each) for each in expand_use_tree(used.partition(";")[0]))
 
 
-def expanded(tree: str) -> tuple[str, ...]:
+def expand_use_tree(tree: str) -> tuple[str, ...]:
     """Each path of a `use` tree: `a::{b, c::{d, e}}` has three. Bounded, however long it is and however it nests."""
     paths: dict[str, None] = {}
     prefixes: list[str] = []
@@ -159,48 +159,48 @@ def expanded(tree: str) -> tuple[str, ...]:
                 prefixes.pop()
             current = prefixes[-1] if prefixes else ""
         else:
-            current += _unnamed(part)
+            current += _without_alias(part)
         if len(paths) >= _MOST_EXPANDED or len(prefixes) > _DEEPEST or len(current) > _PATH_CHARS:
             return tuple(path for path in paths if path)
     paths[current.rstrip(":")] = None
     return tuple(path for path in paths if path)
 
 
-def _unnamed(path: str) -> str:
+def _without_alias(path: str) -> str:
     """A path without the name that it is given (`as name`), and without blanks."""
     words = path.split()
     return "".join(words[: words.index("as")] if "as" in words else words)
 
 
-def _includes(lines: Iterator[str]) -> Iterator[Reference]:
+def _c_includes(lines: Iterator[str]) -> Iterator[ImportReference]:
     for line in lines:
         if found := _INCLUDE.match(line):
-            yield Reference(found[1] or found[2], is_path=found[1] is None)
+            yield ImportReference(found[1] or found[2], is_path=found[1] is None)
 
 
-def _ruby(lines: Iterator[str]) -> Iterator[Reference]:
+def _ruby_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
     for line in lines:
         if found := _RUBY.match(line):
-            yield Reference(found[2], is_path=found[1] == "require_relative")
+            yield ImportReference(found[2], is_path=found[1] == "require_relative")
 
 
-def _php(lines: Iterator[str]) -> Iterator[Reference]:
+def _php_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
     for line in lines:
         if found := _PHP_USE.match(line):  # further in, `use` is about traits
             names = tuple(name[0] for part in (found[2] or "").split(",") if (name := re.search(r"[\w\\]+", part)))
-            yield from (Reference(f"{found[1]}{name}") for name in names or ("",))
+            yield from (ImportReference(f"{found[1]}{name}") for name in names or ("",))
         elif found := _PHP_FILE.search(line):
-            yield Reference(found[1].lstrip("/"), is_path=True)
+            yield ImportReference(found[1].lstrip("/"), is_path=True)
 
 
-def _by(pattern: re.Pattern[str]) -> Callable[[Iterator[str]], Iterator[Reference]]:
-    def find(lines: Iterator[str]) -> Iterator[Reference]:
-        return (Reference(found[1]) for line in lines if (found := pattern.match(line)))
+def _finder_for(pattern: re.Pattern[str]) -> Callable[[Iterator[str]], Iterator[ImportReference]]:
+    def find(lines: Iterator[str]) -> Iterator[ImportReference]:
+        return (ImportReference(found[1]) for line in lines if (found := pattern.match(line)))
 
     return find
 
 
-def _until(end: str, lines: Iterable[str]) -> str:
+def _join_until(end: str, lines: Iterable[str]) -> str:
     """The lines up to the one with `end`; not for ever."""
     taken: list[str] = []
     for line in lines:
@@ -210,16 +210,16 @@ def _until(end: str, lines: Iterable[str]) -> str:
     return " ".join(("", *taken))
 
 
-_FINDERS: Final[dict[str, Callable[[Iterator[str]], Iterator[Reference]]]] = {
-    "python": _python,
-    **dict.fromkeys(("javascript", "typescript", "tsx", "vue", "svelte"), _javascript),
-    "java": _by(_JAVA),
-    "csharp": _by(_CSHARP),
-    "go": _go,
-    "rust": _rust,
-    "c": _includes,
-    "cpp": _includes,
-    "objective-c": _includes,
-    "ruby": _ruby,
-    "php": _php,
+_FINDERS: Final[dict[str, Callable[[Iterator[str]], Iterator[ImportReference]]]] = {
+    "python": _python_imports,
+    **dict.fromkeys(("javascript", "typescript", "tsx", "vue", "svelte"), _javascript_imports),
+    "java": _finder_for(_JAVA),
+    "csharp": _finder_for(_CSHARP),
+    "go": _go_imports,
+    "rust": _rust_imports,
+    "c": _c_includes,
+    "cpp": _c_includes,
+    "objective-c": _c_includes,
+    "ruby": _ruby_imports,
+    "php": _php_imports,
 }

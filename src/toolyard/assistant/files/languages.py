@@ -80,8 +80,8 @@ _BY_SHEBANG: Final = re.compile(r"#![^\n]{0,100}?\b(python|node|bash|zsh|sh|ruby
 _SHEBANGS: Final = {"node": "javascript", "zsh": "bash", "sh": "bash"}
 _SETTINGS: Final = frozenset({"json", "yaml", "toml", "ini", "xml", "make", "dockerfile", "cmake", "go.mod"})
 _DOCS: Final = frozenset({"markdown", "rst", "text", "tex", "html"})
-_LATE: Final = frozenset({"csv", "log"})
-_MADE: Final = re.compile(
+_LOW_PRIORITY: Final = frozenset({"csv", "log"})
+_GENERATED: Final = re.compile(
     r"(?:\.min\.(?:js|css)|\.lock|-lock\.(?:json|yaml)|\.lockb|go\.sum|\.map|\.snap|\.svg|_pb2\.pyi?|\.log\.\d+)\Z"
 )
 """Names of files that a program has written."""
@@ -90,7 +90,7 @@ _TESTS: Final = re.compile(
 )
 
 
-class Rank(IntEnum):
+class FileRank(IntEnum):
     """Which of a folder's files come first."""
 
     SOURCE = 0
@@ -109,12 +109,12 @@ def language_of(path: str, text: str = "") -> str:
     return known or ""
 
 
-def rank_of(path: str) -> Rank:
+def file_rank(path: str) -> FileRank:
     language = language_of(path)
-    if not language or language in _LATE or _MADE.search(path.lower()):
-        return Rank.OTHER
+    if not language or language in _LOW_PRIORITY or _GENERATED.search(path.lower()):
+        return FileRank.OTHER
     if language in _DOCS:
-        return Rank.DOCS
+        return FileRank.DOCS
     if language in _SETTINGS:
-        return Rank.SETTINGS
-    return Rank.TESTS if _TESTS.search(path) else Rank.SOURCE
+        return FileRank.SETTINGS
+    return FileRank.TESTS if _TESTS.search(path) else FileRank.SOURCE

@@ -6,53 +6,55 @@ import os
 import re
 from itertools import islice
 
-from toolyard.config.suggestions import closest
-from toolyard.dispatch.call_context import Gate
+from toolyard.config.suggestions import closest_match
+from toolyard.dispatch.call_context import CallContext
 from toolyard.files.mounts import Target
-from toolyard.files.os_errors import shown
+from toolyard.files.os_errors import printable_name
 from toolyard.files.search.glob import glob
 
-_LOOKED_AT = 2_000
-_TOLD = 3
+_MOST_ENTRIES = 2_000
+_MOST_SUGGESTIONS = 3
 _SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
-def told_missing(gate: Gate, target: Target, path: str) -> str:
+def missing_file_message(ctx: CallContext, target: Target, path: str) -> str:
     """That nothing is there, and what is near."""
     said = f"{path} does not exist"
     if any(sign in path for sign in "*?"):
         return f"{said}; patterns are not expanded, name the folder instead"
-    near = _in_folder(gate, target)
+    near = _closest_in_folder(ctx, target)
     if near:
         return f"{said}; did you mean {near}?"
-    elsewhere = _elsewhere(gate, target.missing[-1])
+    elsewhere = _same_name_elsewhere(ctx, target.missing[-1])
     return f"{said}; did you mean {', '.join(elsewhere)}?" if elsewhere else said
 
 
-def _in_folder(gate: Gate, target: Target) -> str:
+def _closest_in_folder(ctx: CallContext, target: Target) -> str:
     """The name in the last folder that exists which comes closest to the first one that does not."""
     folder = target.handle.real
-    fd = target.handle.reopen(os.O_RDONLY | os.O_DIRECTORY)
+    fd = target.handle.reopen_fd(os.O_RDONLY | os.O_DIRECTORY)
     try:
         with os.scandir(fd) as entries:
-            names = [entry.name for entry in islice(entries, _LOOKED_AT) if gate.visible(f"{folder}/{entry.name}")]
+            names = [
+                entry.name for entry in islice(entries, _MOST_ENTRIES) if ctx.is_visible(f"{folder}/{entry.name}")
+            ]
     except OSError:
         return ""
     finally:
         os.close(fd)
-    near = closest(target.missing[0], names)
-    return shown(gate.mounts.shown(os.path.join(folder, near, *target.missing[1:]))) if near else ""
+    near = closest_match(target.missing[0], names)
+    return printable_name(ctx.mounts.display_path(os.path.join(folder, near, *target.missing[1:]))) if near else ""
 
 
-def _elsewhere(gate: Gate, name: str) -> tuple[str, ...]:
+def _same_name_elsewhere(ctx: CallContext, name: str) -> tuple[str, ...]:
     """Files of that very name in other folders."""
     found = glob(
-        gate.mounts.workspace,
+        ctx.mounts.workspace,
         ".",
         "**/" + _SPECIAL.sub(r"\\\1", name),
-        visible=gate.visible,
-        limits=gate.limits,
-        cancel=gate.cancelled,
-        deadline=gate.deadline,
+        visible=ctx.is_visible,
+        limits=ctx.limits,
+        cancel=ctx.cancelled,
+        deadline=ctx.deadline,
     )
-    return found.files[:_TOLD]
+    return found.files[:_MOST_SUGGESTIONS]

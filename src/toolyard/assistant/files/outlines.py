@@ -7,28 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from toolyard.assistant.files.regex_outline import Outline, plain_outline
-from toolyard.assistant.files.sources import Source
+from toolyard.assistant.files.regex_outline import Outline, outline_by_regex
+from toolyard.assistant.files.sources import SourceFile
 from toolyard.assistant.files.syntax.outliner import Outliner
 
 
-def outline(source: Source) -> str:
+def outline(source: SourceFile) -> str:
     """Lines of the form `12| def name(argument):`. For several files `outlines` takes less time."""
     return "".join(outlines((source,)))
 
 
-def outlines(sources: Iterable[Source], check_time: Callable[[], None] = lambda: None) -> Iterator[str]:
+def outlines(sources: Iterable[SourceFile], check_time: Callable[[], None] = lambda: None) -> Iterator[str]:
     """The outline of each. `check_time` is called now and then, and may raise."""
     with Outliner(check_time) as outliner:
         for source in sources:
             check_time()
-            yield "\n".join(outline_by(outliner, source).lines)
+            yield "\n".join(build_outline(outliner, source).lines)
 
 
-def outline_by(outliner: Outliner, source: Source) -> Outline:
-    parsed = outliner.parsed(source.language, source.text)
+def build_outline(outliner: Outliner, source: SourceFile) -> Outline:
+    parsed = outliner.parse_outline(source.language, source.text)
     if parsed is None or not parsed.entries:
-        return plain_outline(source.text, source.language)
+        return outline_by_regex(source.text, source.language)
     return Outline(
         tuple(f"{line}| {'  ' * depth}{text}" for line, depth, text in parsed.entries), left_out=parsed.left_out
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from toolyard.core.tokens import in_pieces
+from toolyard.core.tokens import split_at_lines
 
 LOOKED_AT_LINES: Final = 400_000
 _MOST_ENTRIES: Final = 400
@@ -20,10 +20,10 @@ _COUNTED_LINES: Final = 50_000
 """As far as entries are counted that are not shown: to know of each in a huge file is not worth the seconds."""
 _LINE_CHARS: Final = 200
 GAP: Final = "..."
-_FIRST: Final = 20
-_LAST: Final = 5
+_FIRST_LINES: Final = 20
+_LAST_LINES: Final = 5
 
-Numbered = tuple[int, str]
+NumberedLine = tuple[int, str]
 
 _HEADINGS: Final = re.compile(r"#{1,6}\s|={1,6}\s+\S")
 _UNDERLINE: Final = re.compile(r"([=\-~^\"'#*+])\1{2,}\s*\Z")
@@ -71,16 +71,16 @@ class Outline:
         rest = ([more] if self.left_out else []) + ([unseen] if self.looked_at else [])
         return (*self.entries, f"[... {' and '.join(rest)} left out]")
 
-    def beginning(self, count: int) -> Outline:
+    def truncate(self, count: int) -> Outline:
         """With the first `count` entries alone."""
         rest = sum(entry != GAP for entry in self.entries[count:])
         return Outline(self.entries[:count], self.left_out + rest, self.looked_at)
 
 
-def lines_of(text: str) -> Iterator[Numbered]:
+def numbered_lines(text: str) -> Iterator[NumberedLine]:
     r"""The lines of a text that ends them in `\n`, with their numbers. Of one longer than a piece, its beginning."""
     number, rest = 0, ""
-    for piece in in_pieces(text):
+    for piece in split_at_lines(text):
         lines = piece.split("\n")
         lines[0] = rest + lines[0] if len(rest) < _LINE_CHARS else rest
         rest = lines.pop()
@@ -91,17 +91,17 @@ def lines_of(text: str) -> Iterator[Numbered]:
         yield number + 1, rest
 
 
-def plain_outline(text: str, language: str) -> Outline:
+def outline_by_regex(text: str, language: str) -> Outline:
     """Lines of the text that tell what is in it."""
     if language == "rst":
-        found = _underlined(text)
+        found = _underlined_titles(text)
     elif language in _NO_RULE:
         found = iter(())
     else:
-        found = _matching(text, _RULES.get(language, _DEFINITIONS), fenced=language == "markdown")
+        found = _matching_lines(text, _RULES.get(language, _DEFINITIONS), fenced=language == "markdown")
     first = list(islice(found, _MOST_ENTRIES))
     if not first:
-        return Outline(tuple(_ends(text)))
+        return Outline(tuple(_first_and_last_lines(text)))
     left_out, counted = 0, max(first[-1][0], _COUNTED_LINES)
     looked_at = LOOKED_AT_LINES if text.count("\n", 0, len(text) - 1) >= LOOKED_AT_LINES else 0
     for number, _ in found:
@@ -109,17 +109,17 @@ def plain_outline(text: str, language: str) -> Outline:
             looked_at = counted
             break
         left_out += 1
-    return Outline(tuple(_shown(*each) for each in first), left_out, looked_at)
+    return Outline(tuple(_format_line(*each) for each in first), left_out, looked_at)
 
 
-def _shown(number: int, line: str) -> str:
+def _format_line(number: int, line: str) -> str:
     line = line.rstrip()
     return f"{number}| {line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + GAP}"
 
 
-def _matching(text: str, pattern: re.Pattern[str], *, fenced: bool) -> Iterator[Numbered]:
+def _matching_lines(text: str, pattern: re.Pattern[str], *, fenced: bool) -> Iterator[NumberedLine]:
     is_code = False
-    for number, line in lines_of(text):
+    for number, line in numbered_lines(text):
         if number > LOOKED_AT_LINES:
             return
         if fenced and _FENCE.match(line):
@@ -128,9 +128,9 @@ def _matching(text: str, pattern: re.Pattern[str], *, fenced: bool) -> Iterator[
             yield number, line
 
 
-def _underlined(text: str) -> Iterator[Numbered]:
+def _underlined_titles(text: str) -> Iterator[NumberedLine]:
     before = ""
-    for number, line in lines_of(text):
+    for number, line in numbered_lines(text):
         if number > LOOKED_AT_LINES:
             return
         if before and not before[0].isspace() and _UNDERLINE.match(line[:_LINE_CHARS]):
@@ -138,13 +138,13 @@ def _underlined(text: str) -> Iterator[Numbered]:
         before = "" if _UNDERLINE.match(line[:_LINE_CHARS]) else line
 
 
-def _ends(text: str) -> Iterator[str]:
-    last: deque[Numbered] = deque(maxlen=_LAST)
-    for number, line in lines_of(text):
-        if number <= _FIRST:
-            yield _shown(number, line)
+def _first_and_last_lines(text: str) -> Iterator[str]:
+    last: deque[NumberedLine] = deque(maxlen=_LAST_LINES)
+    for number, line in numbered_lines(text):
+        if number <= _FIRST_LINES:
+            yield _format_line(number, line)
         else:
             last.append((number, line))
-    if last and last[0][0] > _FIRST + 1:
+    if last and last[0][0] > _FIRST_LINES + 1:
         yield GAP
-    yield from (_shown(*each) for each in last)
+    yield from (_format_line(*each) for each in last)

@@ -14,11 +14,11 @@ from typing import Final
 
 from toolyard.policy.presets import may_hold_secrets
 
-_SETTINGS: Final = ("json", "yaml", "yml", "toml", "ini", "xml", "properties", "csv", "txt", "conf", "cfg", "db")
+_DATA_SUFFIXES: Final = ("json", "yaml", "yml", "toml", "ini", "xml", "properties", "csv", "txt", "conf", "cfg", "db")
 """Endings of files that hold values. What is code, or a document, is there to be read."""
 _NAMES: Final = (
     "credentials",
-    *(f"{name}.{ending}" for name in ("credentials", "secrets") for ending in _SETTINGS),
+    *(f"{name}.{ending}" for name in ("credentials", "secrets") for ending in _DATA_SUFFIXES),
     *("credentials.tfrc.json", "secret.txt", "secret.json", "secret.toml", "secret.ini", "secret.conf", "secret.cfg"),
     *("token", ".token", "token.txt", "tokens.txt", "api[-_]key.txt", "api[-_]keys.txt", "apikey.txt", "apikeys.txt"),
     *(".secrets", "*[-_]credentials.json", "client[-_]secret*.json"),
@@ -32,13 +32,13 @@ _NAMES: Final = (
 )
 """Of files, in lower case. A folder of such a name makes nothing secret: `kubeconfig/load.go` is source."""
 _PATHS: Final = ("*/.aws/*", "*/.azure/*", "*/.config/hub", "*/.config/rclone/*", "*/.terraform.d/*")
-_NOT_TRANSLATED: Final = re.compile(
+_TOKEN_FILE: Final = re.compile(
     r"(?!.*/(?:locales?|i18n|l10n|lang|languages?|translations?|messages)/).*/(?:auth|token)\.json", re.DOTALL
 )
 """Where words of a page are kept by language, files are named after what they are about."""
-_TO_FILL_IN: Final = re.compile(r"[.\-_](?:example|sample|template|dist)(?:\.|$)")
-_COPY: Final = re.compile(r"(?<=.)(?:\.(?:bak|backup|old|orig|save|tmp|sw[op])\d*|(?:\.~\d+)?~)$")
-_UNSAVED: Final = re.compile(r"^#(.+)#$")
+_TEMPLATE: Final = re.compile(r"[.\-_](?:example|sample|template|dist)(?:\.|$)")
+_COPY_SUFFIX: Final = re.compile(r"(?<=.)(?:\.(?:bak|backup|old|orig|save|tmp|sw[op])\d*|(?:\.~\d+)?~)$")
+_AUTOSAVE_NAME: Final = re.compile(r"^#(.+)#$")
 
 
 def is_secret_by_name(path: str, workspace: str) -> bool:
@@ -47,16 +47,16 @@ def is_secret_by_name(path: str, workspace: str) -> bool:
     folder, _, name = path.rpartition("/")
     return any(
         may_hold_secrets(f"{folder}/{each}", workspace) or _is_listed(f"{folder}/{each}", workspace)
-        for each in _originals(name)
+        for each in _original_names(name)
     )
 
 
-def _originals(name: str) -> tuple[str, ...]:
+def _original_names(name: str) -> tuple[str, ...]:
     """What a file may be a copy of, `.env` for `#.env#` and `.env.bak~`; itself if it is none."""
     original, last = name, ""
     while original != last:
         last = original
-        original = _COPY.sub("", _UNSAVED.sub(r"\1", original))
+        original = _COPY_SUFFIX.sub("", _AUTOSAVE_NAME.sub(r"\1", original))
     # Editors put a dot before the names of some copies, and nobody knows whether there was one already.
     return (original,) if original == name else (original, original.removeprefix("."))
 
@@ -64,8 +64,8 @@ def _originals(name: str) -> tuple[str, ...]:
 def _is_listed(path: str, workspace: str) -> bool:
     names, paths = _patterns()
     name, inside = path.rpartition("/")[2], path.removeprefix(workspace)
-    is_listed = names.match(name) or paths.match(path) or _NOT_TRANSLATED.fullmatch(inside)
-    return bool(is_listed) and not _TO_FILL_IN.search(name)
+    is_listed = names.match(name) or paths.match(path) or _TOKEN_FILE.fullmatch(inside)
+    return bool(is_listed) and not _TEMPLATE.search(name)
 
 
 @cache

@@ -8,7 +8,7 @@ from toolyard.assistant.secrets.redaction import Secret
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A file that is not sent, or not whole; `reason` ends a sentence that begins with its path."""
 
     path: str
@@ -16,7 +16,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     path: str
     """As it is shown: relative to the workspace."""
     text: str
@@ -34,5 +34,5 @@ class Source:
     """What was masked in its text."""
 
 
-def lines_in(text: str) -> int:
+def count_lines(text: str) -> int:
     return text.count("\n") + (bool(text) and not text.endswith("\n"))

@@ -1,6 +1,6 @@
 """What linters say about files: evidence for a review, and all there is of one where no model is."""
 
-from toolyard.assistant.linting.model import Evidence, Level, LintFinding
+from toolyard.assistant.linting.model import Level, LintEvidence, LintFinding
 from toolyard.assistant.linting.runner import lint
 
-__all__ = ["Evidence", "Level", "LintFinding", "lint"]
+__all__ = ["Level", "LintEvidence", "LintFinding", "lint"]

@@ -12,23 +12,23 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toolyard.assistant.linting.model import LintFinding
-from toolyard.assistant.linting.parsers import read_cppcheck, read_ruff, read_shellcheck, read_vet
-from toolyard.assistant.sandboxed_commands import Ran
+from toolyard.assistant.linting.parsers import parse_cppcheck, parse_go_vet, parse_ruff, parse_shellcheck
+from toolyard.assistant.sandboxed_commands import ProgramResult
 
 
 @dataclass(frozen=True, slots=True)
 class Linter:
     name: str
-    endings: tuple[str, ...]
+    suffixes: tuple[str, ...]
     command: tuple[str, ...]
     """What it looks at comes after it."""
-    read: Callable[[Ran], Iterator[LintFinding]]
-    done: frozenset[int] = frozenset({0, 1})
+    parse_output: Callable[[ProgramResult], Iterator[LintFinding]]
+    success_codes: frozenset[int] = frozenset({0, 1})
     """What it exits with when it did its work."""
     otherwise: tuple[str, ...] = ()
     """Options for a second try, where the project's configuration is what it cannot work with."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    module: str = ""
+    module_file: str = ""
     """It looks at whole folders, from the one with this file in or above them."""
 
 
@@ -37,10 +37,10 @@ LINTERS: Final = (
         "ruff",
         (".py", ".pyi"),
         ("ruff", "check", "--output-format=json-lines", "--no-cache", "--no-fix", "--force-exclude", "--quiet"),
-        read_ruff,
+        parse_ruff,
         otherwise=("--isolated",),
     ),
-    Linter("shellcheck", (".sh", ".bash"), ("shellcheck", "--format=gcc", "--color=never"), read_shellcheck),
+    Linter("shellcheck", (".sh", ".bash"), ("shellcheck", "--format=gcc", "--color=never"), parse_shellcheck),
     Linter(
         "cppcheck",
         (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"),
@@ -48,14 +48,14 @@ LINTERS: Final = (
             *("cppcheck", "--quiet", "--enable=warning,performance,portability", "--inline-suppr", "--max-configs=4"),
             "--template={file}\t{line}\t{severity}\t{id}\t{message}",
         ),
-        read_cppcheck,
+        parse_cppcheck,
     ),
     Linter(
         "go vet",
         (".go",),
         ("go", "vet"),
-        read_vet,
-        done=frozenset({0, 1, 2}),
+        parse_go_vet,
+        success_codes=frozenset({0, 1, 2}),
         variables={
             "GOCACHE": "/tmp/go-cache",  # noqa: S108 - the sandbox's own, in memory
             "GOFLAGS": "",
@@ -63,6 +63,6 @@ LINTERS: Final = (
             "GOTOOLCHAIN": "local",
             "CGO_ENABLED": "0",
         },
-        module="go.mod",
+        module_file="go.mod",
     ),
 )

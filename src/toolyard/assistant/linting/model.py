@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from toolyard.assistant.findings import Finding, Severity, in_order
+from toolyard.assistant.findings import Finding, Severity, sort_and_deduplicate
 
 Level = Literal["error", "warning", "note"]
 
@@ -28,7 +28,7 @@ class LintFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class LintEvidence:
     """`ran` are the linters that did their work; `notes` tell of those that could not, and of what was left out."""
 
     findings: tuple[LintFinding, ...] = ()
@@ -43,7 +43,7 @@ class Evidence:
         lines = [head]
         room = RENDERED_CHARS - len(head)
         for number, each in enumerate(self.findings):
-            line = f"{each.path}:{each.line}: {each.level}: {each.text} [{_rule(each)}]"
+            line = f"{each.path}:{each.line}: {each.level}: {each.text} [{_rule_name(each)}]"
             room -= len(line) + 1
             if room < 0:
                 lines.append(f"({len(self.findings) - number:,} more)")
@@ -53,11 +53,11 @@ class Evidence:
 
     def as_findings(self) -> tuple[Finding, ...]:
         """The same as findings of a review."""
-        return in_order(
-            Finding(_SEVERITIES[each.level], _CATEGORY, each.path, each.line, f"{each.text} ({_rule(each)})")
+        return sort_and_deduplicate(
+            Finding(_SEVERITIES[each.level], _CATEGORY, each.path, each.line, f"{each.text} ({_rule_name(each)})")
             for each in self.findings
         )
 
 
-def _rule(finding: LintFinding) -> str:
+def _rule_name(finding: LintFinding) -> str:
     return f"{finding.tool} {finding.code}".strip()

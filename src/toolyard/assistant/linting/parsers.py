@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from toolyard.assistant.linting.model import Level, LintFinding
-from toolyard.assistant.sandboxed_commands import Ran
-from toolyard.assistant.traces.locations import is_number, place
+from toolyard.assistant.sandboxed_commands import ProgramResult
+from toolyard.assistant.traces.locations import is_number, parse_location
 
 _TEXT_CHARS = 400
 _CODE = re.compile(r" \[([A-Za-z0-9_-]{1,60})\]$")
@@ -27,51 +27,51 @@ _LEVELS: Final[Mapping[str, Level]] = {
 }
 
 
-def read_ruff(ran: Ran) -> Iterator[LintFinding]:
+def parse_ruff(ran: ProgramResult) -> Iterator[LintFinding]:
     """One object on each line."""
     for line in _lines(ran.out):
-        said = _object(line)
+        said = _parse_object(line)
         where = said.get("location")
         if not isinstance(where, dict):
             continue
-        code = _text(said.get("code"))
-        path, row = _text(said.get("filename")), _number(cast("dict[str, Any]", where).get("row"))
-        yield LintFinding("ruff", path, row, code, _text(said.get("message")), _ruff_level(code))
+        code = _one_line(said.get("code"))
+        path, row = _one_line(said.get("filename")), _line_number(cast("dict[str, Any]", where).get("row"))
+        yield LintFinding("ruff", path, row, code, _one_line(said.get("message")), _ruff_level(code))
 
 
-def read_shellcheck(ran: Ran) -> Iterator[LintFinding]:
+def parse_shellcheck(ran: ProgramResult) -> Iterator[LintFinding]:
     """`./a.sh:2:6: note: Double quote to prevent globbing. [SC2086]`"""
     for line in _lines(ran.out):
         head, _, rest = line.partition(": ")
-        where = place(head)
+        where = parse_location(head)
         level, _, said = rest.partition(": ")
         if where is None or not said:
             continue
         code = _CODE.search(said)
         text = said[: code.start()] if code else said
         yield LintFinding(
-            "shellcheck", where.file, where.line, code[1] if code else "", _text(text), _LEVELS.get(level, "note")
+            "shellcheck", where.file, where.line, code[1] if code else "", _one_line(text), _LEVELS.get(level, "note")
         )
 
 
-def read_cppcheck(ran: Ran) -> Iterator[LintFinding]:
+def parse_cppcheck(ran: ProgramResult) -> Iterator[LintFinding]:
     """Fields between tabs, as the template asks for."""
     for line in _lines(ran.err):
         fields = line.split("\t", 4)
         if len(fields) == 5 and is_number(fields[1]):
             path, number, level, code, text = fields
-            yield LintFinding("cppcheck", path, int(number), code, _text(text), _LEVELS.get(level, "note"))
+            yield LintFinding("cppcheck", path, int(number), code, _one_line(text), _LEVELS.get(level, "note"))
 
 
-def read_vet(ran: Ran) -> Iterator[LintFinding]:
+def parse_go_vet(ran: ProgramResult) -> Iterator[LintFinding]:
     """`./m.go:5:15: fmt.Printf format %d has arg x of wrong type`, with `vet: ` where it does not compile."""
     for line in _lines(ran.err):
         is_broken = line.startswith("vet: ")
         head, _, said = line.removeprefix("vet: ").partition(": ")
-        where = place(head)
+        where = parse_location(head)
         if where is not None and where.file.endswith(".go") and said:
             level: Level = "error" if is_broken else "warning"
-            yield LintFinding("go vet", where.file, where.line, "", _text(said), level)
+            yield LintFinding("go vet", where.file, where.line, "", _one_line(said), level)
 
 
 def _ruff_level(code: str) -> Level:
@@ -88,7 +88,7 @@ def _lines(data: bytes) -> Iterator[str]:
         at = end + 1
 
 
-def _object(line: str) -> dict[str, Any]:
+def _parse_object(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -96,10 +96,10 @@ def _object(line: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _text(value: object) -> str:
+def _one_line(value: object) -> str:
     line = " ".join(value.split()) if isinstance(value, str) else ""
     return line[:_TEXT_CHARS].encode("utf-8", "replace").decode()
 
 
-def _number(value: object) -> int:
+def _line_number(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 
 from toolyard.assistant import sandboxed_commands
 from toolyard.assistant.linting.linters import LINTERS, Linter
-from toolyard.assistant.linting.model import Evidence, LintFinding
+from toolyard.assistant.linting.model import LintEvidence, LintFinding
 from toolyard.core.actions import Kind
 from toolyard.core.errors import SecurityError, SystemFault, ToolyardError
 from toolyard.core.limits import MIB
-from toolyard.core.paths import beneath
-from toolyard.dispatch.call_context import Gate
+from toolyard.core.paths import relative_to
+from toolyard.dispatch.call_context import CallContext
 
-SECONDS = 30.0
+LINTER_SECONDS = 30.0
 """For one linter."""
-ALL_SECONDS = 60.0
+TOTAL_SECONDS = 60.0
 MOST_FINDINGS = 500
 MOST_FILES = 100
 OUTPUT_BYTES = 1 * MIB
 _NOT_FOUND = 127
-_SAID_CHARS = 200
+_REASON_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,61 +40,61 @@ class _Job:
 
 
 @dataclass(slots=True)
-class _Told:
+class _LintReport:
     findings: list[LintFinding] = field(default_factory=list[LintFinding])
     ran: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> LintEvidence:
         ordered = sorted(dict.fromkeys(self.findings), key=lambda each: (each.path, each.line, each.tool, each.code))
         notes = list(dict.fromkeys(self.notes))
         if len(ordered) > MOST_FINDINGS:
             notes.append(f"{len(ordered) - MOST_FINDINGS:,} findings of linters after the first {MOST_FINDINGS:,}.")
-        return Evidence(tuple(ordered[:MOST_FINDINGS]), tuple(dict.fromkeys(self.ran)), tuple(notes))
+        return LintEvidence(tuple(ordered[:MOST_FINDINGS]), tuple(dict.fromkeys(self.ran)), tuple(notes))
 
 
-def lint(gate: Gate, paths: Sequence[str], *, seconds: float = ALL_SECONDS) -> Evidence:
+def lint(ctx: CallContext, paths: Sequence[str], *, seconds: float = TOTAL_SECONDS) -> LintEvidence:
     """What the linters that are here say about the files at `paths`; of other files nothing is told."""
-    files = tuple(dict.fromkeys(_inside(gate, paths)))
-    told = _Told()
+    files = tuple(dict.fromkeys(_visible_files(ctx, paths)))
+    told = _LintReport()
     until = time.monotonic() + seconds
     for linter in LINTERS:
-        wanted = [file for file in files if file.endswith(linter.endings)]
+        wanted = [file for file in files if file.endswith(linter.suffixes)]
         if len(wanted) > MOST_FILES:
             told.notes.append(f"{linter.name} looked at {MOST_FILES} of {len(wanted)} files.")
-        for job in _jobs(gate, linter, wanted[:MOST_FILES]):
-            left = min(SECONDS, until - time.monotonic())
+        for job in _jobs(ctx, linter, wanted[:MOST_FILES]):
+            left = min(LINTER_SECONDS, until - time.monotonic())
             if left <= 0:
                 told.notes.append(f"{linter.name} did not run: the linters before it took all the time.")
                 break
             try:
-                _run(gate, linter, job, left, told)
+                _lint_job(ctx, linter, job, left, told)
             except SecurityError as error:
-                return Evidence(notes=(f"Linters did not run: {error}",))
+                return LintEvidence(notes=(f"Linters did not run: {error}",))
             except SystemFault as error:
                 told.notes.append(f"{linter.name} did not run: {error}")
     return told.evidence()
 
 
-def _inside(gate: Gate, paths: Iterable[str]) -> Iterator[str]:
+def _visible_files(ctx: CallContext, paths: Iterable[str]) -> Iterator[str]:
     """Those of the paths that may be seen, relative to the workspace."""
-    workspace = gate.mounts.workspace.path
+    workspace = ctx.mounts.workspace.path
     for path in paths:
-        clean = gate.mounts.clean(path)
-        inside = beneath(clean, workspace)
-        if inside is not None and inside.isprintable() and gate.visible(clean):
+        clean = ctx.mounts.clean(path)
+        inside = relative_to(clean, workspace)
+        if inside is not None and inside.isprintable() and ctx.is_visible(clean):
             yield inside
 
 
-def _jobs(gate: Gate, linter: Linter, files: Sequence[str]) -> Iterator[_Job]:
+def _jobs(ctx: CallContext, linter: Linter, files: Sequence[str]) -> Iterator[_Job]:
     if not files:
         return
-    if not linter.module:
+    if not linter.module_file:
         yield _Job("", tuple(f"./{file}" for file in files), frozenset(files))
         return
     by_module: dict[str, list[str]] = {}
     for file in files:
-        folder = _folder_with(gate, linter.module, os.path.dirname(file))
+        folder = _folder_with(ctx, linter.module_file, os.path.dirname(file))
         if folder is not None:
             by_module.setdefault(folder, []).append(file)
     for folder, own in by_module.items():
@@ -102,47 +102,49 @@ def _jobs(gate: Gate, linter: Linter, files: Sequence[str]) -> Iterator[_Job]:
         yield _Job(folder, tuple(f"./{each}" if each != "." else "." for each in within), frozenset(own))
 
 
-def _folder_with(gate: Gate, name: str, folder: str) -> str | None:
+def _folder_with(ctx: CallContext, name: str, folder: str) -> str | None:
     """`folder` or the nearest one above it that has a file called `name`."""
-    while not _is_there(gate, os.path.join(folder, name)):
+    while not _file_exists(ctx, os.path.join(folder, name)):
         if not folder:
             return None
         folder = os.path.dirname(folder)
     return folder
 
 
-def _is_there(gate: Gate, path: str) -> bool:
-    if not gate.visible(gate.mounts.clean(path)):
+def _file_exists(ctx: CallContext, path: str) -> bool:
+    if not ctx.is_visible(ctx.mounts.clean(path)):
         return False
     try:
-        with gate.target(path, Kind.READ) as target:
+        with ctx.open(path, Kind.READ) as target:
             return target.exists and target.handle.is_file
     except ToolyardError:
         return False
 
 
-def _run(gate: Gate, linter: Linter, job: _Job, seconds: float, told: _Told) -> None:
-    ran = _ran(gate, linter, job, seconds, ())
+def _lint_job(ctx: CallContext, linter: Linter, job: _Job, seconds: float, report: _LintReport) -> None:
+    ran = _run_linter(ctx, linter, job, seconds, ())
     if ran.exit_code == _NOT_FOUND:
-        told.notes.append(f"{linter.name} is not installed.")
+        report.notes.append(f"{linter.name} is not installed.")
         return
-    if linter.otherwise and ran.is_whole and ran.exit_code not in linter.done:
-        told.notes.append(f"{linter.name} ran without the project's configuration: {_first_words(ran)}")
-        ran = _ran(gate, linter, job, seconds, linter.otherwise)
-    found = list(_placed(linter.read(ran), gate, job))
-    told.findings += [each for each in found if each.path in job.files]
-    if not ran.is_whole:
-        told.notes.append(f"{linter.name} was stopped: it took too long, or had too much to say.")
-    elif ran.exit_code not in linter.done or (ran.exit_code and not found):
-        told.notes.append(f"{linter.name} did not get to work: {_first_words(ran)}")
+    if linter.otherwise and ran.is_complete and ran.exit_code not in linter.success_codes:
+        report.notes.append(f"{linter.name} ran without the project's configuration: {_failure_reason(ran)}")
+        ran = _run_linter(ctx, linter, job, seconds, linter.otherwise)
+    found = list(_with_workspace_paths(linter.parse_output(ran), ctx, job))
+    report.findings += [each for each in found if each.path in job.files]
+    if not ran.is_complete:
+        report.notes.append(f"{linter.name} was stopped: it took too long, or had too much to say.")
+    elif ran.exit_code not in linter.success_codes or (ran.exit_code and not found):
+        report.notes.append(f"{linter.name} did not get to work: {_failure_reason(ran)}")
         return
-    told.ran.append(linter.name)
+    report.ran.append(linter.name)
 
 
-def _ran(gate: Gate, linter: Linter, job: _Job, seconds: float, more: Sequence[str]) -> sandboxed_commands.Ran:
-    return sandboxed_commands.run(
-        gate,
-        (*linter.command, *more, *job.targets),
+def _run_linter(
+    ctx: CallContext, linter: Linter, job: _Job, seconds: float, options: Sequence[str]
+) -> sandboxed_commands.ProgramResult:
+    return sandboxed_commands.run_program(
+        ctx,
+        (*linter.command, *options, *job.targets),
         folder=job.folder,
         seconds=seconds,
         output_bytes=OUTPUT_BYTES,
@@ -150,18 +152,18 @@ def _ran(gate: Gate, linter: Linter, job: _Job, seconds: float, more: Sequence[s
     )
 
 
-def _placed(found: Iterable[LintFinding], gate: Gate, job: _Job) -> Iterator[LintFinding]:
+def _with_workspace_paths(found: Iterable[LintFinding], ctx: CallContext, job: _Job) -> Iterator[LintFinding]:
     """With their paths relative to the workspace, whichever way the linter wrote them."""
-    workspace = gate.mounts.workspace.path
+    workspace = ctx.mounts.workspace.path
     start = os.path.join(workspace, job.folder)
     for each in found:
-        path = beneath(os.path.normpath(os.path.join(start, each.path)), workspace)
+        path = relative_to(os.path.normpath(os.path.join(start, each.path)), workspace)
         if path is not None:
             yield LintFinding(each.tool, path, each.line, each.code, each.text, each.level)
 
 
-def _first_words(ran: sandboxed_commands.Ran) -> str:
+def _failure_reason(ran: sandboxed_commands.ProgramResult) -> str:
     """Why it failed, as it says itself."""
     lines = (ran.err.strip() or ran.out.strip()).decode("utf-8", "replace").splitlines()
     said = next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "it does not say why")
-    return said[:_SAID_CHARS]
+    return said[:_REASON_CHARS]

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from toolyard.assistant.precommit.deadline import OutOfTime
-from toolyard.assistant.precommit.findings import Change, Detail, Status
+from toolyard.assistant.precommit.findings import ChangeStatus, CheckDetail, FileChange
 from toolyard.assistant.precommit.git import Git
-from toolyard.assistant.precommit.text_in_binary import lines_of
+from toolyard.assistant.precommit.text_in_binary import extract_lines
 from toolyard.core.actions import Kind
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import MIB
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 
 LARGE_BYTES = 5 * MIB
 _MOST_BYTES = 40 * MIB
@@ -31,57 +31,57 @@ _CONTENTS = "printf '%s\\n' \"$@\" | git cat-file --batch='%(objectname) %(objec
 
 
 @dataclass(slots=True)
-class Unseen:
+class UninspectedFiles:
     """Files that nobody looked into."""
 
-    warned: list[Detail] = field(default_factory=list[Detail])
+    warned: list[CheckDetail] = field(default_factory=list[CheckDetail])
     """Since they are large, or cannot be read."""
-    failed: list[Detail] = field(default_factory=list[Detail])
+    failed: list[CheckDetail] = field(default_factory=list[CheckDetail])
     """Since there are too many: a key could stand in the next one."""
 
 
-def look_into(git: Git, changes: Iterable[Change]) -> tuple[list[Change], Unseen]:
+def read_binaries(git: Git, changes: Iterable[FileChange]) -> tuple[list[FileChange], UninspectedFiles]:
     """The changes, with the lines of what can be read after all; and what nobody looked into."""
     listed = list(changes)
-    binary = [change for change in listed if change.is_binary and change.status is not Status.DELETED]
+    binary = [change for change in listed if change.is_binary and change.status is not ChangeStatus.DELETED]
     stored = list(dict.fromkeys(change.blob for change in binary if change.blob and _ID.fullmatch(change.blob)))
-    unseen = Unseen()
-    seen: dict[int, Change] = {}
+    unseen = UninspectedFiles()
+    seen: dict[int, FileChange] = {}
     try:
-        sizes = _sizes(git, stored)
-        contents = _contents(git, sizes)
+        sizes = _blob_sizes(git, stored)
+        contents = _blob_contents(git, sizes)
         left = _MOST_BYTES - sum(map(len, contents.values()))
         for change in binary:
-            git.clock.check()
+            git.deadline.check()
             size, data = sizes.get(change.blob, 0), contents.get(change.blob)
             if not change.blob:
-                size, data = _in_work_tree(git.gate, os.path.join(git.repository.root, change.path), left)
+                size, data = _read_from_work_tree(git.ctx, os.path.join(git.repository.root, change.path), left)
                 left -= len(data or b"")
             if data is not None:
-                lines = lines_of(data, git.clock.check)
+                lines = extract_lines(data, git.deadline.check)
                 seen[id(change)] = replace(change, added=lines, last_line=lines[-1][0] if lines else 0)
             elif size > LARGE_BYTES:
                 text = f"is a binary file of {size / MIB:.0f} MiB, which nobody looked into"
-                unseen.warned.append(Detail(change.path, 0, text))
+                unseen.warned.append(CheckDetail(change.path, 0, text))
             else:
                 is_left_over = bool(size or change.blob)
-                (unseen.failed if is_left_over else unseen.warned).append(Detail(change.path, 0, _UNSEEN))
+                (unseen.failed if is_left_over else unseen.warned).append(CheckDetail(change.path, 0, _UNSEEN))
     except OutOfTime:
         told = {each.path for each in (*unseen.warned, *unseen.failed)}
         late = (change.path for change in binary if id(change) not in seen)
-        unseen.failed += [Detail(path, 0, _UNSEEN) for path in late if path not in told]
+        unseen.failed += [CheckDetail(path, 0, _UNSEEN) for path in late if path not in told]
     return [seen.get(id(change), change) for change in listed], unseen
 
 
-def _sizes(git: Git, blobs: list[str]) -> dict[str, int]:
+def _blob_sizes(git: Git, blobs: list[str]) -> dict[str, int]:
     if not blobs:
         return {}
-    ran = git.script(_SIZES, *blobs[:_MOST_FILES])
+    ran = git.run_script(_SIZES, *blobs[:_MOST_FILES])
     words = (line.split() for line in ran.out.decode("ascii", "replace").splitlines())
     return {pair[0]: int(pair[1]) for pair in words if len(pair) > 1 and pair[1].isdigit()}
 
 
-def _contents(git: Git, sizes: dict[str, int]) -> dict[str, bytes]:
+def _blob_contents(git: Git, sizes: dict[str, int]) -> dict[str, bytes]:
     """Of those that are not large, as far as they are not too much together."""
     found: dict[str, bytes] = {}
     batch: list[str] = []
@@ -90,16 +90,16 @@ def _contents(git: Git, sizes: dict[str, int]) -> dict[str, bytes]:
         if size > LARGE_BYTES or total + size > _MOST_BYTES:
             continue
         if held + size > _BATCH_BYTES:
-            found |= _batch(git, batch)
+            found |= _read_batch(git, batch)
             batch, held = [], 0
         batch.append(blob)
         held, total = held + size, total + size
-    return found | _batch(git, batch)
+    return found | _read_batch(git, batch)
 
 
-def _batch(git: Git, blobs: list[str]) -> dict[str, bytes]:
+def _read_batch(git: Git, blobs: list[str]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    data = git.script(_CONTENTS, *blobs).out if blobs else b""
+    data = git.run_script(_CONTENTS, *blobs).out if blobs else b""
     at = 0
     while (end := data.find(b"\n", at)) >= 0:
         name, _, size = data[at:end].decode("ascii", "replace").partition(" ")
@@ -110,18 +110,18 @@ def _batch(git: Git, blobs: list[str]) -> dict[str, bytes]:
     return found
 
 
-def _in_work_tree(gate: Gate, path: str, most: int) -> tuple[int, bytes | None]:
+def _read_from_work_tree(ctx: CallContext, path: str, most: int) -> tuple[int, bytes | None]:
     """How long a file is, and what it holds if that is not too much."""
-    if not gate.visible(path):
+    if not ctx.is_visible(path):
         return 0, None
     try:
-        with gate.target(path, Kind.READ) as target:
+        with ctx.open(path, Kind.READ) as target:
             if not target.exists or not target.handle.is_file or target.real != path:
                 return 0, None
             size = target.handle.status.st_size
             if size > min(LARGE_BYTES, most):
                 return size, None
-            fd = target.handle.reopen(os.O_RDONLY)
+            fd = target.handle.reopen_fd(os.O_RDONLY)
             try:
                 return size, os.read(fd, LARGE_BYTES)
             finally:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from toolyard.assistant.precommit.deadline import OutOfTime
-from toolyard.assistant.precommit.findings import Change, Detail, Status
+from toolyard.assistant.precommit.findings import ChangeStatus, CheckDetail, FileChange
 from toolyard.assistant.precommit.git import Git
-from toolyard.assistant.precommit.patches import Patch, Record, parse
+from toolyard.assistant.precommit.patches import DiffRecord, FilePatch, parse_diff
 from toolyard.core.limits import MIB
 
 _MOST_UNTRACKED = 5_000
@@ -19,13 +19,13 @@ _DIFF_BYTES = 20 * MIB
 _SUBMODULE = "160000"
 _UNREAD = "the change is too much to look through"
 _STATUS = {
-    "A": Status.ADDED,
-    "M": Status.MODIFIED,
-    "D": Status.DELETED,
-    "R": Status.RENAMED,
-    "C": Status.COPIED,
-    "T": Status.TYPE_CHANGED,
-    "U": Status.CONFLICTED,
+    "A": ChangeStatus.ADDED,
+    "M": ChangeStatus.MODIFIED,
+    "D": ChangeStatus.DELETED,
+    "R": ChangeStatus.RENAMED,
+    "C": ChangeStatus.COPIED,
+    "T": ChangeStatus.TYPE_CHANGED,
+    "U": ChangeStatus.CONFLICTED,
 }
 # What is not committed in a submodule is no part of this commit either. To find out, git would run another git in
 # there, by a configuration that nobody has made safe.
@@ -54,7 +54,7 @@ _DIFF = (
 _RENAMES = ("--find-renames", "--find-copies", f"-l{_MOST_RENAMES}")
 # git tells of untracked files as it does of others once an index names them. So one is made that does, in the
 # sandbox's own memory, beside objects of its own: the repository is not touched.
-_UNTRACKED = """
+_UNTRACKED_SCRIPT = """
 own=$(mktemp -d) && mkdir -p "$own/objects/info" || exit 1
 trap 'rm -rf "$own"' EXIT
 objects=$(git rev-parse --git-path objects) && (cd "$objects" && pwd -P) >"$own/objects/info/alternates" || exit 1
@@ -69,37 +69,37 @@ git "$@"
 
 
 @dataclass(slots=True)
-class Collected:
+class CollectedChanges:
     branch: str = ""
     """Empty where HEAD is on none."""
     head: str = ""
     """Empty before the first commit."""
-    changes: list[Change] = field(default_factory=list[Change])
+    changes: list[FileChange] = field(default_factory=list[FileChange])
     on_disk: list[str] = field(default_factory=list[str])
     """Tracked files that are not on disk what they are in the index, as it seems in the sandbox."""
-    failed: list[Detail] = field(default_factory=list[Detail])
-    warned: list[Detail] = field(default_factory=list[Detail])
+    failed: list[CheckDetail] = field(default_factory=list[CheckDetail])
+    warned: list[CheckDetail] = field(default_factory=list[CheckDetail])
 
 
-def collect(git: Git, *, staged: bool, unstaged: bool) -> Collected:
-    found = Collected()
+def collect_changes(git: Git, *, staged: bool, unstaged: bool) -> CollectedChanges:
+    found = CollectedChanges()
     conflicted: set[str] = set()
     try:
-        conflicted, untracked = _look(git, found, unstaged=unstaged)
+        conflicted, untracked = _read_status(git, found, unstaged=unstaged)
         if unstaged:
-            found.changes += _diffed(git, found, "unstaged", *_DIFF, *_RENAMES, *git.uncovered)
+            found.changes += _diff_changes(git, found, "unstaged", *_DIFF, *_RENAMES, *git.visible_pathspecs)
         if staged:
-            found.changes += _diffed(git, found, "staged", *_DIFF, *_RENAMES, "--cached")
+            found.changes += _diff_changes(git, found, "staged", *_DIFF, *_RENAMES, "--cached")
         if unstaged and untracked:
-            found.changes += _untracked(git, found, untracked)
+            found.changes += _untracked_changes(git, found, untracked)
     except OutOfTime:
-        found.failed.append(_too_much("this change"))
-    found.changes = _once(found.changes, conflicted)
+        found.failed.append(_too_large_detail("this change"))
+    found.changes = _merge_conflicted(found.changes, conflicted)
     found.changes.sort(key=lambda change: (change.path, not change.is_staged))
     return found
 
 
-def _look(git: Git, found: Collected, *, unstaged: bool) -> tuple[set[str], list[str]]:
+def _read_status(git: Git, found: CollectedChanges, *, unstaged: bool) -> tuple[set[str], list[str]]:
     """Branch and head, which paths are in conflict, and which are untracked."""
     untracked = "--untracked-files=all" if unstaged else "--untracked-files=no"
     wanted = ("--porcelain=v2", "--branch", "-z", "--no-ahead-behind", "--no-renames", "--ignore-submodules=dirty")
@@ -120,53 +120,55 @@ def _look(git: Git, found: Collected, *, unstaged: bool) -> tuple[set[str], list
             conflicted.add(rest.split(" ", 9)[-1])
         elif kind == "?":
             others.append(rest)
-    if not ran.is_whole:
-        found.failed.append(_too_much("git status"))
+    if not ran.is_complete:
+        found.failed.append(_too_large_detail("git status"))
     return conflicted, others
 
 
-def _diffed(git: Git, found: Collected, what: str, *words: str) -> Iterator[Change]:
+def _diff_changes(git: Git, found: CollectedChanges, what: str, *words: str) -> Iterator[FileChange]:
     ran = git.run(*words, output_bytes=_DIFF_BYTES)
-    records, patches = parse(ran.out, git.clock.check)
-    if not ran.is_whole:
-        found.failed.append(_too_much(f"the diff of what is {what}"))
+    records, patches = parse_diff(ran.out, git.deadline.check)
+    if not ran.is_complete:
+        found.failed.append(_too_large_detail(f"the diff of what is {what}"))
     for record in records:
-        change = _change(record, patches.get(record.path, Patch()), is_staged=what == "staged")
-        yield change if ran.is_whole or record.path in patches else replace(change, withheld=_UNREAD)
+        change = _change_from_record(record, patches.get(record.path, FilePatch()), is_staged=what == "staged")
+        yield change if ran.is_complete or record.path in patches else replace(change, withheld=_UNREAD)
 
 
-def _untracked(git: Git, found: Collected, paths: list[str]) -> Iterator[Change]:
+def _untracked_changes(git: Git, found: CollectedChanges, paths: list[str]) -> Iterator[FileChange]:
     repositories = [path for path in paths if path.endswith("/")]
     for path in repositories:
-        found.warned.append(Detail(path, 0, "is a repository of its own, which nobody looked into"))
-        yield Change(path.rstrip("/"), Status.UNTRACKED, is_staged=False)
+        found.warned.append(CheckDetail(path, 0, "is a repository of its own, which nobody looked into"))
+        yield FileChange(path.rstrip("/"), ChangeStatus.UNTRACKED, is_staged=False)
     names = set(paths).difference(repositories)
     if len(names) > _MOST_UNTRACKED:
-        found.failed.append(Detail("", 0, f"{len(names):,} files are untracked; {_MOST_UNTRACKED:,} were looked at"))
+        found.failed.append(
+            CheckDetail("", 0, f"{len(names):,} files are untracked; {_MOST_UNTRACKED:,} were looked at")
+        )
     if not names:
         return
-    ran = git.script(
-        _UNTRACKED, str(_MOST_UNTRACKED), *_DIFF, "--no-renames", "--diff-filter=A", output_bytes=_DIFF_BYTES
+    ran = git.run_script(
+        _UNTRACKED_SCRIPT, str(_MOST_UNTRACKED), *_DIFF, "--no-renames", "--diff-filter=A", output_bytes=_DIFF_BYTES
     )
-    records, patches = parse(ran.out, git.clock.check)
-    if not ran.is_whole:
-        found.failed.append(_too_much("the diff of what is untracked"))
+    records, patches = parse_diff(ran.out, git.deadline.check)
+    if not ran.is_complete:
+        found.failed.append(_too_large_detail("the diff of what is untracked"))
     told = [record for record in records if record.path in names]
     for record in told:
-        change = _change(record, patches.get(record.path, Patch()), is_staged=False)
-        withheld = "" if ran.is_whole or record.path in patches else _UNREAD
-        yield replace(change, status=Status.UNTRACKED, withheld=withheld)
+        change = _change_from_record(record, patches.get(record.path, FilePatch()), is_staged=False)
+        withheld = "" if ran.is_complete or record.path in patches else _UNREAD
+        yield replace(change, status=ChangeStatus.UNTRACKED, withheld=withheld)
     unread = names.difference(record.path for record in told)
-    if len(names) <= _MOST_UNTRACKED and ran.is_whole:
+    if len(names) <= _MOST_UNTRACKED and ran.is_complete:
         for path in sorted(unread):
-            found.warned.append(Detail(path, 0, "is untracked and could not be read"))
-            yield Change(path, Status.UNTRACKED, is_staged=False, withheld="it could not be read")
+            found.warned.append(CheckDetail(path, 0, "is untracked and could not be read"))
+            yield FileChange(path, ChangeStatus.UNTRACKED, is_staged=False, withheld="it could not be read")
 
 
-def _change(record: Record, patch: Patch, *, is_staged: bool) -> Change:
+def _change_from_record(record: DiffRecord, patch: FilePatch, *, is_staged: bool) -> FileChange:
     is_submodule = _SUBMODULE in {record.old_mode, record.new_mode}
-    status = Status.SUBMODULE if is_submodule else _STATUS.get(record.letter, Status.MODIFIED)
-    return Change(
+    status = ChangeStatus.SUBMODULE if is_submodule else _STATUS.get(record.letter, ChangeStatus.MODIFIED)
+    return FileChange(
         record.path,
         status,
         is_staged,
@@ -181,17 +183,19 @@ def _change(record: Record, patch: Patch, *, is_staged: bool) -> Change:
     )
 
 
-def _once(changes: list[Change], conflicted: set[str]) -> list[Change]:
+def _merge_conflicted(changes: list[FileChange], conflicted: set[str]) -> list[FileChange]:
     """A file in conflict is told of in several ways: one of them, with what stands in it."""
-    kept: dict[str, Change] = {}
-    others: list[Change] = []
+    kept: dict[str, FileChange] = {}
+    others: list[FileChange] = []
     for change in changes:
         if change.path not in conflicted:
             others.append(change)
         elif change.path not in kept or (change.added and not kept[change.path].added):
-            kept[change.path] = replace(change, status=Status.CONFLICTED)
+            kept[change.path] = replace(change, status=ChangeStatus.CONFLICTED)
     return [*others, *kept.values()]
 
 
-def _too_much(what: str) -> Detail:
-    return Detail("", 0, f"{what} is too much to look through, so not all of it was checked: commit less at once")
+def _too_large_detail(what: str) -> CheckDetail:
+    return CheckDetail(
+        "", 0, f"{what} is too much to look through, so not all of it was checked: commit less at once"
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 
-SECONDS = 60.0
+INSPECTION_SECONDS = 60.0
 
 
 class OutOfTime(Exception):  # noqa: N818 - not an error: what was not looked at is told
@@ -15,16 +15,16 @@ class OutOfTime(Exception):  # noqa: N818 - not an error: what was not looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
-    gate: Gate
+class Deadline:
+    ctx: CallContext
     until: float
     """By `time.monotonic`."""
 
     @classmethod
-    def started(cls, gate: Gate, seconds: float) -> Clock:
-        return cls(gate, time.monotonic() + seconds)
+    def after(cls, ctx: CallContext, seconds: float) -> Deadline:
+        return cls(ctx, time.monotonic() + seconds)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds; raises OutOfTime where there are none."""
         left = self.until - time.monotonic()
         if left <= 0:
@@ -33,5 +33,5 @@ class Clock:
 
     def check(self) -> None:
         """Pass while neither the call nor the inspection is over."""
-        self.gate.check_time()
-        self.left()
+        self.ctx.check_time()
+        self.seconds_left()

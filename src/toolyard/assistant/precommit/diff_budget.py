@@ -9,39 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from toolyard.assistant.precommit.findings import LINE_CUT, Change
-from toolyard.assistant.precommit.numbered_diff import numbered
-from toolyard.assistant.precommit.report import title
-from toolyard.core.tokens import count_or_estimate
-from toolyard.snapshots.service.format import counted
+from toolyard.assistant.precommit.findings import LINE_CUT, FileChange
+from toolyard.assistant.precommit.numbered_diff import number_diff_lines
+from toolyard.assistant.precommit.report import change_title
+from toolyard.core.tokens import count_or_estimate_tokens
+from toolyard.snapshots.service.format import pluralize
 
 _LEAST_TOKENS = 400
 """Of a file, some thirty lines: with less of each, fewer files are shown."""
 _REST_TOKENS = 20
 """What is said of the rest, of a file or of all of them."""
-_CHECKED_EVERY = 1_000
+_CHECK_EVERY = 1_000
 _HUNK = "@@"
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedDiff:
     text: str
     lines: int
     """Of the diff: how many are shown."""
-    of_lines: int
+    total_lines: int
     long_lines: int
     """How many of those that are shown lack their end."""
-    in_part: tuple[str, ...]
+    truncated_files: tuple[str, ...]
     """Files of which only the beginning is shown."""
-    left_out: tuple[str, ...]
+    omitted_files: tuple[str, ...]
     """Files of which nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _ChangeDraft:
     """A change that has not got its room yet."""
 
-    change: Change
+    change: FileChange
     lines: tuple[str, ...]
     """Its title, and its diff or why there is none."""
     costs: tuple[int, ...]
@@ -53,17 +53,17 @@ class _Draft:
         return self.cost(len(self.lines))
 
     @property
-    def of_lines(self) -> int:
+    def total_lines(self) -> int:
         return 0 if self.change.withheld else len(self.lines) - 1 + self.change.left_out
 
-    def rest(self, count: int) -> int:
+    def omitted_lines(self, count: int) -> int:
         """How many lines of the diff are left out where so many lines are shown."""
         return len(self.lines) - count + self.change.left_out
 
     def cost(self, count: int) -> int:
-        return sum(self.costs[:count]) + (_REST_TOKENS if count and self.rest(count) else 0)
+        return sum(self.costs[:count]) + (_REST_TOKENS if count and self.omitted_lines(count) else 0)
 
-    def within(self, room: int) -> int:
+    def lines_within(self, room: int) -> int:
         """How many lines there is room for; none where they would show nothing of what changes."""
         if self.tokens <= room:
             return len(self.lines)
@@ -77,52 +77,54 @@ class _Draft:
         return count if any(line.startswith(_HUNK) for line in self.lines[: max(count - 1, 0)]) else 0
 
 
-def fit(changes: Sequence[Change], tokens: int, check_time: Callable[[], None]) -> Fitted:
+def fit_diff(changes: Sequence[FileChange], tokens: int, check_time: Callable[[], None]) -> FittedDiff:
     """As much of the changes as `tokens` allow. `check_time` is called again and again, and may raise."""
-    drafts = [_draft(change, tokens, check_time) for change in changes]
-    shown = list(zip(drafts, _counts(drafts, tokens), strict=True))
-    lines = [line for draft, count in shown for line in _told(draft, count)]
-    if unseen := [draft.of_lines for draft, count in shown if not count]:
-        lines.append(f"[... {counted(len(unseen), 'more change')} with {counted(sum(unseen), 'line')}, not shown]")
+    drafts = [_draft_change(change, tokens, check_time) for change in changes]
+    shown = list(zip(drafts, _line_counts(drafts, tokens), strict=True))
+    lines = [line for draft, count in shown for line in _shown_lines(draft, count)]
+    if unseen := [draft.total_lines for draft, count in shown if not count]:
+        lines.append(
+            f"[... {pluralize(len(unseen), 'more change')} with {pluralize(sum(unseen), 'line')}, not shown]"
+        )
     seen = {draft.change.path for draft, count in shown if count}
-    lacking = [draft.change.path for draft, count in shown if draft.of_lines and draft.rest(count)]
-    return Fitted(
+    lacking = [draft.change.path for draft, count in shown if draft.total_lines and draft.omitted_lines(count)]
+    return FittedDiff(
         "\n".join(lines),
-        sum(count - 1 for draft, count in shown if count and draft.of_lines),
-        sum(draft.of_lines for draft in drafts),
+        sum(count - 1 for draft, count in shown if count and draft.total_lines),
+        sum(draft.total_lines for draft in drafts),
         sum(line.endswith(LINE_CUT) for line in lines),
         tuple(dict.fromkeys(path for path in lacking if path in seen)),
         tuple(dict.fromkeys(path for path in lacking if path not in seen)),
     )
 
 
-def _draft(change: Change, tokens: int, check_time: Callable[[], None]) -> _Draft:
-    body = [f"[not shown: {change.withheld}]"] if change.withheld else [*numbered(change.diff)]
-    lines = (f"=== {title(change)}", *body)
+def _draft_change(change: FileChange, tokens: int, check_time: Callable[[], None]) -> _ChangeDraft:
+    body = [f"[not shown: {change.withheld}]"] if change.withheld else [*number_diff_lines(change.diff)]
+    lines = (f"=== {change_title(change)}", *body)
     costs: list[int] = []
     total = 0
     for at, line in enumerate(lines):
-        if not at % _CHECKED_EVERY:
+        if not at % _CHECK_EVERY:
             check_time()
-        costs.append(count_or_estimate(line) + 1)
+        costs.append(count_or_estimate_tokens(line) + 1)
         total += costs[-1]
         if total > tokens:
             break
-    return _Draft(change, lines, tuple(costs))
+    return _ChangeDraft(change, lines, tuple(costs))
 
 
-def _counts(drafts: Sequence[_Draft], tokens: int) -> Iterator[int]:
+def _line_counts(drafts: Sequence[_ChangeDraft], tokens: int) -> Iterator[int]:
     """How many lines of each are shown."""
     needed = [draft.tokens for draft in drafts]
     left = tokens if sum(needed) <= tokens else tokens - _REST_TOKENS
-    share = max(_level(needed, left), _LEAST_TOKENS)
+    share = max(_fair_share(needed, left), _LEAST_TOKENS)
     for draft in drafts:
-        count = draft.within(min(share, left))
+        count = draft.lines_within(min(share, left))
         left -= draft.cost(count)
         yield count
 
 
-def _level(needed: Sequence[int], tokens: int) -> int:
+def _fair_share(needed: Sequence[int], tokens: int) -> int:
     """What each may take at most, so that all together take no more than `tokens`."""
     left = tokens
     for number, each in enumerate(sorted(needed)):
@@ -133,9 +135,9 @@ def _level(needed: Sequence[int], tokens: int) -> int:
     return max(needed, default=0)
 
 
-def _told(draft: _Draft, count: int) -> Iterator[str]:
+def _shown_lines(draft: _ChangeDraft, count: int) -> Iterator[str]:
     if not count:
         return
     yield from draft.lines[:count]
-    if rest := draft.rest(count):
+    if rest := draft.omitted_lines(count):
         yield f"[... {rest:,} more {'line' if rest == 1 else 'lines'} of this change]"

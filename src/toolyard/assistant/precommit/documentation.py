@@ -12,15 +12,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome, Status
-from toolyard.assistant.precommit.word_search import Found, Tree, is_code, is_doc, is_history
+from toolyard.assistant.precommit.findings import ChangeStatus, Check, CheckDetail, CheckOutcome, FileChange
+from toolyard.assistant.precommit.word_search import CommitTree, WordMatch, is_code, is_doc, is_history
 
 NAME = "docs"
 _MOST_NAMES = 200
 _MOST_DETAILS = 50
 _SHORTEST = 3
 _LONGEST_LINE = 1_000
-_DEFINED = (
+_DEFINITIONS = (
     re.compile(r"^\s*(?:async )?(?:def|class) (?P<name>[A-Za-z]\w*)"),
     re.compile(r"^(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)\s*(?::[^=]+)?="),
     re.compile(
@@ -33,7 +33,7 @@ _DEFINED = (
     re.compile(r"^\s*public (?:[\w<>\[\],]+ )*?(?:class|interface|enum|record) (?P<name>\w+)"),
     re.compile(r"^\s*public (?:[\w<>\[\],]+ )+(?P<name>\w+)\("),
 )
-_SAID = (
+_PUBLIC_STRINGS = (
     re.compile(r"""["'`](?P<name>--[a-z][a-z0-9]*(?:-[a-z0-9]+)*)["'`=\s,]"""),
     re.compile(
         r"""(?:environ(?:\.get)?[\[(]|getenv\(|process\.env\.|process\.env\[|env::var\()\s*["']?(?P<name>[A-Z][A-Z0-9_]+)"""
@@ -41,40 +41,46 @@ _SAID = (
 )
 _KEY = re.compile(r"""^\s*["']?(?P<name>[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+)["']?\s*[:=]""")
 _SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg", ".json")
-_CALLED = re.compile(
+_SIGNATURE = re.compile(
     r"^\s*(?:export )?(?:pub )?(?:async )?(?:def|function|func|fn) (?P<name>[A-Za-z]\w*)(?P<rest>\(.*)"
 )
 _PLAIN_WORD = re.compile(r"[a-z]+")
 
 
-def documentation(changes: Iterable[Change], tree: Tree, check_time: Callable[[], None]) -> Check:
+def check_documentation(changes: Iterable[FileChange], tree: CommitTree, check_time: Callable[[], None]) -> Check:
     listed = [change for change in changes if not is_doc(change.path) and not is_history(change.path)]
-    gone = dict.fromkeys(name for change in listed for name in _taken_away(change, check_time))
-    files = _files_gone(listed, tree) if any(map(_old_name, listed)) else {}
-    changed = _calls_changed(listed)
+    gone = dict.fromkeys(name for change in listed for name in _removed_names(change, check_time))
+    files = _removed_files(listed, tree) if any(map(_old_name, listed)) else {}
+    changed = _changed_signatures(listed)
     texts = [*gone, *files, *changed][:_MOST_NAMES]
     if not texts:
-        return Check(NAME, Outcome.SKIPPED if not listed else Outcome.PASSED)
+        return Check(NAME, CheckOutcome.SKIPPED if not listed else CheckOutcome.PASSED)
     touched = {change.path for change in changes} if changed else set[str]()
-    found = [each for each in tree.lines_with(texts) if not is_history(each.path)]
+    found = [each for each in tree.find_lines(texts) if not is_history(each.path)]
     check_time()
     in_docs = [each for each in found if is_doc(each.path)]
     in_code = [each for each in found if not is_doc(each.path)]
-    warned: list[Detail] = []
+    warned: list[CheckDetail] = []
     for name in texts:
         check_time()
         if name in files:
-            warned += _told(in_docs, name, f"mentions {name}, which is {files[name]}")
-        elif name in gone and not any(_is_in(name, each.text) for each in in_code):
-            warned += _told(in_docs, name, f"mentions {name}, which is in no other file any more")
+            warned += _find_mentions(in_docs, name, f"mentions {name}, which is {files[name]}")
+        elif name in gone and not any(_mentions_word(name, each.text) for each in in_code):
+            warned += _find_mentions(in_docs, name, f"mentions {name}, which is in no other file any more")
         elif name in changed:
             shown = [each for each in in_docs if f"{name}(" in each.text and each.path not in touched]
-            warned += _told(shown, name, f"shows {name}(), whose parameters change in {changed[name]}")
-    return Check.of(NAME, warned=tuple(dict.fromkeys(warned))[:_MOST_DETAILS])
+            warned += _find_mentions(shown, name, f"shows {name}(), whose parameters change in {changed[name]}")
+    return Check.from_details(NAME, warned=tuple(dict.fromkeys(warned))[:_MOST_DETAILS])
 
 
-def _taken_away(change: Change, check_time: Callable[[], None]) -> Iterator[str]:
-    patterns = (*_DEFINED, *_SAID) if is_code(change.path) else (_KEY,) if change.path.endswith(_SETTINGS) else ()
+def _removed_names(change: FileChange, check_time: Callable[[], None]) -> Iterator[str]:
+    patterns = (
+        (*_DEFINITIONS, *_PUBLIC_STRINGS)
+        if is_code(change.path)
+        else (_KEY,)
+        if change.path.endswith(_SETTINGS)
+        else ()
+    )
     if not patterns:
         return
     for at, text in enumerate(change.removed):
@@ -88,26 +94,26 @@ def _taken_away(change: Change, check_time: Callable[[], None]) -> Iterator[str]
                     yield match["name"]
 
 
-def _old_name(change: Change) -> str:
-    if change.status is Status.DELETED:
+def _old_name(change: FileChange) -> str:
+    if change.status is ChangeStatus.DELETED:
         return change.path
-    return change.old_path if change.status is Status.RENAMED else ""
+    return change.old_path if change.status is ChangeStatus.RENAMED else ""
 
 
-def _files_gone(changes: Iterable[Change], tree: Tree) -> dict[str, str]:
+def _removed_files(changes: Iterable[FileChange], tree: CommitTree) -> dict[str, str]:
     """The names of files that are no longer there, with what became of each."""
     there = {os.path.basename(path) for path in tree.files()} - {
-        os.path.basename(change.path) for change in changes if change.status is Status.DELETED
+        os.path.basename(change.path) for change in changes if change.status is ChangeStatus.DELETED
     }
     gone: dict[str, str] = {}
     for change in changes:
         name = os.path.basename(_old_name(change))
         if "." in name and len(name) > _SHORTEST and name not in there:
-            gone[name] = "deleted" if change.status is Status.DELETED else f"{change.path} now"
+            gone[name] = "deleted" if change.status is ChangeStatus.DELETED else f"{change.path} now"
     return gone
 
 
-def _calls_changed(changes: Iterable[Change]) -> dict[str, str]:
+def _changed_signatures(changes: Iterable[FileChange]) -> dict[str, str]:
     """Functions that have other parameters than before, each with its file."""
     found: dict[str, str] = {}
     for change in changes:
@@ -122,18 +128,18 @@ def _calls_changed(changes: Iterable[Change]) -> dict[str, str]:
 
 def _parameters(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     for text in lines:
-        match = _CALLED.match(text) if len(text) <= _LONGEST_LINE else None
+        match = _SIGNATURE.match(text) if len(text) <= _LONGEST_LINE else None
         if match is not None:
             yield match["name"], " ".join(match["rest"].split())
 
 
-def _told(found: Iterable[Found], name: str, text: str) -> Iterator[Detail]:
+def _find_mentions(found: Iterable[WordMatch], name: str, text: str) -> Iterator[CheckDetail]:
     for each in found:
-        if _is_in(name, each.text) and (not _PLAIN_WORD.fullmatch(name) or _is_code_word(name, each.text)):
-            yield Detail(each.path, each.line, text)
+        if _mentions_word(name, each.text) and (not _PLAIN_WORD.fullmatch(name) or _is_code_word(name, each.text)):
+            yield CheckDetail(each.path, each.line, text)
 
 
-def _is_in(name: str, text: str) -> bool:
+def _mentions_word(name: str, text: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 

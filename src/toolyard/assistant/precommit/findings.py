@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class ChangeStatus(StrEnum):
     ADDED = "added"
     MODIFIED = "modified"
     DELETED = "deleted"
@@ -23,17 +23,17 @@ class Status(StrEnum):
 
 LINE_CUT = " [... the rest of this line is left out]"
 """How a very long line ends in a diff."""
-NEW = frozenset({Status.ADDED, Status.UNTRACKED, Status.COPIED, Status.RENAMED})
+NEW_PATH_STATUSES = frozenset({ChangeStatus.ADDED, ChangeStatus.UNTRACKED, ChangeStatus.COPIED, ChangeStatus.RENAMED})
 """Where the path itself comes with the change."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One file as a commit would change it. A file that is staged and changed again has two."""
 
     path: str
     """Relative to the root of the repository; bytes in it that are no UTF-8 are surrogates."""
-    status: Status
+    status: ChangeStatus
     is_staged: bool
     old_path: str = ""
     """Where it was, if it was renamed or copied."""
@@ -53,7 +53,7 @@ class Change:
     """Why its content is not to be shown; `diff` is empty then."""
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     PASSED = "passed"
     WARNED = "warned"
     FAILED = "failed"
@@ -61,7 +61,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class CheckDetail:
     path: str
     """Empty where it is about the whole change."""
     line: int
@@ -72,11 +72,13 @@ class Detail:
 @dataclass(frozen=True, slots=True)
 class Check:
     name: str
-    outcome: Outcome
-    details: tuple[Detail, ...] = ()
+    outcome: CheckOutcome
+    details: tuple[CheckDetail, ...] = ()
 
     @classmethod
-    def of(cls, name: str, *, failed: tuple[Detail, ...] = (), warned: tuple[Detail, ...] = ()) -> Check:
+    def from_details(
+        cls, name: str, *, failed: tuple[CheckDetail, ...] = (), warned: tuple[CheckDetail, ...] = ()
+    ) -> Check:
         """As bad as the worst that was found."""
-        outcome = Outcome.FAILED if failed else Outcome.WARNED if warned else Outcome.PASSED
+        outcome = CheckOutcome.FAILED if failed else CheckOutcome.WARNED if warned else CheckOutcome.PASSED
         return cls(name, outcome, (*failed, *warned))

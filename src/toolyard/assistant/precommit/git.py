@@ -12,12 +12,12 @@ import os
 import shlex
 from dataclasses import dataclass, replace
 
-from toolyard.assistant.precommit.deadline import Clock
+from toolyard.assistant.precommit.deadline import Deadline
 from toolyard.assistant.precommit.repository import Repository
-from toolyard.assistant.sandboxed_commands import OUTPUT_BYTES, Ran, run
+from toolyard.assistant.sandboxed_commands import OUTPUT_BYTES, ProgramResult, run_program
 from toolyard.core.errors import ToolError
-from toolyard.core.paths import beneath
-from toolyard.dispatch.call_context import Gate
+from toolyard.core.paths import relative_to
+from toolyard.dispatch.call_context import CallContext
 
 _NOT_FOUND = 127
 _MOST_FILTERS = 200
@@ -50,56 +50,60 @@ _COMMAND = ("git", "--no-pager", *(word for setting in _SETTINGS for word in ("-
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    clock: Clock
+    deadline: Deadline
     repository: Repository
     filters: tuple[str, ...] = ()
     """Names of filters that the repository's configuration describes. None of them is run."""
-    uncovered: tuple[str, ...] = ()
+    visible_pathspecs: tuple[str, ...] = ()
     """Paths for commands that read the work tree: all but what a rule hides, where git would stumble over a cover."""
 
     @classmethod
-    def of(cls, clock: Clock, repository: Repository) -> Git:
-        git, gate = cls(clock, repository), clock.gate
+    def for_repository(cls, deadline: Deadline, repository: Repository) -> Git:
+        git, gate = cls(deadline, repository), deadline.ctx
         ran = git.run("config", "--list", "--name-only", "-z", "--includes")
         keys = [os.fsdecode(key) for key in ran.out.split(b"\0") if key.startswith(b"filter.")]
         names = dict.fromkeys(key.removeprefix("filter.").rpartition(".")[0] for key in keys)
-        if not ran.is_whole or len(names) > _MOST_FILTERS:  # one that is not switched off would be run
+        if not ran.is_complete or len(names) > _MOST_FILTERS:  # one that is not switched off would be run
             raise ToolError(
                 "The repository's configuration is too much to be made safe.",
                 hint=f"Leave no more than {_MOST_FILTERS} filters in its .git/config, and in what that includes.",
             )
-        hidden = gate.sandboxes.reading(repository.also).spec.hidden
-        inside = (beneath(path, repository.root) for path in hidden)
+        hidden = gate.sandboxes.get_read_only_sandbox(repository.extra_mounts).spec.hidden
+        inside = (relative_to(path, repository.root) for path in hidden)
         covered = [f":(exclude,literal,top){path}" for path in inside if path is not None and path != "."]
         uncovered = ("--", ".", *covered) if covered else ()
-        return replace(git, filters=tuple(names), uncovered=uncovered)
+        return replace(git, filters=tuple(names), visible_pathspecs=uncovered)
 
     @property
-    def gate(self) -> Gate:
-        return self.clock.gate
+    def ctx(self) -> CallContext:
+        return self.deadline.ctx
 
-    def run(self, *arguments: str, output_bytes: int = OUTPUT_BYTES, fails: tuple[int, ...] = ()) -> Ran:
-        """Raises ToolError where git fails, other than with an exit code that is one of `fails`. Or OutOfTime."""
-        return self._checked((*_COMMAND, *arguments), output_bytes, fails)
+    def run(
+        self, *arguments: str, output_bytes: int = OUTPUT_BYTES, allowed_codes: tuple[int, ...] = ()
+    ) -> ProgramResult:
+        """Raises ToolError where git fails, other than with an exit code that is one of `allowed_codes`. Or OutOfTime."""
+        return self._run_checked((*_COMMAND, *arguments), output_bytes, allowed_codes)
 
-    def script(self, text: str, *arguments: str, output_bytes: int = OUTPUT_BYTES) -> Ran:
+    def run_script(self, text: str, *arguments: str, output_bytes: int = OUTPUT_BYTES) -> ProgramResult:
         """Run a shell script of ours, in which `git` is this git."""
         function = f'git() {{ command git {shlex.join(_COMMAND[1:])} "$@"; }}\n'
-        return self._checked(("/bin/sh", "-c", f"{function}{text}", "sh", *arguments), output_bytes)
+        return self._run_checked(("/bin/sh", "-c", f"{function}{text}", "sh", *arguments), output_bytes)
 
-    def _checked(self, argv: tuple[str, ...], output_bytes: int, fails: tuple[int, ...] = ()) -> Ran:
-        ran = run(
-            self.gate,
+    def _run_checked(
+        self, argv: tuple[str, ...], output_bytes: int, allowed_codes: tuple[int, ...] = ()
+    ) -> ProgramResult:
+        ran = run_program(
+            self.ctx,
             argv,
             folder=self.repository.root,
-            seconds=self.clock.left(),
+            seconds=self.deadline.seconds_left(),
             output_bytes=output_bytes,
-            also=self.repository.also,
+            extra_mounts=self.repository.extra_mounts,
             variables=self._variables(),
         )
-        if ran.is_whole and ran.exit_code == _NOT_FOUND:
+        if ran.is_complete and ran.exit_code == _NOT_FOUND:
             raise ToolError("There is no git in the sandbox.", hint="Install git, where the sandbox sees it.")
-        if ran.is_whole and ran.exit_code and ran.exit_code not in fails:
+        if ran.is_complete and ran.exit_code and ran.exit_code not in allowed_codes:
             # What git says may quote the repository's configuration, and so whatever that includes.
             raise ToolError(
                 f"git could not read the repository (exit code {ran.exit_code}).",
@@ -119,7 +123,7 @@ class Git:
             **_FIXED,
             "GIT_DIR": self.repository.git_dir,
             "GIT_WORK_TREE": self.repository.root,
-            "GIT_CEILING_DIRECTORIES": os.path.dirname(self.gate.mounts.workspace.path),
+            "GIT_CEILING_DIRECTORIES": os.path.dirname(self.ctx.mounts.workspace.path),
             "GIT_CONFIG_COUNT": str(len(off)),
             **settings,
         }

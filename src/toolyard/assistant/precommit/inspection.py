@@ -1,6 +1,6 @@
 """The work of precommit that needs no model: what a commit would hold, and checks of it.
 
-`inspect` reads, and changes nothing. Its verdict is deterministic: no-go when any check failed or there is nothing to
+`inspect_changes` reads, and changes nothing. Its verdict is deterministic: no-go when any check failed or there is nothing to
 commit. Warnings are for the reader. A review by a model may turn a go into a no-go, never the other way round.
 """
 
@@ -13,18 +13,18 @@ from typing import Literal
 
 from toolyard.assistant.precommit import binaries, debug_markers, repository
 from toolyard.assistant.precommit import report as precommit_report
-from toolyard.assistant.precommit.affected_tests import impact
-from toolyard.assistant.precommit.changes import Collected, collect
-from toolyard.assistant.precommit.deadline import SECONDS, Clock, OutOfTime
-from toolyard.assistant.precommit.diff_budget import Fitted, fit
-from toolyard.assistant.precommit.documentation import documentation
-from toolyard.assistant.precommit.findings import Change, Check, Detail, Outcome
+from toolyard.assistant.precommit.affected_tests import check_affected_tests
+from toolyard.assistant.precommit.changes import CollectedChanges, collect_changes
+from toolyard.assistant.precommit.deadline import INSPECTION_SECONDS, Deadline, OutOfTime
+from toolyard.assistant.precommit.diff_budget import FittedDiff, fit_diff
+from toolyard.assistant.precommit.documentation import check_documentation
+from toolyard.assistant.precommit.findings import Check, CheckDetail, CheckOutcome, FileChange
 from toolyard.assistant.precommit.git import Git
 from toolyard.assistant.precommit.lint_check import lint_changes
-from toolyard.assistant.precommit.secrets import Scan, without_secrets
-from toolyard.assistant.precommit.word_search import Tree
+from toolyard.assistant.precommit.secrets import SecretScan, mask_text
+from toolyard.assistant.precommit.word_search import CommitTree
 from toolyard.core.errors import FieldError, ValidationError
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 
 Verdict = Literal["go", "no-go"]
 _MOST_DETAILS = 100
@@ -40,11 +40,11 @@ class Inspection:
     """Empty where HEAD is on no branch."""
     head: str
     """Empty before the first commit."""
-    changes: tuple[Change, ...]
+    changes: tuple[FileChange, ...]
     checks: tuple[Check, ...]
     verdict: Verdict
     reasons: tuple[str, ...]
-    is_whole: bool = True
+    is_complete: bool = True
     """Whether all of the change was looked at."""
 
     @property
@@ -61,27 +61,27 @@ class Inspection:
             line == number for change in self.changes if change.path == path for number, _ in change.added
         )
 
-    def report(self) -> str:
+    def render_report(self) -> str:
         """Changes and checks, for a reader or a model: without a verdict, which a model is not to be led by."""
-        return precommit_report.report(self.branch, self.head, self.changes, self.checks)
+        return precommit_report.render_report(self.branch, self.head, self.changes, self.checks)
 
-    def diff(self, tokens: int, check_time: Callable[[], None] = lambda: None) -> Fitted:
+    def render_diff(self, tokens: int, check_time: Callable[[], None] = lambda: None) -> FittedDiff:
         """The change, for a model: at most that many tokens, without secrets."""
-        return fit(self.changes, tokens, check_time)
+        return fit_diff(self.changes, tokens, check_time)
 
 
-def inspect(
-    gate: Gate,
+def inspect_changes(
+    ctx: CallContext,
     path: str,
     *,
     include_staged: bool = True,
     include_unstaged: bool = True,
-    seconds: float = SECONDS,
-    admit: Callable[[], None] = lambda: None,
+    seconds: float = INSPECTION_SECONDS,
+    check_rate: Callable[[], None] = lambda: None,
 ) -> Inspection:
     """Look at what would be committed in the repository whose root `path` is. Untracked files are unstaged.
 
-    `admit` is called when there is a repository, before any work is done, and may raise.
+    `check_rate` is called when there is a repository, before any work is done, and may raise.
 
     What there was no time for in so many `seconds` is a reason against the commit.
     """
@@ -90,85 +90,90 @@ def inspect(
             FieldError(name, "is false, as is the other") for name in ("include_staged", "include_unstaged")
         )
         raise ValidationError("There is nothing to look at.", fields, hint="Set one of the two.")
-    clock = Clock.started(gate, seconds)
-    there = repository.find(gate, path)
-    admit()
-    git = Git.of(clock, there)
-    found = collect(git, staged=include_staged, unstaged=include_unstaged)
-    changes = _visible(gate, git.repository.root, found)
-    scan = Scan(clock.check)
+    clock = Deadline.after(ctx, seconds)
+    there = repository.find_repository(ctx, path)
+    check_rate()
+    git = Git.for_repository(clock, there)
+    found = collect_changes(git, staged=include_staged, unstaged=include_unstaged)
+    changes = _hide_denied_content(ctx, git.repository.root, found)
+    scan = SecretScan(clock.check)
     if not changes and not found.failed:
-        checks = (_told(Check.of("git", warned=tuple(found.warned))),)
-        return Inspection(_name(found.branch), found.head, (), checks, "no-go", ("There is nothing to commit.",))
-    changes, unseen = binaries.look_into(git, changes)
-    clean = tuple(_scanned(scan, change) for change in changes)
+        checks = (_displayable_check(Check.from_details("git", warned=tuple(found.warned))),)
+        return Inspection(
+            _display_name(found.branch), found.head, (), checks, "no-go", ("There is nothing to commit.",)
+        )
+    changes, unseen = binaries.read_binaries(git, changes)
+    clean = tuple(_scan_change(scan, change) for change in changes)
     shown = [change for change, told in zip(changes, clean, strict=True) if not told.withheld]
-    tree, check_time = Tree(git, is_index=not include_unstaged), clock.check
-    warned = (*found.warned, *debug_markers.submodules(changes))
+    tree, check_time = CommitTree(git, is_index=not include_unstaged), clock.check
+    warned = (*found.warned, *debug_markers.submodule_warnings(changes))
     checks = (
-        Check.of("git", failed=tuple(found.failed), warned=warned),
-        _in_time("conflicts", lambda: debug_markers.conflicts(changes, check_time)),
-        scan.result(),
-        _in_time("debugging", lambda: debug_markers.debugging(changes, check_time)),
-        Check.of("binaries", failed=tuple(unseen.failed), warned=tuple(unseen.warned)),
-        _in_time("docs", lambda: documentation(shown, tree, check_time)),
-        _in_time("tests", lambda: impact(changes, tree, check_time)),
-        _in_time("lint", lambda: lint_changes(clock, there.root, clean, staged_only=not include_unstaged)),
+        Check.from_details("git", failed=tuple(found.failed), warned=warned),
+        _run_check("conflicts", lambda: debug_markers.check_conflicts(changes, check_time)),
+        scan.to_check(),
+        _run_check("debugging", lambda: debug_markers.check_debug_markers(changes, check_time)),
+        Check.from_details("binaries", failed=tuple(unseen.failed), warned=tuple(unseen.warned)),
+        _run_check("docs", lambda: check_documentation(shown, tree, check_time)),
+        _run_check("tests", lambda: check_affected_tests(changes, tree, check_time)),
+        _run_check("lint", lambda: lint_changes(clock, there.root, clean, staged_only=not include_unstaged)),
     )
-    checks = tuple(_told(check) for check in checks)
-    reasons = tuple(_reason(check) for check in checks if check.outcome is Outcome.FAILED)
+    checks = tuple(_displayable_check(check) for check in checks)
+    reasons = tuple(_failure_reason(check) for check in checks if check.outcome is CheckOutcome.FAILED)
     verdict = "no-go" if reasons else "go"
     is_whole = not found.failed and all(change.withheld != _UNCHECKED for change in clean)
-    return Inspection(_name(found.branch), found.head, clean, checks, verdict, reasons, is_whole)
+    return Inspection(_display_name(found.branch), found.head, clean, checks, verdict, reasons, is_whole)
 
 
-def _scanned(scan: Scan, change: Change) -> Change:
+def _scan_change(scan: SecretScan, change: FileChange) -> FileChange:
     try:
-        told = scan.take(change)
+        told = scan.mask_change(change)
     except OutOfTime:
-        scan.failed.append(Detail(change.path, 0, _NO_TIME))
+        scan.failed.append(CheckDetail(change.path, 0, _NO_TIME))
         told = replace(change, added=(), removed=(), diff="", withheld=_UNCHECKED)
-    return replace(told, path=_name(told.path), old_path=_name(told.old_path))
+    return replace(told, path=_display_name(told.path), old_path=_display_name(told.old_path))
 
 
-def _in_time(name: str, check: Callable[[], Check]) -> Check:
+def _run_check(name: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
     except OutOfTime:
-        return Check.of(name, failed=(Detail("", 0, _NO_TIME),))
+        return Check.from_details(name, failed=(CheckDetail("", 0, _NO_TIME),))
 
 
-def _visible(gate: Gate, root: str, found: Collected) -> list[Change]:
+def _hide_denied_content(ctx: CallContext, root: str, found: CollectedChanges) -> list[FileChange]:
     """The changes, those that a rule hides without their content.
 
     On disk git sees the cover that the sandbox puts over a hidden file: nobody knows whether that one has changed.
     """
 
     def is_hidden(*names: str) -> bool:
-        return not all(gate.visible(os.path.join(root, name)) for name in names if name)
+        return not all(ctx.is_visible(os.path.join(root, name)) for name in names if name)
 
-    found.warned += [Detail(path, 0, _UNSEEN) for path in sorted(filter(is_hidden, found.on_disk))]
+    found.warned += [CheckDetail(path, 0, _UNSEEN) for path in sorted(filter(is_hidden, found.on_disk))]
     return [
         replace(change, withheld=_HIDDEN) if is_hidden(change.path, change.old_path) else change
         for change in found.changes
     ]
 
 
-def _name(name: str) -> str:
+def _display_name(name: str) -> str:
     """A name as it may be told: it can hold a secret as any line can."""
-    return without_secrets(precommit_report.text_of(name))
+    return mask_text(precommit_report.path_text(name))
 
 
-def _told(check: Check) -> Check:
+def _displayable_check(check: Check) -> Check:
     each_once = tuple(dict.fromkeys(check.details))
-    details = [Detail(_name(each.path), each.line, _name(each.text)) for each in each_once[:_MOST_DETAILS]]
+    details = [
+        CheckDetail(_display_name(each.path), each.line, _display_name(each.text))
+        for each in each_once[:_MOST_DETAILS]
+    ]
     if len(each_once) > _MOST_DETAILS:
-        more = Detail("", 0, f"{len(each_once) - _MOST_DETAILS:,} more like these")
+        more = CheckDetail("", 0, f"{len(each_once) - _MOST_DETAILS:,} more like these")
         details = [*details, more]
     return replace(check, details=tuple(details))
 
 
-def _reason(check: Check) -> str:
-    return f"{check.name}: {precommit_report.detail(check.details[0])}" + (
+def _failure_reason(check: Check) -> str:
+    return f"{check.name}: {precommit_report.format_detail(check.details[0])}" + (
         f", and {len(check.details) - 1} more" if len(check.details) > 1 else ""
     )

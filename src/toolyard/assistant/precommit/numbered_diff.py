@@ -20,7 +20,7 @@ _FUNCTION: Final = re.compile(
 )
 
 
-def numbered(diff: str) -> Iterator[str]:
+def number_diff_lines(diff: str) -> Iterator[str]:
     """The lines of a file's diff. Hunks are numbered and name what encloses them; removed lines have no number.
 
     A diff of a merge has several old sides and is left as it is.
@@ -32,7 +32,7 @@ def numbered(diff: str) -> Iterator[str]:
         if found := _HUNK.match(text):
             hunk += 1
             line = int(found[1])
-            enclosing = " ".join(_enclosing(lines, place + 1, found[2].strip()))
+            enclosing = " ".join(_enclosing_definitions(lines, place + 1, found[2].strip()))
             yield f"@@ hunk {hunk}, from line {line}" + (f", in {enclosing}" if enclosing else "")
         elif not line:
             yield text
@@ -43,7 +43,7 @@ def numbered(diff: str) -> Iterator[str]:
             yield f"{'':>{_WIDTH}} {text}"
 
 
-def _enclosing(lines: Sequence[str], first: int, heading: str) -> Iterator[str]:
+def _enclosing_definitions(lines: Sequence[str], first: int, heading: str) -> Iterator[str]:
     """The type and the function that the first change is in, of a hunk whose lines begin at `first`.
 
     A hunk shows its whole function, so git's `heading` is what stands before that: a type that holds it, or another

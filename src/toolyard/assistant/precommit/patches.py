@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from toolyard.assistant.precommit.text_in_binary import decoded
+from toolyard.assistant.precommit.text_in_binary import decode_line
 
 _DIFF_CHARS = 1_000_000
 """Kept of a file's diff: more than a model is shown."""
@@ -28,7 +28,7 @@ _OCTAL_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DiffRecord:
     """One file, as the raw format tells of it."""
 
     old_mode: str
@@ -41,7 +41,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Patch:
+class FilePatch:
     """A file's part of the patch."""
 
     is_binary: bool = False
@@ -57,7 +57,7 @@ class Patch:
     def diff(self) -> str:
         return "\n".join(self.lines)
 
-    def show(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         self.chars += min(len(line), MOST_LINE_CHARS) + 1
         if self.chars <= _DIFF_CHARS:
             self.lines.append(line[:MOST_LINE_CHARS])
@@ -65,24 +65,24 @@ class Patch:
             self.left_out += 1
 
 
-def parse(data: bytes, check: Callable[[], None]) -> tuple[list[Record], dict[str, Patch]]:
+def parse_diff(data: bytes, check: Callable[[], None]) -> tuple[list[DiffRecord], dict[str, FilePatch]]:
     """The records, and the patches by the paths of the new files. `check` is called again and again."""
-    records, at = _records(data)
-    patches: dict[str, Patch] = {}
+    records, at = _parse_records(data)
+    patches: dict[str, FilePatch] = {}
     begin = data.find(b"diff --", at)
     while begin >= 0:
         check()
         end = data.find(_NEXT, begin)
         stop = len(data) if end < 0 else end + 1
-        path = _path(data, begin, stop)
+        path = _new_path(data, begin, stop)
         # A change of type is two patches for one path: the old file goes, the new one comes.
-        _read(data, begin, stop, patches.setdefault(path, Patch()), check)
+        _read_patch(data, begin, stop, patches.setdefault(path, FilePatch()), check)
         begin = -1 if end < 0 else end + 1
     return records, patches
 
 
-def _records(data: bytes) -> tuple[list[Record], int]:
-    found: list[Record] = []
+def _parse_records(data: bytes) -> tuple[list[DiffRecord], int]:
+    found: list[DiffRecord] = []
     at = 0
     while data.startswith(b":", at):
         end = data.find(b"\0", at)
@@ -97,7 +97,7 @@ def _records(data: bytes) -> tuple[list[Record], int]:
             paths.append(os.fsdecode(data[at:end]))
             at = end + 1
         old = paths[0] if len(paths) > 1 else ""
-        found.append(Record(fields[0], fields[1], fields[3], letter, paths[-1], old))
+        found.append(DiffRecord(fields[0], fields[1], fields[3], letter, paths[-1], old))
     return found, at
 
 
@@ -109,7 +109,7 @@ def _lines(data: bytes, begin: int, stop: int) -> Iterator[bytes]:
         begin = end + 1
 
 
-def _path(data: bytes, begin: int, stop: int) -> str:
+def _new_path(data: bytes, begin: int, stop: int) -> str:
     """The new file's path, from the lines before the first hunk."""
     lines = _lines(data, begin, stop)
     first = next(lines)
@@ -120,30 +120,30 @@ def _path(data: bytes, begin: int, stop: int) -> str:
             break
         for word in _RENAMED:
             if line.startswith(word):
-                return os.fsdecode(unquoted(line.removeprefix(word)))
+                return os.fsdecode(unquote_path(line.removeprefix(word)))
     if kind is None or kind[1] != b"git":
-        return os.fsdecode(unquoted(names))
+        return os.fsdecode(unquote_path(names))
     quoted = _QUOTED.match(names)
     if quoted is not None:
-        return os.fsdecode(unquoted(quoted[0]))[2:]
+        return os.fsdecode(unquote_path(quoted[0]))[2:]
     # `a/path b/path`, twice the same.
     return os.fsdecode(names[2 : 2 + (len(names) - 5) // 2])
 
 
-def unquoted(name: bytes) -> bytes:
+def unquote_path(name: bytes) -> bytes:
     """A path as git quotes it: in double quotes when it has characters that are not plain."""
     quoted = _QUOTED.fullmatch(name)
     if quoted is None:
         return name
-    return _ESCAPED.sub(_unescaped, quoted[1])
+    return _ESCAPED.sub(_unescape, quoted[1])
 
 
-def _unescaped(match: re.Match[bytes]) -> bytes:
+def _unescape(match: re.Match[bytes]) -> bytes:
     what = match[1]
     return bytes((int(what, 8),)) if len(what) == _OCTAL_DIGITS else _PLAIN.get(what, what)
 
 
-def _read(data: bytes, begin: int, stop: int, patch: Patch, check: Callable[[], None]) -> None:
+def _read_patch(data: bytes, begin: int, stop: int, patch: FilePatch, check: Callable[[], None]) -> None:
     number, sides = 0, 0
     for at, line in enumerate(_lines(data, begin, stop)):
         if not at % 10_000:
@@ -157,7 +157,7 @@ def _read(data: bytes, begin: int, stop: int, patch: Patch, check: Callable[[], 
             if line.startswith(b"* Unmerged path ") or not line:
                 continue
         elif not line.startswith(b"\\"):  # "\ No newline at end of file"
-            marks, text = line[:sides], decoded(line[sides:].removesuffix(b"\r"))
+            marks, text = line[:sides], decode_line(line[sides:].removesuffix(b"\r"))
             if b"-" in marks:
                 patch.removed.append(text)
             else:
@@ -165,4 +165,4 @@ def _read(data: bytes, begin: int, stop: int, patch: Patch, check: Callable[[], 
                     patch.added.append((number, text))
                 patch.last_line = number
                 number += 1
-        patch.show(decoded(line.removesuffix(b"\r")))
+        patch.add_line(decode_line(line.removesuffix(b"\r")))

@@ -12,12 +12,12 @@ import os
 import stat
 from dataclasses import dataclass
 
-from toolyard.assistant.files.not_readable import refused
+from toolyard.assistant.files.not_readable import refusal_error
 from toolyard.core.actions import Kind
 from toolyard.core.errors import SecurityError, ToolyardError, ValidationError
 from toolyard.core.limits import KIB
 from toolyard.core.paths import is_beneath
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.files.mounts import Target
 from toolyard.sandbox.spec import Mount
 
@@ -35,21 +35,21 @@ class Repository:
     root: str
     """Real path of the work tree."""
     git_dir: str
-    also: tuple[Mount, ...] = ()
+    extra_mounts: tuple[Mount, ...] = ()
     """What lies outside the workspace and git has to read."""
 
 
-def find(gate: Gate, path: str) -> Repository:
+def find_repository(ctx: CallContext, path: str) -> Repository:
     """The repository whose root `path` is. SecurityError outside the workspace, ValidationError for anything else."""
-    with _named(gate, path) as target:
+    with _open_named(ctx, path) as target:
         if not target.exists:
             raise ValidationError.of("path", f"{path} is not there", hint=_HINT)
         if not target.handle.is_folder:
             raise ValidationError.of("path", f"{path} is not a folder", hint=_HINT)
         root = target.real
-    with gate.target(f"{root}/.git", Kind.READ) as found:
+    with ctx.open(f"{root}/.git", Kind.READ) as found:
         if not found.exists:
-            raise _no_root(gate, path, root)
+            raise _not_a_root_error(ctx, path, root)
         if found.handle.is_folder:
             return Repository(root, found.real)
         pointer = _read_pointer(found) if found.handle.is_file else None
@@ -58,32 +58,32 @@ def find(gate: Gate, path: str) -> Repository:
     if not named or "\0" in named:
         raise ValidationError.of("path", f"{path}/.git is neither a repository nor the way to one", hint=_HINT)
     git_dir = os.path.realpath(os.path.join(os.path.dirname(at), named))
-    if any(is_beneath(git_dir, declared) for declared in gate.mounts.declared):
+    if any(is_beneath(git_dir, declared) for declared in ctx.mounts.declared_roots):
         return Repository(root, git_dir)
     return Repository(root, git_dir, (Mount(_main_repository(at, git_dir)),))
 
 
-def _named(gate: Gate, path: str) -> Target:
+def _open_named(ctx: CallContext, path: str) -> Target:
     try:
-        return gate.target(path, Kind.READ)
+        return ctx.open(path, Kind.READ)
     except SecurityError as error:
-        raise refused(gate, path, "path", error) from None
+        raise refusal_error(ctx, path, "path", error) from None
 
 
-def _no_root(gate: Gate, path: str, root: str) -> ToolyardError:
+def _not_a_root_error(ctx: CallContext, path: str, root: str) -> ToolyardError:
     """Where its repository begins, if that lies in the workspace: what is above is nobody's business."""
     folder = root
-    while folder != gate.mounts.workspace.path and is_beneath(folder, gate.mounts.workspace.path):
+    while folder != ctx.mounts.workspace.path and is_beneath(folder, ctx.mounts.workspace.path):
         folder = os.path.dirname(folder)
         if os.path.lexists(f"{folder}/.git"):
-            shown = gate.mounts.shown(folder)
+            shown = ctx.mounts.display_path(folder)
             what = f"{path} lies inside a repository whose root is {shown}"
             return ValidationError.of("path", what, hint=f'Send "{shown}".')
     return ValidationError.of("path", f"{path} is no git repository", hint=_HINT)
 
 
 def _read_pointer(target: Target) -> bytes:
-    fd = target.handle.reopen(os.O_RDONLY)
+    fd = target.handle.reopen_fd(os.O_RDONLY)
     try:
         return os.read(fd, _POINTER_BYTES)
     finally:
@@ -99,7 +99,7 @@ def _main_repository(pointer: str, git_dir: str) -> str:
     is_entry = os.path.basename(entries) == _WORKTREES and bool(back) and bool(shared)
     if (
         not is_entry
-        or _real(git_dir, back) != pointer
+        or _resolve_parent(git_dir, back) != pointer
         or os.path.realpath(os.path.join(git_dir, shared)) != common
         or not os.path.isdir(f"{common}/objects")
     ):
@@ -110,7 +110,7 @@ def _main_repository(pointer: str, git_dir: str) -> str:
     return common
 
 
-def _real(folder: str, path: str) -> str:
+def _resolve_parent(folder: str, path: str) -> str:
     """Where a path leads, its last part left as it is: that is the `.git` itself."""
     joined = os.path.join(folder, path)
     return os.path.join(os.path.realpath(os.path.dirname(joined)), os.path.basename(joined))

@@ -25,7 +25,7 @@ _WIDE = re.compile(r"\0{1,3}(?=[^\0](?:\0|$))")
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]{8,}")
 
 
-def lines_of(data: bytes, check: Callable[[], None]) -> tuple[tuple[int, str], ...]:
+def extract_lines(data: bytes, check: Callable[[], None]) -> tuple[tuple[int, str], ...]:
     """The lines with their numbers; of what is no text, those parts that could be read.
 
     A mark at the beginning says which encoding it is in, and anybody can write one: what stands there without it is
@@ -35,31 +35,31 @@ def lines_of(data: bytes, check: Callable[[], None]) -> tuple[tuple[int, str], .
     if not encoding and b"\0" not in data:
         return tuple(enumerate(_lines(data, "utf-8", check), start=1))
     marked = list(enumerate(_lines(data, encoding, check), start=1)) if encoding else []
-    known = {text.strip() for _, line in marked for text in _readable(line)}
+    known = {text.strip() for _, line in marked for text in _readable_parts(line)}
     plain = [
         (number, text)
         for number, line in enumerate(_lines(data, "latin-1", check), start=1)
-        for text in _readable(without_nul(line))
+        for text in _readable_parts(strip_nuls(line))
         if text.strip() not in known
     ]
     return (*marked, *plain)
 
 
-def _readable(line: str) -> Iterator[str]:
+def _readable_parts(line: str) -> Iterator[str]:
     for at in range(0, len(line), _PIECE):
         text = " ".join(_PRINTABLE.findall(line, at, at + _PIECE + _OVERLAP))
         if text:
             yield text
 
 
-def decoded(line: bytes) -> str:
+def decode_line(line: bytes) -> str:
     """A line as text, without NULs."""
     if len(line) <= _PIECE:
-        return without_nul(line.decode("utf-8", "replace"))
-    return without_nul("".join(_pieces(line, "utf-8")))
+        return strip_nuls(line.decode("utf-8", "replace"))
+    return strip_nuls("".join(_pieces(line, "utf-8")))
 
 
-def without_nul(text: str) -> str:
+def strip_nuls(text: str) -> str:
     """The text without NULs: those between the letters of a wide encoding go, others become spaces."""
     if "\0" not in text:
         return text

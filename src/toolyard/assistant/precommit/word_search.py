@@ -12,7 +12,7 @@ from toolyard.core.limits import MIB
 
 _OUTPUT_BYTES = 4 * MIB
 _LINE_CHARS = 1_000
-_NOTHING = (1,)
+_NO_MATCH = (1,)
 _GREP = (
     *("grep", "-z", "-n", "-I", "--no-color", "--no-column", "--full-name", "--no-recurse-submodules"),
     *("--max-depth=-1", "--no-textconv"),
@@ -68,14 +68,14 @@ def is_test(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WordMatch:
     path: str
     line: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class CommitTree:
     """The files of a commit to be: those of the index where only what is staged counts, else those on disk."""
 
     git: Git
@@ -86,14 +86,16 @@ class Tree:
         ran = self.git.run("ls-files", "-z", "--cached", *others, output_bytes=_OUTPUT_BYTES)
         return tuple(dict.fromkeys(os.fsdecode(name) for name in ran.out.split(b"\0") if name))
 
-    def lines_with(self, texts: Sequence[str], *, pattern: str = "", among: Sequence[str] = ()) -> Iterator[Found]:
+    def find_lines(
+        self, texts: Sequence[str], *, pattern: str = "", among: Sequence[str] = ()
+    ) -> Iterator[WordMatch]:
         """The lines that hold one of the texts, or match the pattern (extended regular expression)."""
         wanted = ("-E", "-e", pattern) if pattern else ("-F", *(word for text in texts for word in ("-e", text)))
         where = "--cached" if self.is_index else "--untracked"
-        paths = ("--", *among, *self.git.uncovered[2:]) if among else self.git.uncovered
-        ran = self.git.run(*_GREP, where, *wanted, *paths, output_bytes=_OUTPUT_BYTES, fails=_NOTHING)
+        paths = ("--", *among, *self.git.visible_pathspecs[2:]) if among else self.git.visible_pathspecs
+        ran = self.git.run(*_GREP, where, *wanted, *paths, output_bytes=_OUTPUT_BYTES, allowed_codes=_NO_MATCH)
         for line in ran.out.split(b"\n"):
             path, _, rest = line.partition(b"\0")
             number, _, text = rest.partition(b"\0")
             if number.isdigit():
-                yield Found(os.fsdecode(path), int(number), text[:_LINE_CHARS].decode("utf-8", "replace"))
+                yield WordMatch(os.fsdecode(path), int(number), text[:_LINE_CHARS].decode("utf-8", "replace"))

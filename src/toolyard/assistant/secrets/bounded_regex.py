@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_ENDLESS = (
+_UNBOUNDED = (
     ("recaptcha_.*key", r"recaptcha_\w{0,30}key"),
     (r"\w*", r"\w{0,30}"),
     (r"\s*", r"\s{0,10}"),
@@ -20,15 +20,15 @@ _LOOKED_UP = re.compile(r"(?::=?|[!=]{1,3})\s{0,10}([\w.-]{1,60}[\[(])")
 _WORD_START = re.compile(r"\w{0,40}\Z")
 
 
-def tamed(pattern: re.Pattern[str]) -> re.Pattern[str]:
+def bound_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
     text = pattern.pattern
-    for endless, bounded in _ENDLESS:
+    for endless, bounded in _UNBOUNDED:
         text = text.replace(endless, bounded)
     return re.compile(text, pattern.flags)
 
 
-def tamed_groups(groups: Mapping[re.Pattern[str], int]) -> dict[re.Pattern[str], int]:
-    return {tamed(pattern): group for pattern, group in groups.items()}
+def bound_patterns(groups: Mapping[re.Pattern[str], int]) -> dict[re.Pattern[str], int]:
+    return {bound_pattern(pattern): group for pattern, group in groups.items()}
 
 
 def is_looked_up(match: re.Match[str], group: int) -> bool:
@@ -42,7 +42,7 @@ def is_looked_up(match: re.Match[str], group: int) -> bool:
     )
 
 
-def assigned(match: re.Match[str]) -> str:
+def assignment_text(match: re.Match[str]) -> str:
     """The whole word that a value is assigned to, and the value, in small letters."""
     before = _WORD_START.search(match.string[max(0, match.start() - 40) : match.start()])
     return ((before[0] if before else "") + match[0]).lower()

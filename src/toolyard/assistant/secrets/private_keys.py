@@ -24,12 +24,12 @@ _BLANK = re.compile(r"[^A-Za-z0-9]{0,40}")
 _ENCODED = re.compile(rf"{_BEFORE}(?P<text>(?>[A-Za-z0-9+/]{{40,}})={{0,2}}){_AFTER}", re.IGNORECASE)
 _LEAST_DIFFERENT = 6
 _LONGEST = 2_000
-_WORDS = "PRIVATE KEY"
+_KEY_WORDS = "PRIVATE KEY"
 _LONGEST_NAME = 200
 """Of the line that a key begins with, in characters."""
 
 
-class Part(Enum):
+class KeyPart(Enum):
     """What a line is of a key."""
 
     NONE = auto()
@@ -42,42 +42,42 @@ class Part(Enum):
 
 
 @dataclass(slots=True)
-class Keys:
+class KeyTracker:
     """Takes the lines of a text one after the other."""
 
-    _begun: bool = False
-    _within: bool = False
+    _has_begun: bool = False
+    _is_inside: bool = False
 
-    def take(self, line: str, *, follows: bool) -> Part:
+    def classify_line(self, line: str, *, follows: bool) -> KeyPart:
         """What this line is; `follows` if it stands right behind the one before."""
         if not follows:
-            self._begun = self._within = False
-        if (begin := _begin_in(line)) is not None:
-            self._begun, self._within = _END.search(line, begin.end()) is None, False
-            return Part.BEGIN
+            self._has_begun = self._is_inside = False
+        if (begin := _find_begin(line)) is not None:
+            self._has_begun, self._is_inside = _END.search(line, begin.end()) is None, False
+            return KeyPart.BEGIN
         if len(line) > _LONGEST:
-            self._begun = self._within = False
-            return Part.NONE
-        if self._begun:
+            self._has_begun = self._is_inside = False
+            return KeyPart.NONE
+        if self._has_begun:
             return self._after_begin(line)
-        if self._within:
-            self._within = _BODY.fullmatch(line) is not None
-            return Part.INNER if self._within or _LAST.fullmatch(line) else Part.NONE
-        return Part.NONE
+        if self._is_inside:
+            self._is_inside = _BODY.fullmatch(line) is not None
+            return KeyPart.INNER if self._is_inside or _LAST.fullmatch(line) else KeyPart.NONE
+        return KeyPart.NONE
 
-    def _after_begin(self, line: str) -> Part:
+    def _after_begin(self, line: str) -> KeyPart:
         if _BODY.fullmatch(line) is not None:
             is_filled_in = len(set(line)) >= _LEAST_DIFFERENT
-            self._begun, self._within = not is_filled_in, is_filled_in
-            return Part.FIRST if is_filled_in else Part.INNER
+            self._has_begun, self._is_inside = not is_filled_in, is_filled_in
+            return KeyPart.FIRST if is_filled_in else KeyPart.INNER
         if _BLANK.fullmatch(line) is not None:
-            return Part.NONE
+            return KeyPart.NONE
         is_header = _HEADER.fullmatch(line) is not None
-        self._begun = is_header
-        return Part.INNER if is_header else Part.NONE
+        self._has_begun = is_header
+        return KeyPart.INNER if is_header else KeyPart.NONE
 
 
-def _begin_in(line: str) -> re.Match[str] | None:
+def _find_begin(line: str) -> re.Match[str] | None:
     """Where a key begins.
 
     In a long line only the places around the words that every beginning has are looked at: to try the pattern
@@ -85,15 +85,15 @@ def _begin_in(line: str) -> re.Match[str] | None:
     """
     if len(line) <= _LONGEST:
         return _BEGIN.search(line)
-    at = line.find(_WORDS)
+    at = line.find(_KEY_WORDS)
     while at >= 0:
         if (found := _BEGIN.search(line, max(at - _LONGEST_NAME, 0), at + _LONGEST_NAME)) is not None:
             return found
-        at = line.find(_WORDS, at + 1)
+        at = line.find(_KEY_WORDS, at + 1)
     return None
 
 
-def is_encoded(line: str) -> bool:
+def is_base64_line(line: str) -> bool:
     """Whether a line is nothing but base64, as the inner lines of keys are."""
     found = _ENCODED.fullmatch(line) if len(line) <= _LONGEST else None
     return found is not None and any(map(str.isalnum, found["text"]))

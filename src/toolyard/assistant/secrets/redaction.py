@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from toolyard.assistant.secrets.private_keys import Keys, Part
-from toolyard.assistant.secrets.scanner import MASK, PRIVATE_KEY, Hit, Scanner, masked, scanner
+from toolyard.assistant.secrets.private_keys import KeyPart, KeyTracker
+from toolyard.assistant.secrets.scanner import MASK, PRIVATE_KEY, SecretHit, SecretScanner, mask_hits, shared_scanner
 from toolyard.core.limits import KIB
 
-_CHECKED_EVERY = 50
+_CHECK_EVERY = 50
 _LONG_LINE = 200
 _SLICE_CHARS = 64 * KIB
 _SUSPECTED_CHARS = 256 * KIB
@@ -34,7 +34,7 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted:
+class RedactedText:
     text: str
     secrets: tuple[Secret, ...] = ()
 
@@ -43,15 +43,15 @@ class Redacted:
 class ScannedLine:
     number: int
     text: str
-    hits: list[Hit]
-    part: Part
+    hits: list[SecretHit]
+    part: KeyPart
 
     @property
-    def is_of_key(self) -> bool:
-        return self.part in {Part.FIRST, Part.INNER}
+    def is_key_line(self) -> bool:
+        return self.part in {KeyPart.FIRST, KeyPart.INNER}
 
 
-_HitsOf = Callable[[int, str, str], list[Hit]]
+_HitsOf = Callable[[int, str, str], list[SecretHit]]
 """The secrets of a line, from its number, its text and the line above it, which is empty for the first."""
 
 
@@ -59,46 +59,50 @@ def scan_lines(
     lines: Iterable[tuple[int, str]], hits_of: _HitsOf, check_time: Callable[[], None]
 ) -> Iterator[ScannedLine]:
     """Each numbered line with its secrets. A private key over several lines is one hit, at its first line."""
-    keys, last, above = Keys(), -1, ""
+    keys, last, above = KeyTracker(), -1, ""
     for at, (number, text) in enumerate(lines):
-        if not at % _CHECKED_EVERY or len(text) > _LONG_LINE:
+        if not at % _CHECK_EVERY or len(text) > _LONG_LINE:
             check_time()
-        part = keys.take(text, follows=number == last + 1)
-        if part is Part.FIRST:
-            hits = [Hit(PRIVATE_KEY, 0, len(text))]
+        part = keys.classify_line(text, follows=number == last + 1)
+        if part is KeyPart.FIRST:
+            hits = [SecretHit(PRIVATE_KEY, 0, len(text))]
         else:
-            hits = [] if part is Part.INNER else hits_of(number, text, above)
+            hits = [] if part is KeyPart.INNER else hits_of(number, text, above)
         yield ScannedLine(number, text, hits, part)
         last, above = number, text
 
 
-def redact(path: str, text: str, check_time: Callable[[], None], *, is_for_secrets: bool = False) -> Redacted:
+def redact(path: str, text: str, check_time: Callable[[], None], *, is_for_secrets: bool = False) -> RedactedText:
     """A file's text without its secrets. In a file for secrets, plain words behind `password` are masked too.
 
     Lines with the comment `pragma: allowlist secret` stay as they are, but for private keys.
     """
-    looking = _scanner()
+    looking = _load_scanner()
     suspected = text.count("\n", 0, _SUSPECTED_CHARS)
 
-    def hits_of(number: int, line: str, above: str) -> list[Hit]:
+    def hits_of(number: int, line: str, above: str) -> list[SecretHit]:
         if looking is None:
             return []
-        found = looking.hits(path, line, check_time) if number <= suspected else looking.formats(line, check_time)
+        found = (
+            looking.find_secrets(path, line, check_time)
+            if number <= suspected
+            else looking.find_known_formats(line, check_time)
+        )
         found = [hit for hit in found if is_for_secrets or _is_value(hit, line)]
         return [] if found and looking.is_allowed(path, line, above) else found
 
-    return _redacted(text, hits_of, check_time)
+    return _redact_lines(text, hits_of, check_time)
 
 
 def mask_known_secrets(text: str) -> str:
     """An answer without what has a format that only keys have."""
-    looking = _scanner()
+    looking = _load_scanner()
 
-    def hits_of(number: int, line: str, above: str) -> list[Hit]:
+    def hits_of(number: int, line: str, above: str) -> list[SecretHit]:
         del number, above
-        return [hit for hit in looking.formats(line) if hit.is_definite] if looking is not None else []
+        return [hit for hit in looking.find_known_formats(line) if hit.is_definite] if looking is not None else []
 
-    return _redacted(text, hits_of, lambda: None).text
+    return _redact_lines(text, hits_of, lambda: None).text
 
 
 def line_slices(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -115,36 +119,36 @@ def line_slices(text: str) -> Iterator[tuple[int, list[str]]]:
         at = end + 1 if end >= 0 else end
 
 
-def _redacted(text: str, hits_of: _HitsOf, check_time: Callable[[], None]) -> Redacted:
+def _redact_lines(text: str, hits_of: _HitsOf, check_time: Callable[[], None]) -> RedactedText:
     secrets: list[Secret] = []
     changed: dict[int, str] = {}
     begun = 0
     numbered = chain.from_iterable(enumerate(lines, first) for first, lines in line_slices(text))
     for line in scan_lines(numbered, hits_of, check_time):
-        if line.part is Part.BEGIN:
+        if line.part is KeyPart.BEGIN:
             begun = line.number
-        if line.is_of_key or line.hits:
-            changed[line.number] = MASK if line.is_of_key else masked(line.text, line.hits)
+        if line.is_key_line or line.hits:
+            changed[line.number] = MASK if line.is_key_line else mask_hits(line.text, line.hits)
         if line.hits:
-            number = begun if line.part is Part.FIRST else line.number
+            number = begun if line.part is KeyPart.FIRST else line.number
             worst = next((hit for hit in line.hits if hit.is_definite), line.hits[0])
             secrets.append(Secret(number + 1, worst.kind, worst.is_definite))
     if not changed:
-        return Redacted(text)
+        return RedactedText(text)
     slices = (
         "\n".join([changed.get(first + at, line) for at, line in enumerate(lines)])
         for first, lines in line_slices(text)
     )
-    return Redacted("\n".join(slices), tuple(secrets))
+    return RedactedText("\n".join(slices), tuple(secrets))
 
 
-def _is_value(hit: Hit, line: str) -> bool:
+def _is_value(hit: SecretHit, line: str) -> bool:
     return hit.is_definite or _NAME.fullmatch(line, hit.start, hit.end) is None
 
 
-def _scanner() -> Scanner | None:
+def _load_scanner() -> SecretScanner | None:
     """None without the extra `assistant`: then only private keys over several lines are found."""
     try:
-        return scanner()
+        return shared_scanner()
     except ImportError:
         return None

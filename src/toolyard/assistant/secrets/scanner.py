@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from toolyard.assistant.secrets.bounded_regex import assigned, is_looked_up, tamed, tamed_groups
+from toolyard.assistant.secrets.bounded_regex import assignment_text, bound_pattern, bound_patterns, is_looked_up
 
 _WINDOW = 2_000
 _OVERLAP = 300
@@ -27,7 +27,7 @@ _SHORTEST_RANDOM = 20
 MASK = "[secret]"
 _PRAGMA, _PRAGMA_CHARS = "pragma:", 200
 _BASIC_AUTH = "Basic Auth Credentials"
-_GROUPED = frozenset({_BASIC_AUTH, "AWS Access Key"})
+_GROUPED_KINDS = frozenset({_BASIC_AUTH, "AWS Access Key"})
 """Kinds whose patterns match more than the secret."""
 PRIVATE_KEY = "Private Key"
 _KEYWORD, _RANDOM = "Secret Keyword", "Random Secret"
@@ -37,7 +37,7 @@ _PLUGINS = (
     *("JwtTokenDetector", "MailchimpDetector", "NpmDetector", "PrivateKeyDetector", "SendGridDetector"),
     *("SlackDetector", "SoftlayerDetector", "SquareOAuthDetector", "StripeDetector", "TwilioKeyDetector"),
 )
-_OTHERS = {
+_EXTRA_FORMATS = {
     "Anthropic API Key": r"sk-ant-[A-Za-z0-9_-]{20,}",
     "OpenAI API Key": r"sk-(?:proj-|svcacct-|admin-)[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9]{20,}(?![\w-])",
     "OpenRouter API Key": r"sk-or-(?:v\d-)?[A-Za-z0-9]{20,}",
@@ -68,20 +68,20 @@ _PRIVATE_KEY = re.compile(
 _LONG_WORD = re.compile(r"[\w+/=.:\\-]{16}|://")
 _SECRET_WORD = re.compile(r"key|pass|pwd|token|secret|contrase", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-fA-F]+")
-_SETTINGS = re.compile(r"(?:^|/)\.env(?:\.[\w.-]+)?$|\.(?:env|cfg|conf)$")
-_FILLED_IN = re.compile(
+_SETTINGS_FILE = re.compile(r"(?:^|/)\.env(?:\.[\w.-]+)?$|\.(?:env|cfg|conf)$")
+_PLACEHOLDER = re.compile(
     r"(?:your|my|the|some|any|test|fake|dummy|sample|example|insert|change|replace)?[-_]*"
     r"(?:user(?:name)?|pass(?:word|wd)?|pwd|secret|token|key|me|here|example|changeme|redacted|hunter2|postgres|root|"
     r"admin|guest|x+|\*+|\.+|foo|bar|abc|123)+[-_]*\d*",
     re.IGNORECASE,
 )
-_NEARBY = re.compile(
+_LOCAL_HOST = re.compile(
     r"@(?:127\.|0\.0\.0\.0|\[|[\w-]+(?![\w.-]))|\bexample\.(?:com|org|net)|\.(?:test|invalid|example|local)(?:host)?\b"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SecretHit:
     kind: str
     start: int
     end: int
@@ -93,7 +93,7 @@ class _Plugin(Protocol):
     denylist: Sequence[re.Pattern[str]]
 
 
-class Scanner:
+class SecretScanner:
     """The plugins, loaded. May be used by many threads: it keeps nothing."""
 
     def __init__(self) -> None:
@@ -108,28 +108,32 @@ class Scanner:
         classes: dict[str, Any] = {each.__name__: each for each in get_mapping_from_secret_type_to_class().values()}
         plugins: tuple[_Plugin, ...] = tuple(classes[name]() for name in _PLUGINS)
         self._plugins = tuple(
-            (plugin.secret_type, tamed(pattern)) for plugin in plugins for pattern in plugin.denylist
+            (plugin.secret_type, bound_pattern(pattern)) for plugin in plugins for pattern in plugin.denylist
         )
-        self._others = tuple((kind, re.compile(rf"(?<![A-Za-z0-9])(?:{text})")) for kind, text in _OTHERS.items())
+        self._extra_formats = tuple(
+            (kind, re.compile(rf"(?<![A-Za-z0-9])(?:{text})")) for kind, text in _EXTRA_FORMATS.items()
+        )
         self._random = (Base64HighEntropyString(), HexHighEntropyString())
         self._heuristic = heuristic
         self._is_token: Callable[[str], bool] = JwtTokenDetector.is_formally_valid
         innocent = tuple(word.lower() for word in keyword.ALLOWLIST)
-        usual = tamed_groups(keyword.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP)
-        by_type = {kind: tamed_groups(groups) for kind, groups in keyword.REGEX_BY_FILETYPE.items()}
+        usual = bound_patterns(keyword.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP)
+        by_type = {kind: bound_patterns(groups) for kind, groups in keyword.REGEX_BY_FILETYPE.items()}
 
-        def worded(path: str, text: str) -> Iterable[str]:
+        def keyword_values(path: str, text: str) -> Iterable[str]:
             # In such files values have no quotes, and the library knows most of them by other endings.
-            kind = FileType.PROPERTIES if _SETTINGS.search(path) else determine_file_type(path)
+            kind = FileType.PROPERTIES if _SETTINGS_FILE.search(path) else determine_file_type(path)
             for pattern, group in by_type.get(kind, usual).items():
                 for match in pattern.finditer(text):  # the library's own search ends at the first one of a line
-                    if not is_looked_up(match, group) and not any(word in assigned(match) for word in innocent):
+                    if not is_looked_up(match, group) and not any(
+                        word in assignment_text(match) for word in innocent
+                    ):
                         yield match[group]
 
         def is_allowed(path: str, line: str, before: str) -> bool:
             return allowlist.is_line_allowlisted(path, line, CodeSnippet([before, line], 0, 1))
 
-        self._worded, self._is_allowed = worded, is_allowed
+        self._keyword_values, self._is_allowed = keyword_values, is_allowed
 
     def is_allowed(self, path: str, line: str, before: str) -> bool:
         """Whether a comment says `pragma: allowlist secret`, there or on the line before."""
@@ -138,61 +142,61 @@ class Scanner:
         above = before if _PRAGMA in before and len(before) <= _PRAGMA_CHARS else ""
         return bool(here or above) and self._is_allowed(path, here, above)
 
-    def hits(self, path: str, line: str, check_time: Callable[[], None] = lambda: None) -> list[Hit]:
+    def find_secrets(self, path: str, line: str, check_time: Callable[[], None] = lambda: None) -> list[SecretHit]:
         """What stands in a line. A long one is looked at in parts that overlap, and only for what is definite."""
         if len(line) < _SHORTEST_LINE:
             return []
-        found = self.formats(line, check_time)
-        return [*found, *self._suspected(path, line)] if len(line) <= _WINDOW else found
+        found = self.find_known_formats(line, check_time)
+        return [*found, *self._find_suspected(path, line)] if len(line) <= _WINDOW else found
 
-    def formats(self, line: str, check_time: Callable[[], None] = lambda: None) -> list[Hit]:
+    def find_known_formats(self, line: str, check_time: Callable[[], None] = lambda: None) -> list[SecretHit]:
         """What has the format of a secret, whatever the words around it are."""
         if len(line) <= _WINDOW:
-            return list(self._definite(line, 0))
-        found: dict[Hit, None] = {}
+            return list(self._find_definite(line, 0))
+        found: dict[SecretHit, None] = {}
         for start in range(0, len(line), _WINDOW - _OVERLAP):
             check_time()
-            found.update(dict.fromkeys(self._definite(line[start : start + _WINDOW], start)))
+            found.update(dict.fromkeys(self._find_definite(line[start : start + _WINDOW], start)))
         for start in range(0, len(line), _PIECE - _LONGEST_SECRET):
             check_time()
-            found.update(dict.fromkeys(self._longer(line[start : start + _PIECE], start)))
+            found.update(dict.fromkeys(self._find_long_secrets(line[start : start + _PIECE], start)))
         return list(found)
 
-    def _longer(self, text: str, offset: int) -> Iterator[Hit]:
+    def _find_long_secrets(self, text: str, offset: int) -> Iterator[SecretHit]:
         """Secrets that may be longer than a window. Their patterns go over a text once."""
         for match in _TOKEN.finditer(text):
             if self._is_token(match[1]):
-                yield Hit("JSON Web Token", offset + match.start(), offset + match.end())
+                yield SecretHit("JSON Web Token", offset + match.start(), offset + match.end())
         for match in _PRIVATE_KEY.finditer(text):
-            if _varies(match[1]):
-                yield Hit(PRIVATE_KEY, offset + match.start(), offset + match.end())
+            if _has_variety(match[1]):
+                yield SecretHit(PRIVATE_KEY, offset + match.start(), offset + match.end())
 
-    def _definite(self, text: str, offset: int) -> Iterator[Hit]:
+    def _find_definite(self, text: str, offset: int) -> Iterator[SecretHit]:
         if _LONG_WORD.search(text) is None:
             return
-        for kind, pattern in self._others:
+        for kind, pattern in self._extra_formats:
             for match in pattern.finditer(text):
-                if _varies(match[0]):
-                    yield Hit(kind, offset + match.start(), offset + match.end())
+                if _has_variety(match[0]):
+                    yield SecretHit(kind, offset + match.start(), offset + match.end())
         for kind, pattern in self._plugins:
             for match in pattern.finditer(text):
-                group = 1 if kind in _GROUPED and match.re.groups and match[1] else 0
+                group = 1 if kind in _GROUPED_KINDS and match.re.groups and match[1] else 0
                 start, end = match.span(group)
-                is_definite = self._judged(kind, text, start, end)
+                is_definite = self._is_definite_match(kind, text, start, end)
                 if is_definite is not None:
-                    yield Hit(kind, offset + start, offset + end, is_definite)
+                    yield SecretHit(kind, offset + start, offset + end, is_definite)
 
-    def _judged(self, kind: str, text: str, start: int, end: int) -> bool | None:
+    def _is_definite_match(self, kind: str, text: str, start: int, end: int) -> bool | None:
         """Whether a match of a plugin is a secret for certain; None where it is none."""
         secret = text[start:end]
-        if not _varies(secret) and kind != _BASIC_AUTH:
+        if not _has_variety(secret) and kind != _BASIC_AUTH:
             return None
         is_alone = not text[max(0, start - 1) : start].isalnum() and not text[end : end + 1].isalnum()
         match kind:
             case "Basic Auth Credentials":
                 if not secret or self._heuristic.is_templated_secret(secret) or secret[0] in "$<{%*":
                     return None
-                return None if _FILLED_IN.fullmatch(secret) else not _NEARBY.search(text)
+                return None if _PLACEHOLDER.fullmatch(secret) else not _LOCAL_HOST.search(text)
             case "AWS Access Key":
                 return not _HEX.fullmatch(secret)  # a hash is as long as such a key
             case "Artifactory Credentials":
@@ -206,7 +210,7 @@ class Scanner:
             case _:
                 return True
 
-    def _suspected(self, path: str, text: str) -> Iterator[Hit]:
+    def _find_suspected(self, path: str, text: str) -> Iterator[SecretHit]:
         look = self._heuristic
         if len(text) > _LONGEST_SUSPECTED or look.is_lock_file(path) or look.is_non_text_file(path):
             return
@@ -218,10 +222,10 @@ class Scanner:
                     and plugin.calculate_shannon_entropy(secret) > plugin.entropy_limit
                 ):
                     random.add(secret)
-        said = self._worded(path, text) if _SECRET_WORD.search(text) else ()
+        said = self._keyword_values(path, text) if _SECRET_WORD.search(text) else ()
         worded = set(filter(self._is_value, said))
         for secret in sorted(random | worded):
-            if look.is_potential_uuid(secret) or look.is_sequential_string(secret) or not _varies(secret):
+            if look.is_potential_uuid(secret) or look.is_sequential_string(secret) or not _has_variety(secret):
                 continue
             if secret not in worded and not _may_be_random(secret, text):
                 continue
@@ -229,7 +233,7 @@ class Scanner:
             is_definite = secret in worded and secret in random and _may_be_random(secret, text)
             kind, at = _KEYWORD if secret in worded else _RANDOM, text.find(secret)
             while at >= 0:
-                yield Hit(kind, at, at + len(secret), is_definite)
+                yield SecretHit(kind, at, at + len(secret), is_definite)
                 at = text.find(secret, at + len(secret))
 
     def _is_value(self, secret: str) -> bool:
@@ -238,18 +242,18 @@ class Scanner:
             look.is_templated_secret(secret)
             or look.is_prefixed_with_dollar_sign(secret)
             or look.is_not_alphanumeric_string(secret)
-            or _FILLED_IN.fullmatch(secret)
+            or _PLACEHOLDER.fullmatch(secret)
             or " " in secret.strip()
         )
 
 
 @cache
-def scanner() -> Scanner:
+def shared_scanner() -> SecretScanner:
     """The one that everybody uses. Loading it takes a moment, so it is loaded when first needed."""
-    return Scanner()
+    return SecretScanner()
 
 
-def masked(text: str, hits: Iterable[Hit]) -> str:
+def mask_hits(text: str, hits: Iterable[SecretHit]) -> str:
     """The text with the mark in the place of each hit."""
     parts: list[str] = []
     at = 0
@@ -260,7 +264,7 @@ def masked(text: str, hits: Iterable[Hit]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _varies(secret: str) -> bool:
+def _has_variety(secret: str) -> bool:
     return len(set(secret)) >= _LEAST_DIFFERENT
 
 

@@ -14,10 +14,10 @@ import urllib.parse
 from collections.abc import Callable, Generator
 
 from toolyard.assistant.threads.codec import DamagedError
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
-from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
-from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_disk_full
+from toolyard.storage.sqlite import create_private_file, enable_wal
 
 _BUSY_SECONDS = 10.0
 _VERSION = 1
@@ -36,7 +36,7 @@ PRAGMA user_version = {_VERSION};
 """
 
 
-class Database(Closing):
+class ThreadDatabase(Closeable):
     def __init__(self, path: str, prepare: Callable[[sqlite3.Connection], None]) -> None:
         """`prepare` is called once, in a transaction of its own, when it is opened."""
         self._path = path
@@ -46,16 +46,16 @@ class Database(Closing):
         self._is_closed = False
 
     def close(self) -> None:
-        with self._lock, self._minding():
+        with self._lock, self._translate_errors():
             self._is_closed = True
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
     @contextlib.contextmanager
-    def reading(self) -> Generator[sqlite3.Connection | None]:
+    def read_transaction(self) -> Generator[sqlite3.Connection | None]:
         """One picture of everything, whatever others write meanwhile; None where there is no database."""
-        with self._lock, self._minding():
+        with self._lock, self._translate_errors():
             if self._connection is None and not os.path.exists(self._path):
                 yield None
                 return
@@ -63,21 +63,21 @@ class Database(Closing):
                 yield connection
 
     @contextlib.contextmanager
-    def writing(self) -> Generator[sqlite3.Connection]:
+    def write_transaction(self) -> Generator[sqlite3.Connection]:
         """All of it is on the disk in the end, or nothing."""
-        with self._lock, self._minding():
-            make_private(self._path)
+        with self._lock, self._translate_errors():
+            create_private_file(self._path)
             with self._transaction("BEGIN IMMEDIATE") as connection:
                 yield connection
 
     def purge(self) -> None:
         """What was deleted goes out of the log, too; where somebody else is using that, with a later one."""
-        with self._lock, self._minding():
-            self._opened().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with self._lock, self._translate_errors():
+            self._ensure_open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
-        connection = self._opened()
+        connection = self._ensure_open()
         connection.execute(begin)
         try:
             yield connection
@@ -86,7 +86,7 @@ class Database(Closing):
             connection.rollback()
             raise
 
-    def _opened(self) -> sqlite3.Connection:
+    def _ensure_open(self) -> sqlite3.Connection:
         if self._is_closed:
             raise SystemFault("The threads are closed: this process is about to end.", retryable=True)
         if self._connection is None:
@@ -107,7 +107,7 @@ class Database(Closing):
             uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            write_ahead(connection, _BUSY_SECONDS)
+            enable_wal(connection, _BUSY_SECONDS)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")
             version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -123,29 +123,29 @@ class Database(Closing):
         return connection
 
     @contextlib.contextmanager
-    def _minding(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
         except DamagedError as error:
-            raise self._damaged(str(error)) from error
+            raise self._damaged_error(str(error)) from error
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, sqlite3.Error):
                 check_descriptors(error)
-                if is_full(error, self._path):
+                if is_disk_full(error, self._path):
                     raise SystemFault(
                         f"The threads cannot be kept in {self._path}: the disk is full.",
                         hint=FREE_SPACE,
                         retryable=True,
                     ) from error
                 if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
-                    raise self._damaged(str(error)) from error
+                    raise self._damaged_error(str(error)) from error
             raise SystemFault(
                 f"The threads in {self._path} cannot be used: {error}.",
                 hint="Look at what is there and at its disk. Move it away to begin anew.",
                 retryable=isinstance(error, sqlite3.OperationalError),
             ) from error
 
-    def _damaged(self, why: str) -> SystemFault:
+    def _damaged_error(self, why: str) -> SystemFault:
         hint = "Move the file away, with those beside it, to begin anew; `sqlite3 FILE .recover` may save something."
         return SystemFault(f"The threads in {self._path} are damaged: {why}.", hint=hint)
 

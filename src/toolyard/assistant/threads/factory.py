@@ -5,40 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.config.assistant import IN_STATE, Assistant
-from toolyard.core.closeable import Closing
+from toolyard.config.assistant import SQLITE_STORAGE, Assistant
+from toolyard.core.closeable import Closeable
 
 if TYPE_CHECKING:
-    from toolyard.assistant.threads.rate_limiter import Rates
+    from toolyard.assistant.threads.rate_limiter import RateLimiter
     from toolyard.assistant.threads.store import ThreadStore
 
 
 @dataclass(frozen=True, slots=True)
-class Opened(Closing):
+class ThreadServices(Closeable):
     threads: ThreadStore
-    rates: Rates
+    rate_limiter: RateLimiter
 
     def close(self) -> None:
         self.threads.close()
 
 
-def open_threads(assistant: Assistant, folder: str, namespace: str) -> Opened:
+def open_threads(assistant: Assistant, folder: str, namespace: str) -> ThreadServices:
     """Nothing is made or connected to before it is used.
 
     `folder` is the workspace's state folder; `namespace` says in Redis whose threads these are. Raises SystemFault
     where a package is missing, ConfigError for an address that cannot be read.
     """
     # A server starts without SQLite, and most servers never need Redis.
-    from toolyard.assistant.threads.rate_limiter import MemoryRates, RedisRates
-    from toolyard.assistant.threads.store import Terms
+    from toolyard.assistant.threads.rate_limiter import MemoryRateLimiter, RedisRateLimiter
+    from toolyard.assistant.threads.store import ThreadLimits
 
-    terms = Terms(assistant.thread_seconds, assistant.thread_turns)
-    if assistant.storage == IN_STATE:
+    terms = ThreadLimits(assistant.thread_seconds, assistant.thread_turns)
+    if assistant.storage == SQLITE_STORAGE:
         from toolyard.assistant.threads.sqlite_store import SqliteThreads
 
-        return Opened(SqliteThreads(folder, terms), MemoryRates())
-    from toolyard.assistant.threads.redis_client import RedisLink
+        return ThreadServices(SqliteThreads(folder, terms), MemoryRateLimiter())
+    from toolyard.assistant.threads.redis_client import RedisClient
     from toolyard.assistant.threads.redis_store import RedisThreads
 
-    link = RedisLink(assistant.storage)
-    return Opened(RedisThreads(link, namespace, terms), RedisRates(link, namespace))
+    link = RedisClient(assistant.storage)
+    return ThreadServices(RedisThreads(link, namespace, terms), RedisRateLimiter(link, namespace))

@@ -20,42 +20,42 @@ from toolyard.core.errors import SystemFault
 
 _FLOCK = struct.Struct("hhqqi0q")
 """`struct flock`: type, whence, start, length, process."""
-_PLACES = 2**30
+_BYTES_PER_THREAD = 2**30
 _DIGITS = 8
-_DOOR_SECONDS = 0.001
+_QUEUE_LOCK_SECONDS = 0.001
 """It is held while one byte is looked for."""
 
 
-class Holds:
+class ThreadFileLock:
     def __init__(self, path: str) -> None:
         """Locks in the file at `path`, which is made when it is first used and never removed."""
         self._path = path
-        self._freed = threading.Condition()
+        self._released = threading.Condition()
 
     @contextlib.contextmanager
-    def hold(self, thread: str, may_wait: Callable[[], None]) -> Generator[None]:
-        """Raises SystemFault, and what `may_wait` raises."""
-        first = int(thread[:_DIGITS], 16) * _PLACES
-        locks = _Locks(self._path)
+    def acquire(self, thread: str, check_can_wait: Callable[[], None]) -> Generator[None]:
+        """Raises SystemFault, and what `check_can_wait` raises."""
+        first = int(thread[:_DIGITS], 16) * _BYTES_PER_THREAD
+        locks = _ByteLocks(self._path)
         try:
-            place = self._arrive(locks, first, may_wait)
-            while locks.found(first, place):
-                may_wait()
+            place = self._join_queue(locks, first, check_can_wait)
+            while locks.end_of_next_lock(first, place):
+                check_can_wait()
                 self._pause(WAIT_SECONDS)
             yield
         finally:
             locks.close()
-            with self._freed:
-                self._freed.notify_all()
+            with self._released:
+                self._released.notify_all()
 
-    def _arrive(self, locks: _Locks, first: int, may_wait: Callable[[], None]) -> int:
+    def _join_queue(self, locks: _ByteLocks, first: int, check_can_wait: Callable[[], None]) -> int:
         """Lock a byte behind everybody who waits already: which one."""
-        door = first + _PLACES - 1
+        door = first + _BYTES_PER_THREAD - 1
         while not locks.lock(door):
-            may_wait()
-            self._pause(_DOOR_SECONDS)
+            check_can_wait()
+            self._pause(_QUEUE_LOCK_SECONDS)
         place = first
-        while found := locks.found(place, door):
+        while found := locks.end_of_next_lock(place, door):
             place = found
         locks.lock(place)
         locks.unlock(door)
@@ -63,11 +63,11 @@ class Holds:
 
     def _pause(self, seconds: float) -> None:
         """Until somebody of this process lets go of a thread, or a moment."""
-        with self._freed:
-            self._freed.wait(seconds)
+        with self._released:
+            self._released.wait(seconds)
 
 
-class _Locks:
+class _ByteLocks:
     """Of one open file. Raises SystemFault."""
 
     def __init__(self, path: str) -> None:
@@ -75,7 +75,7 @@ class _Locks:
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise self._fault(error) from error
+            raise self._lock_error(error) from error
 
     def close(self) -> None:
         os.close(self._fd)
@@ -83,33 +83,33 @@ class _Locks:
     def lock(self, byte: int) -> bool:
         """Whether nobody else has it."""
         try:
-            self._ask(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, byte, 1)
+            self._fcntl(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, byte, 1)
         except BlockingIOError:
             return False
         return True
 
     def unlock(self, byte: int) -> None:
-        self._ask(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, byte, 1)
+        self._fcntl(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, byte, 1)
 
-    def found(self, begin: int, end: int) -> int:
+    def end_of_next_lock(self, begin: int, end: int) -> int:
         """The byte after one from `begin` up to `end` that somebody else has locked; 0 where there is none."""
         if begin == end:
             return 0  # a length of nothing would mean: to the end of the file
-        kind, start, length = self._ask(fcntl.F_OFD_GETLK, fcntl.F_WRLCK, begin, end - begin)
+        kind, start, length = self._fcntl(fcntl.F_OFD_GETLK, fcntl.F_WRLCK, begin, end - begin)
         return 0 if kind == fcntl.F_UNLCK else start + length
 
-    def _ask(self, request: int, kind: int, start: int, length: int) -> tuple[int, int, int]:
+    def _fcntl(self, request: int, kind: int, start: int, length: int) -> tuple[int, int, int]:
         wanted = _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
         try:
             found = fcntl.fcntl(self._fd, request, wanted)
         except BlockingIOError:
             raise
         except OSError as error:
-            raise self._fault(error) from error
+            raise self._lock_error(error) from error
         kind, _, start, length, _ = _FLOCK.unpack(found)
         return kind, start, length
 
-    def _fault(self, error: OSError) -> SystemFault:
+    def _lock_error(self, error: OSError) -> SystemFault:
         return SystemFault(
             f"The thread cannot be held with {self._path}: {error.strerror}.",
             hint="Look at the folder and the disk it is on.",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolyard.assistant.threads.factory import Opened, open_threads
+from toolyard.assistant.threads.factory import ThreadServices, open_threads
 from toolyard.core.ids import workspace_id
 
 if TYPE_CHECKING:
     from toolyard.config.models import Config
-    from toolyard.workspace.agent_paths import Home
+    from toolyard.workspace.agent_paths import AgentPaths
 
 
-def threads_of(home: Home, config: Config) -> Opened:
+def open_workspace_threads(paths: AgentPaths, config: Config) -> ThreadServices:
     """The threads of a home's root, in its state folder or in Redis. Raises SystemFault or ConfigError."""
-    return open_threads(config.assistant, home.state, config.assistant.namespace or workspace_id(home.root))
+    return open_threads(config.assistant, paths.state, config.assistant.namespace or workspace_id(paths.root))

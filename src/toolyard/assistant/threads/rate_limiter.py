@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.config.assistant import Rate
 
 _ALMOST_ONE = 1 - 1e-9
@@ -22,7 +22,7 @@ _MOST_BUCKETS = 1_000
 _SPARE_MILLISECONDS = 1_000
 
 # KEYS: bucket. ARGV: capacity, tokens a second, almost one, how long it takes to fill up in milliseconds.
-_TAKE = """
+_TAKE_SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local kept = redis.call('HMGET', KEYS[1], 'tokens', 'at')
@@ -36,8 +36,8 @@ return string.format('%.17g', wait)
 """
 
 
-class Rates(Protocol):
-    def take(self, client: str, tool: str, rate: Rate) -> float:
+class RateLimiter(Protocol):
+    def take_token(self, client: str, tool: str, rate: Rate) -> float:
         """0.0 where there was a token, which is taken; else the seconds until there is one."""
         ...
 
@@ -46,22 +46,22 @@ class Rates(Protocol):
 class _Bucket:
     tokens: float
     at: float
-    fills_in: float
+    fill_seconds: float
 
-    def take(self, rate: Rate, now: float) -> float:
+    def take_token(self, rate: Rate, now: float) -> float:
         speed = rate.calls / rate.seconds
         self.tokens = min(float(rate.calls), self.tokens + max(now - self.at, 0.0) * speed)
-        self.at, self.fills_in = now, rate.seconds
+        self.at, self.fill_seconds = now, rate.seconds
         if self.tokens < _ALMOST_ONE:
             return (1 - self.tokens) / speed
         self.tokens -= 1
         return 0.0
 
     def is_full(self, now: float) -> bool:
-        return now - self.at >= self.fills_in
+        return now - self.at >= self.fill_seconds
 
 
-class MemoryRates:
+class MemoryRateLimiter:
     """The buckets of one process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,34 +69,36 @@ class MemoryRates:
         self._lock = threading.Lock()
         self._buckets: dict[tuple[str, str], _Bucket] = {}
 
-    def take(self, client: str, tool: str, rate: Rate) -> float:
+    def take_token(self, client: str, tool: str, rate: Rate) -> float:
         with self._lock:
             now = self._clock()
             bucket = self._buckets.get((client, tool))
             if bucket is None:
-                self._forget(now)
+                self._drop_full_buckets(now)
                 bucket = self._buckets[client, tool] = _Bucket(float(rate.calls), now, rate.seconds)
-            return bucket.take(rate, now)
+            return bucket.take_token(rate, now)
 
-    def _forget(self, now: float) -> None:
+    def _drop_full_buckets(self, now: float) -> None:
         """Clients come and go; a bucket that is full again is as good as none."""
         if len(self._buckets) >= _MOST_BUCKETS:
             self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now)}
 
 
-class RedisRates:
+class RedisRateLimiter:
     """The buckets of all servers that share a namespace, by the clock of the Redis server."""
 
-    def __init__(self, link: RedisLink, namespace: str) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, namespace: str) -> None:
+        self._client = client
         self._prefix = f"toolyard:{namespace}:rate:"
 
-    def take(self, client: str, tool: str, rate: Rate) -> float:
+    def take_token(self, client: str, tool: str, rate: Rate) -> float:
         """Raises SystemFault."""
         # A client may call itself anything, at any length.
         name = hashlib.blake2b(f"{client}\0{tool}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         fills_in = round(rate.seconds * 1_000) + _SPARE_MILLISECONDS
         speed = repr(rate.calls / rate.seconds)
         return float(
-            self._link.run(_TAKE, (f"{self._prefix}{name}",), (rate.calls, speed, repr(_ALMOST_ONE), fills_in))
+            self._client.run_script(
+                _TAKE_SCRIPT, (f"{self._prefix}{name}",), (rate.calls, speed, repr(_ALMOST_ONE), fills_in)
+            )
         )

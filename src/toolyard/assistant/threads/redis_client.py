@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ConfigError, SystemFault
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _ANSWER_SECONDS = 2.0
 _SETTING = "assistant.storage"
 
 
-class RedisLink(Closing):
+class RedisClient(Closeable):
     def __init__(self, url: str) -> None:
         """Raises SystemFault where there is no client for Redis, ConfigError for what is no address."""
         if importlib.util.find_spec("redis") is None:
@@ -33,27 +33,27 @@ class RedisLink(Closing):
                 hint="Install it with `pip install 'toolyard[redis]'`.",
             )
         self._url = url
-        self.place = _place(url)
+        self.address = _public_address(url)
         """Where it listens, as may be told to anybody."""
         self._lock = threading.Lock()
         self._client: Any = None
         self._scripts: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        return f"RedisLink({self.place})"
+        return f"RedisLink({self.address})"
 
-    def run(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
+    def run_script(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
         """What a Lua script returns, which nothing else comes between. Raises SystemFault."""
-        client = self._connected()
+        client = self._get_client()
         if script not in self._scripts:
             self._scripts[script] = client.register_script(script)
-        with self._minding():
+        with self._translate_errors():
             return self._scripts[script](keys=keys, args=values)
 
-    def ask(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
+    def run_commands(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
         """What commands return, which nothing else comes between. Raises SystemFault."""
-        client = self._connected()
-        with self._minding(), client.pipeline(transaction=True) as pipeline:
+        client = self._get_client()
+        with self._translate_errors(), client.visit_pipeline(transaction=True) as pipeline:
             for command in commands:
                 pipeline.execute_command(*command)
             answers: list[Any] = pipeline.execute(raise_on_error=False)  # which would quote the commands
@@ -69,13 +69,13 @@ class RedisLink(Closing):
         if client is not None:
             client.close()
 
-    def _connected(self) -> Any:
+    def _get_client(self) -> Any:
         with self._lock:
             if self._client is None:
-                self._client = self._made()
+                self._client = self._create_client()
             return self._client
 
-    def _made(self) -> Any:
+    def _create_client(self) -> Any:
         # Slow to import, and most servers have no need of it.
         from redis import ConnectionError as NotConnected
         from redis import Redis
@@ -93,19 +93,19 @@ class RedisLink(Closing):
             )
             client.connection_pool.make_connection()  # which finds out about unknown options, and connects to nothing
         except (ValueError, TypeError):
-            raise _unreadable() from None  # what was raised quotes the address
+            raise _invalid_url_error() from None  # what was raised quotes the address
         return client
 
     @contextlib.contextmanager
-    def _minding(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         from redis import RedisError
 
         try:
             yield
         except RedisError as error:
-            raise self._fault(error) from error
+            raise self._fault_from_error(error) from error
 
-    def _fault(self, error: RedisError) -> SystemFault:
+    def _fault_from_error(self, error: RedisError) -> SystemFault:
         from redis import AuthenticationError
         from redis import ConnectionError as NotConnected
         from redis import TimeoutError as NoAnswer
@@ -114,26 +114,26 @@ class RedisLink(Closing):
         why = str(error).rstrip(".")
         if isinstance(error, AuthenticationError | AuthorizationError):
             hint = f"Look at the name and the password in `{_SETTING}`."
-            return SystemFault(f"Redis at {self.place} does not let us in: {why}.", hint=hint)
+            return SystemFault(f"Redis at {self.address} does not let us in: {why}.", hint=hint)
         if isinstance(error, NotConnected | NoAnswer):
             hint = f"See that it runs and can be reached, or keep threads in a file with `{_SETTING}: sqlite`."
-            return SystemFault(f"Redis at {self.place} does not answer: {why}.", hint=hint, retryable=True)
-        return SystemFault(f"Redis at {self.place} refused: {why}.", hint="Its own log says more.")
+            return SystemFault(f"Redis at {self.address} does not answer: {why}.", hint=hint, retryable=True)
+        return SystemFault(f"Redis at {self.address} refused: {why}.", hint="Its own log says more.")
 
 
-def _place(url: str) -> str:
+def _public_address(url: str) -> str:
     try:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme == "unix":
             return parts.path
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise _unreadable() from None
+        raise _invalid_url_error() from None
     if not host:
-        raise _unreadable()
+        raise _invalid_url_error()
     return f"{host}:{port or 6379}{parts.path.rstrip('/')}"
 
 
-def _unreadable() -> ConfigError:
+def _invalid_url_error() -> ConfigError:
     hint = "Write it as redis://:password@host:6379/0, with %-escapes for what is special in the password."
     return ConfigError(f"`{_SETTING}` is no address of a Redis server.", hint=hint)

@@ -13,18 +13,18 @@ import threading
 import time
 from collections.abc import Callable, Generator
 
-from toolyard.assistant.threads.redis_client import RedisLink
+from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.assistant.threads.store import WAIT_SECONDS
 from toolyard.core.errors import SystemFault
 
 LEASE_SECONDS = 15.0
-_SILENT_SECONDS = 3.0
+_WAITER_TIMEOUT_SECONDS = 3.0
 """After which whoever waits has died, or gave up and could not say so."""
 _RENEWALS = 4
 """In a lease: some may fail."""
 
 # KEYS: hold, queue, seen. ARGV: token, lease, silence, in milliseconds. Asking again is no harm.
-_ENTER = """
+_ENTER_SCRIPT = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -47,51 +47,51 @@ redis.call('PEXPIRE', KEYS[2], 10 * ARGV[3])
 redis.call('PEXPIRE', KEYS[3], 10 * ARGV[3])
 return 0
 """
-_RENEW = """
+_RENEW_SCRIPT = """
 local holder = redis.call('GET', KEYS[1])
 if not holder or holder == ARGV[1] then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
 """
-_LEAVE = """
+_LEAVE_SCRIPT = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
 """
 
 
-class RedisHolds:
-    def __init__(self, link: RedisLink, prefix: str, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._link = link
+class RedisThreadLock:
+    def __init__(self, client: RedisClient, prefix: str, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._client = client
         self._prefix = prefix
         self._lease_seconds = lease_seconds
 
-    def key(self, thread: str) -> str:
+    def lock_key(self, thread: str) -> str:
         """Where it is said who holds a thread."""
         return f"{self._prefix}hold:{thread}"
 
     @contextlib.contextmanager
-    def hold(self, thread: str, may_wait: Callable[[], None]) -> Generator[str]:
-        """The token that says who we are. Raises SystemFault, and what `may_wait` raises."""
+    def acquire(self, thread: str, check_can_wait: Callable[[], None]) -> Generator[str]:
+        """The token that says who we are. Raises SystemFault, and what `check_can_wait` raises."""
         token = secrets.token_hex(16)
-        keys = (self.key(thread), f"{self._prefix}queue:{thread}", f"{self._prefix}seen:{thread}")
-        lease, silence = round(self._lease_seconds * 1_000), round(_SILENT_SECONDS * 1_000)
+        keys = (self.lock_key(thread), f"{self._prefix}queue:{thread}", f"{self._prefix}seen:{thread}")
+        lease, silence = round(self._lease_seconds * 1_000), round(_WAITER_TIMEOUT_SECONDS * 1_000)
         try:
-            while not self._link.run(_ENTER, keys, (token, lease, silence)):
-                may_wait()
+            while not self._client.run_script(_ENTER_SCRIPT, keys, (token, lease, silence)):
+                check_can_wait()
                 time.sleep(WAIT_SECONDS)
-            with self._renewing(keys[0], token, lease):
+            with self._renew_in_background(keys[0], token, lease):
                 yield token
         finally:
             with contextlib.suppress(SystemFault):  # it lapses
-                self._link.run(_LEAVE, keys, (token,))
+                self._client.run_script(_LEAVE_SCRIPT, keys, (token,))
 
     @contextlib.contextmanager
-    def _renewing(self, key: str, token: str, lease: int) -> Generator[None]:
+    def _renew_in_background(self, key: str, token: str, lease: int) -> Generator[None]:
         is_over = threading.Event()
 
         def renew() -> None:
             while not is_over.wait(self._lease_seconds / _RENEWALS):
                 with contextlib.suppress(SystemFault):  # the next one may get through
-                    self._link.run(_RENEW, (key,), (token, lease))
+                    self._client.run_script(_RENEW_SCRIPT, (key,), (token, lease))
 
         renewing = threading.Thread(target=renew, name="toolyard-hold", daemon=True)
         renewing.start()

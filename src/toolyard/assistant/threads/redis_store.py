@@ -19,32 +19,32 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
-from toolyard.assistant.threads.codec import DamagedError, summary_bytes, summary_of, turn_bytes, turn_of
-from toolyard.assistant.threads.redis_client import RedisLink
-from toolyard.assistant.threads.redis_lock import LEASE_SECONDS, RedisHolds
+from toolyard.assistant.threads.codec import DamagedError, decode_summary, decode_turn, encode_summary, encode_turn
+from toolyard.assistant.threads.redis_client import RedisClient
+from toolyard.assistant.threads.redis_lock import LEASE_SECONDS, RedisThreadLock
 from toolyard.assistant.threads.search import search_threads
 from toolyard.assistant.threads.store import (
-    LISTED,
+    DEFAULT_LIST_LIMIT,
+    OPEN_TURN_GRACE_SECONDS,
     TOMBSTONE_SECONDS,
-    UNDER_WAY_SECONDS,
     ExpiredThread,
     OpenTurn,
-    Terms,
+    ThreadLimits,
     UnknownThread,
     new_thread,
     require_id,
 )
-from toolyard.assistant.threads.thread import Hit, Summary, Thread, Turn
-from toolyard.core.closeable import Closing
+from toolyard.assistant.threads.thread import Thread, ThreadHit, ThreadSummary, Turn
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 
 _BATCH = 200
-_NOBODY = ""
+_NO_TOKEN = ""
 _FIELDS = ("created", "updated", "expires", "turns", "about")
 
 # KEYS: thread, turns, gone, threads, hold. ARGV: token, number of turns before, turn, about, id, and in milliseconds
 # how long it lasts, its text stays, its name stays. Keeping the same turn again is no harm.
-_KEEP = """
+_KEEP_SCRIPT = """
 local holder = redis.call('GET', KEYS[5])
 if holder and holder ~= ARGV[1] then return {'held'} end
 local count, before = redis.call('LLEN', KEYS[2]), tonumber(ARGV[2])
@@ -67,39 +67,41 @@ return {'kept', redis.call('HGET', KEYS[1], 'created'), written}
 """
 
 
-class RedisThreads(Closing):
-    def __init__(self, link: RedisLink, namespace: str, terms: Terms, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._link = link
+class RedisThreads(Closeable):
+    def __init__(
+        self, client: RedisClient, namespace: str, limits: ThreadLimits, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
+        self._client = client
         self._prefix = f"toolyard:{namespace}:"
-        self._terms = terms
-        self._holds = RedisHolds(link, self._prefix, lease_seconds)
+        self._limits = limits
+        self._lock = RedisThreadLock(client, self._prefix, lease_seconds)
 
     def close(self) -> None:
-        self._link.close()
+        self._client.close()
 
     @contextlib.contextmanager
-    def turn(self, thread: str | None, may_wait: Callable[[], None]) -> Generator[OpenTurn]:
+    def turn(self, thread: str | None, check_can_wait: Callable[[], None]) -> Generator[OpenTurn]:
         with contextlib.ExitStack() as held:
-            token = _NOBODY
+            token = _NO_TOKEN
             if thread is None:
                 found = new_thread(time.time())  # whose id nobody else knows yet
             else:
-                self._require(thread)
-                token = held.enter_context(self._holds.hold(thread, may_wait))
+                self._require_thread(thread)
+                token = held.enter_context(self._lock.acquire(thread, check_can_wait))
                 found = self.read(thread)
-            opened = OpenTurn(found, self._terms, functools.partial(self._keep, token))
+            opened = OpenTurn(found, self._limits, functools.partial(self._keep, token))
             held.callback(opened.end)
             yield opened
 
     def _keep(self, token: str, thread: Thread, turn: Turn) -> Thread:
-        kept = thread.after(turn, thread.updated)
-        lasts = self._terms.seconds
-        spans = (lasts, lasts + UNDER_WAY_SECONDS, lasts + TOMBSTONE_SECONDS)
-        status, *times = self._link.run(
-            _KEEP,
-            (*self._keys(thread.id), f"{self._prefix}threads", self._holds.key(thread.id)),
+        kept = thread.with_turn(turn, thread.updated)
+        lasts = self._limits.seconds
+        spans = (lasts, lasts + OPEN_TURN_GRACE_SECONDS, lasts + TOMBSTONE_SECONDS)
+        status, *times = self._client.run_script(
+            _KEEP_SCRIPT,
+            (*self._keys(thread.id), f"{self._prefix}threads", self._lock.lock_key(thread.id)),
             (
-                *(token, len(thread.turns), turn_bytes(turn), summary_bytes(kept.summary), thread.id),
+                *(token, len(thread.turns), encode_turn(turn), encode_summary(kept.summary), thread.id),
                 *(round(seconds * 1_000) for seconds in spans),
             ),
         )
@@ -121,35 +123,35 @@ class RedisThreads(Closing):
     def read(self, thread: str) -> Thread:
         require_id(thread)
         about, turns, gone = self._keys(thread)
-        fields, was_there, now, kept = self._link.ask(
+        fields, was_there, now, kept = self._client.run_commands(
             ("HMGET", about, *_FIELDS), ("EXISTS", gone), ("TIME",), ("LRANGE", turns, 0, -1)
         )
         created, updated = self._times(thread, fields, now, was_there=bool(was_there))
-        with self._minding():
-            return Thread(thread, created, updated, tuple(map(turn_of, kept)))
+        with self._translate_errors():
+            return Thread(thread, created, updated, tuple(map(decode_turn, kept)))
 
-    def starting(self, prefix: str) -> tuple[str, ...]:
+    def ids_with_prefix(self, prefix: str) -> tuple[str, ...]:
         ids = [each for each in self._ids(0, -1) if each.startswith(prefix)]
         return tuple(sorted(summary.id for summary in self._summaries(ids)))
 
-    def list(self, most: int = LISTED) -> tuple[Summary, ...]:
-        found: list[Summary] = []
+    def list(self, most: int = DEFAULT_LIST_LIMIT) -> tuple[ThreadSummary, ...]:
+        found: list[ThreadSummary] = []
         begin = 0
         while len(found) < most and (ids := self._ids(begin, begin + _BATCH - 1)):
             found += self._summaries(ids)
             begin += len(ids)
         return tuple(found[:most])
 
-    def search(self, words: str, most: int = LISTED) -> tuple[Hit, ...]:
+    def search(self, words: str, most: int = DEFAULT_LIST_LIMIT) -> tuple[ThreadHit, ...]:
         return search_threads(self, words, most)
 
     def delete(self, thread: str) -> bool:
         try:
-            self._require(thread)
+            self._require_thread(thread)
         except (UnknownThread, ExpiredThread):
             return False
         about, turns, gone = self._keys(thread)
-        was_there, *_ = self._link.ask(
+        was_there, *_ = self._client.run_commands(
             ("DEL", about), ("DEL", turns), ("DEL", gone), ("ZREM", f"{self._prefix}threads", thread)
         )
         return bool(was_there)
@@ -157,11 +159,11 @@ class RedisThreads(Closing):
     def _keys(self, thread: str) -> tuple[str, str, str]:
         return f"{self._prefix}thread:{thread}", f"{self._prefix}turns:{thread}", f"{self._prefix}gone:{thread}"
 
-    def _require(self, thread: str) -> None:
+    def _require_thread(self, thread: str) -> None:
         """Raises UnknownThread or ExpiredThread."""
         require_id(thread)
         about, _, gone = self._keys(thread)
-        fields, was_there, now = self._link.ask(("HMGET", about, *_FIELDS), ("EXISTS", gone), ("TIME",))
+        fields, was_there, now = self._client.run_commands(("HMGET", about, *_FIELDS), ("EXISTS", gone), ("TIME",))
         self._times(thread, fields, now, was_there=bool(was_there))
 
     def _times(self, thread: str, fields: list[Any], now: Any, *, was_there: bool) -> tuple[float, float]:
@@ -169,41 +171,43 @@ class RedisThreads(Closing):
         if None in fields:
             raise ExpiredThread(thread) if was_there else UnknownThread(thread)
         created, updated, expires = map(float, fields[:3])
-        if expires <= _seconds(now):
+        if expires <= _server_seconds(now):
             raise ExpiredThread(thread)
         return created, updated
 
     def _ids(self, first: int, last: int) -> list[str]:
         """The newest first."""
-        (found,) = self._link.ask(("ZREVRANGE", f"{self._prefix}threads", first, last))
+        (found,) = self._client.run_commands(("ZREVRANGE", f"{self._prefix}threads", first, last))
         return [each.decode("ascii", "replace") for each in found]
 
-    def _summaries(self, ids: Iterable[str]) -> list[Summary]:
+    def _summaries(self, ids: Iterable[str]) -> list[ThreadSummary]:
         """Of those that are there."""
         wanted = list(ids)
-        now, *rows = self._link.ask(("TIME",), *(("HMGET", self._keys(each)[0], *_FIELDS) for each in wanted))
-        found: list[Summary] = []
+        now, *rows = self._client.run_commands(
+            ("TIME",), *(("HMGET", self._keys(each)[0], *_FIELDS) for each in wanted)
+        )
+        found: list[ThreadSummary] = []
         for thread, (created, updated, expires, turns, about) in zip(wanted, rows, strict=True):
-            if about is not None and float(expires) > _seconds(now):
-                with self._minding():
+            if about is not None and float(expires) > _server_seconds(now):
+                with self._translate_errors():
                     found.append(
-                        summary_of(
+                        decode_summary(
                             about, thread=thread, created=float(created), updated=float(updated), turns=int(turns)
                         )
                     )
         return found
 
     @contextlib.contextmanager
-    def _minding(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
         except DamagedError as error:
             raise SystemFault(
-                f"What is kept in Redis at {self._link.place} is damaged: {error}.",
+                f"What is kept in Redis at {self._client.address} is damaged: {error}.",
                 hint="See what else writes keys that begin with `toolyard:` there.",
             ) from error
 
 
-def _seconds(now: Any) -> float:
+def _server_seconds(now: Any) -> float:
     seconds, microseconds = now
     return int(seconds) + int(microseconds) / 1_000_000

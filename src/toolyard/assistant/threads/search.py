@@ -6,26 +6,26 @@ import contextlib
 from collections.abc import Iterator
 
 from toolyard.assistant.threads.store import ExpiredThread, ThreadStore, UnknownThread
-from toolyard.assistant.threads.thread import Hit, Message, Thread
+from toolyard.assistant.threads.thread import Message, Thread, ThreadHit
 
-_EVERY = 1_000_000
-_BEFORE, _AFTER = 60, 140
+_NO_LIMIT = 1_000_000
+_CHARS_BEFORE, _CHARS_AFTER = 60, 140
 """Characters around the first word, in an excerpt."""
 
 
-def search_threads(store: ThreadStore, words: str, most: int) -> tuple[Hit, ...]:
+def search_threads(store: ThreadStore, words: str, most: int) -> tuple[ThreadHit, ...]:
     wanted = words.lower().split()
-    hits: list[Hit] = []
-    for summary in store.list(_EVERY) if wanted else ():
+    hits: list[ThreadHit] = []
+    for summary in store.list(_NO_LIMIT) if wanted else ():
         # One that was deleted or has expired since it was listed is none.
         with contextlib.suppress(UnknownThread, ExpiredThread):
-            hits += _hits(store.read(summary.id), wanted)
+            hits += _matching_turns(store.read(summary.id), wanted)
         if len(hits) >= most:
             break
     return tuple(hits[:most])
 
 
-def _hits(thread: Thread, wanted: list[str]) -> Iterator[Hit]:
+def _matching_turns(thread: Thread, wanted: list[str]) -> Iterator[ThreadHit]:
     summary = thread.summary
     for number, turn in enumerate(thread.turns, 1):
         said = [(message, message.text.lower()) for message in (turn.asked, turn.answered)]
@@ -33,10 +33,10 @@ def _hits(thread: Thread, wanted: list[str]) -> Iterator[Hit]:
             continue
         message, text = max(said, key=lambda each: sum(word in each[1] for word in wanted))
         found = min(at for word in wanted if (at := text.find(word)) >= 0)
-        yield Hit(summary, number, message.role, _excerpt(message, found))
+        yield ThreadHit(summary, number, message.role, _excerpt(message, found))
 
 
 def _excerpt(message: Message, found: int) -> str:
-    begin, end = max(found - _BEFORE, 0), found + _AFTER
+    begin, end = max(found - _CHARS_BEFORE, 0), found + _CHARS_AFTER
     cut = " ".join(message.text[begin:end].split())
     return f"{'…' if begin else ''}{cut}{'…' if end < len(message.text) else ''}"

@@ -12,23 +12,23 @@ import sqlite3
 import time
 from collections.abc import Callable, Generator
 
-from toolyard.assistant.threads.codec import summary_bytes, summary_of, turn_bytes, turn_of
-from toolyard.assistant.threads.database import Database
-from toolyard.assistant.threads.file_lock import Holds
+from toolyard.assistant.threads.codec import decode_summary, decode_turn, encode_summary, encode_turn
+from toolyard.assistant.threads.database import ThreadDatabase
+from toolyard.assistant.threads.file_lock import ThreadFileLock
 from toolyard.assistant.threads.search import search_threads
 from toolyard.assistant.threads.store import (
-    LISTED,
+    DEFAULT_LIST_LIMIT,
+    OPEN_TURN_GRACE_SECONDS,
     TOMBSTONE_SECONDS,
-    UNDER_WAY_SECONDS,
     ExpiredThread,
     OpenTurn,
-    Terms,
+    ThreadLimits,
     UnknownThread,
     new_thread,
     require_id,
 )
-from toolyard.assistant.threads.thread import Hit, Summary, Thread, Turn
-from toolyard.core.closeable import Closing
+from toolyard.assistant.threads.thread import Thread, ThreadHit, ThreadSummary, Turn
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 
 FILE = "threads.sqlite3"
@@ -36,36 +36,36 @@ LOCK_FILE = "threads.lock"
 _SWEEP_SECONDS = 3_600.0
 
 
-class SqliteThreads(Closing):
-    def __init__(self, folder: str, terms: Terms, clock: Callable[[], float] = time.time) -> None:
-        self._terms = terms
+class SqliteThreads(Closeable):
+    def __init__(self, folder: str, limits: ThreadLimits, clock: Callable[[], float] = time.time) -> None:
+        self._limits = limits
         self._clock = clock
-        self._database = Database(os.path.join(folder, FILE), self._sweep)
-        self._holds = Holds(os.path.join(folder, LOCK_FILE))
-        self._swept = clock()
+        self._database = ThreadDatabase(os.path.join(folder, FILE), self._sweep)
+        self._lock = ThreadFileLock(os.path.join(folder, LOCK_FILE))
+        self._swept_at = clock()
 
     def close(self) -> None:
         self._database.close()
 
     @contextlib.contextmanager
-    def turn(self, thread: str | None, may_wait: Callable[[], None]) -> Generator[OpenTurn]:
+    def turn(self, thread: str | None, check_can_wait: Callable[[], None]) -> Generator[OpenTurn]:
         with contextlib.ExitStack() as held:
             if thread is None:
                 found = new_thread(self._clock())  # whose id nobody else knows yet
             else:
-                self._require(thread)
-                held.enter_context(self._holds.hold(thread, may_wait))
+                self._require_thread(thread)
+                held.enter_context(self._lock.acquire(thread, check_can_wait))
                 found = self.read(thread)
-            opened = OpenTurn(found, self._terms, self._keep)
+            opened = OpenTurn(found, self._limits, self._keep)
             held.callback(opened.end)
             yield opened
 
     def _keep(self, thread: Thread, turn: Turn) -> Thread:
-        data = turn_bytes(turn)
-        with self._database.writing() as connection:
+        data = encode_turn(turn)
+        with self._database.write_transaction() as connection:
             now = self._clock()
-            kept = thread.after(turn, now)
-            about, expires = summary_bytes(kept.summary), now + self._terms.seconds
+            kept = thread.with_turn(turn, now)
+            about, expires = encode_summary(kept.summary), now + self._limits.seconds
             if not thread.turns:
                 connection.execute(
                     "INSERT INTO threads VALUES (?, ?, ?, ?, 1, ?)", (thread.id, thread.created, now, expires, about)
@@ -76,30 +76,30 @@ class SqliteThreads(Closing):
                     (now, expires, len(kept.turns), about, thread.id),
                 )
                 if changed.rowcount == 0:
-                    raise _refusal(connection, thread.id)
+                    raise _missing_thread_error(connection, thread.id)
             connection.execute("INSERT INTO turns VALUES (?, ?, ?)", (thread.id, len(kept.turns), data))
-        if now - self._swept > _SWEEP_SECONDS:
+        if now - self._swept_at > _SWEEP_SECONDS:
             # What was asked for is done; where this fails, the next one sweeps.
-            with contextlib.suppress(SystemFault), self._database.writing() as connection:
+            with contextlib.suppress(SystemFault), self._database.write_transaction() as connection:
                 self._sweep(connection)
         return kept
 
     def read(self, thread: str) -> Thread:
-        with self._database.reading() as connection:
+        with self._database.read_transaction() as connection:
             created, updated = self._times(connection, thread)
             query = "SELECT turn FROM turns WHERE thread = ? ORDER BY number"
             rows = connection.execute(query, (thread,)) if connection is not None else ()
-            return Thread(thread, created, updated, tuple(turn_of(row[0]) for row in rows))
+            return Thread(thread, created, updated, tuple(decode_turn(row[0]) for row in rows))
 
-    def starting(self, prefix: str) -> tuple[str, ...]:
-        with self._database.reading() as connection:
+    def ids_with_prefix(self, prefix: str) -> tuple[str, ...]:
+        with self._database.read_transaction() as connection:
             if connection is None:
                 return ()
             query = "SELECT id FROM threads WHERE substr(id, 1, ?) = ? AND expires > ? ORDER BY id"
             return tuple(row[0] for row in connection.execute(query, (len(prefix), prefix, self._clock())))
 
-    def list(self, most: int = LISTED) -> tuple[Summary, ...]:
-        with self._database.reading() as connection:
+    def list(self, most: int = DEFAULT_LIST_LIMIT) -> tuple[ThreadSummary, ...]:
+        with self._database.read_transaction() as connection:
             if connection is None:
                 return ()
             query = """
@@ -107,27 +107,27 @@ class SqliteThreads(Closing):
                 ORDER BY updated DESC LIMIT ?
             """
             return tuple(
-                summary_of(about, thread=thread, created=created, updated=updated, turns=turns)
+                decode_summary(about, thread=thread, created=created, updated=updated, turns=turns)
                 for thread, created, updated, turns, about in connection.execute(query, (self._clock(), most))
             )
 
-    def search(self, words: str, most: int = LISTED) -> tuple[Hit, ...]:
+    def search(self, words: str, most: int = DEFAULT_LIST_LIMIT) -> tuple[ThreadHit, ...]:
         return search_threads(self, words, most)
 
     def delete(self, thread: str) -> bool:
         try:
-            self._require(thread)
+            self._require_thread(thread)
         except (UnknownThread, ExpiredThread):
             return False
-        with self._database.writing() as connection:
+        with self._database.write_transaction() as connection:
             connection.execute("DELETE FROM turns WHERE thread = ?", (thread,))
             was_there = connection.execute("DELETE FROM threads WHERE id = ?", (thread,)).rowcount > 0
         self._database.purge()
         return was_there
 
-    def _require(self, thread: str) -> None:
+    def _require_thread(self, thread: str) -> None:
         """Raises UnknownThread or ExpiredThread."""
-        with self._database.reading() as connection:
+        with self._database.read_transaction() as connection:
             self._times(connection, thread)
 
     def _times(self, connection: sqlite3.Connection | None, thread: str) -> tuple[float, float]:
@@ -138,7 +138,7 @@ class SqliteThreads(Closing):
         query = "SELECT created, updated, expires FROM threads WHERE id = ?"
         row: tuple[float, float, float] | None = connection.execute(query, (thread,)).fetchone()
         if row is None:
-            raise _refusal(connection, thread)
+            raise _missing_thread_error(connection, thread)
         created, updated, expires = row
         if expires <= self._clock():
             raise ExpiredThread(thread)
@@ -146,8 +146,8 @@ class SqliteThreads(Closing):
 
     def _sweep(self, connection: sqlite3.Connection) -> None:
         """Delete the text of what has expired, and keep its name."""
-        now = self._swept = self._clock()
-        over = now - UNDER_WAY_SECONDS
+        now = self._swept_at = self._clock()
+        over = now - OPEN_TURN_GRACE_SECONDS
         marked = "INSERT OR REPLACE INTO gone SELECT id, expires + ? FROM threads WHERE expires < ?"
         if connection.execute(marked, (TOMBSTONE_SECONDS, over)).rowcount > 0:
             connection.execute(
@@ -157,7 +157,7 @@ class SqliteThreads(Closing):
         connection.execute("DELETE FROM gone WHERE until < ?", (now,))
 
 
-def _refusal(connection: sqlite3.Connection, thread: str) -> UnknownThread | ExpiredThread:
+def _missing_thread_error(connection: sqlite3.Connection, thread: str) -> UnknownThread | ExpiredThread:
     """Of one that is not there."""
     was_there = connection.execute("SELECT 1 FROM gone WHERE id = ?", (thread,)).fetchone() is not None
     return ExpiredThread(thread) if was_there else UnknownThread(thread)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 _TITLE_CHARS = 80
-_LOOKED_AT = 1_000
+_READ_CHARS = 1_000
 """Of what was first asked: whoever pastes a file begins with blank lines at most."""
 
 
@@ -45,13 +45,13 @@ class Thread:
     """When its last turn was kept."""
     turns: tuple[Turn, ...]
 
-    def after(self, turn: Turn, now: float) -> Thread:
+    def with_turn(self, turn: Turn, now: float) -> Thread:
         return replace(self, updated=now, turns=(*self.turns, turn))
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> ThreadSummary:
         tools = (message.tool for turn in self.turns for message in (turn.asked, turn.answered))
-        return Summary(
+        return ThreadSummary(
             id=self.id,
             created=self.created,
             updated=self.updated,
@@ -62,7 +62,7 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ThreadSummary:
     id: str
     created: float
     updated: float
@@ -74,10 +74,10 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class ThreadHit:
     """A turn that a search found."""
 
-    thread: Summary
+    thread: ThreadSummary
     turn: int
     """From 1."""
     role: Literal["user", "assistant"]
@@ -86,5 +86,5 @@ class Hit:
 
 
 def _title(text: str) -> str:
-    words = " ".join(text.lstrip()[:_LOOKED_AT].partition("\n\n")[0].split())
+    words = " ".join(text.lstrip()[:_READ_CHARS].partition("\n\n")[0].split())
     return words if len(words) <= _TITLE_CHARS else f"{words[: _TITLE_CHARS - 1].rstrip()}…"

@@ -7,43 +7,43 @@ from dataclasses import replace
 from typing import Any
 
 from toolyard.assistant.arguments import DebugArguments
-from toolyard.assistant.output import Output
+from toolyard.assistant.output import AssistantOutput
 from toolyard.assistant.prompt_builder import Question
-from toolyard.assistant.prompts import debug_words, evidence
-from toolyard.assistant.request import Case
+from toolyard.assistant.prompts import debug_prompt, evidence_block
+from toolyard.assistant.request import AssistantRequest
 from toolyard.assistant.secret_findings import masked_hint, masked_note
-from toolyard.assistant.traces import Located, located, parse
+from toolyard.assistant.traces import LocatedFrame, locate_frames, parse_traces
 
 
-def debug(arguments: DebugArguments, case: Case) -> Output:
-    found = case.find(arguments.files)
-    case.admit()
-    case.gate.doing = "following the trace"
-    traces = parse(f"{arguments.error_description}\n{arguments.error_context}\n{arguments.runtime_info}")
-    frames = located(traces, case.gate, named={source.path for source in found.sources if source.is_named})
+def debug(arguments: DebugArguments, request: AssistantRequest) -> AssistantOutput:
+    found = request.find_files(arguments.files)
+    request.check_rate()
+    request.ctx.status = "following the trace"
+    traces = parse_traces(f"{arguments.error_description}\n{arguments.error_context}\n{arguments.runtime_info}")
+    frames = locate_frames(traces, request.ctx, named={source.path for source in found.sources if source.is_named})
     errors = [trace.error for trace in traces if trace.error]
     whole = {source.path for source in found.sources}  # whose secrets are told with them
     excerpts = [each for each in frames if each.excerpt and each.path not in whole]
-    followed = "\n".join(filter(None, (_followed(errors, frames), masked_hint(excerpts))))
-    words = debug_words(arguments)
+    followed = "\n".join(filter(None, (_render_trace(errors, frames), masked_hint(excerpts))))
+    words = debug_prompt(arguments)
     question = Question(
         "debug",
-        f"{words}\n\n{evidence('trace', followed)}" if followed else words,
+        f"{words}\n\n{evidence_block('trace', followed)}" if followed else words,
         sources=found.sources,
         skipped=found.skipped,
         field="error_description",
     )
-    if (missing := case.lacks_model()) is not None:
-        output = case.kept_alone(question, followed or "No trace was found.", missing)
+    if (missing := request.missing_model_reason()) is not None:
+        output = request.save_without_model(question, followed or "No trace was found.", missing)
     else:
-        with case.exchange(question) as exchange:
-            output = exchange.keep(exchange.ask())
+        with request.open_turn(question) as exchange:
+            output = exchange.save(exchange.ask())
     files = tuple(dict.fromkeys((*output.files, *(each.path for each in frames if each.excerpt))))
     notes = (*output.notes, *masked_note(excerpts))
-    return replace(output, files=files, notes=notes, more={"frames": [_as_object(each) for each in frames]})
+    return replace(output, files=files, notes=notes, more={"frames": [_frame_object(each) for each in frames]})
 
 
-def _followed(errors: Sequence[str], frames: Sequence[Located]) -> str:
+def _render_trace(errors: Sequence[str], frames: Sequence[LocatedFrame]) -> str:
     """What was found of the trace, the code with it."""
     parts = [f"Error: {error}" for error in errors]
     for each in frames:
@@ -55,7 +55,7 @@ def _followed(errors: Sequence[str], frames: Sequence[Located]) -> str:
     return "\n".join(parts)
 
 
-def _as_object(located: Located) -> dict[str, Any]:
+def _frame_object(located: LocatedFrame) -> dict[str, Any]:
     frame = located.frame
     return {
         "file": frame.file,

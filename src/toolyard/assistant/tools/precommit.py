@@ -7,59 +7,59 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from toolyard.assistant.arguments import PrecommitArguments
-from toolyard.assistant.files.sources import Skipped
-from toolyard.assistant.findings import Severity, at_least
-from toolyard.assistant.output import Output
-from toolyard.assistant.precommit import Fitted, Inspection, Verdict, inspect
+from toolyard.assistant.files.sources import SkippedFile
+from toolyard.assistant.findings import Severity, filter_by_severity
+from toolyard.assistant.output import AssistantOutput
+from toolyard.assistant.precommit import FittedDiff, Inspection, Verdict, inspect_changes
 from toolyard.assistant.precommit.report import verdict_lines
 from toolyard.assistant.prompt_builder import Question
-from toolyard.assistant.prompts import CHANGE_FINDINGS_SHAPE, evidence, precommit_words
-from toolyard.assistant.request import Case
-from toolyard.assistant.review import Review, as_objects, review
+from toolyard.assistant.prompts import CHANGE_FINDINGS_FORMAT, evidence_block, precommit_prompt
+from toolyard.assistant.request import AssistantRequest
+from toolyard.assistant.review import Review, finding_objects, request_review
 from toolyard.core.errors import ProviderError
-from toolyard.core.tokens import count_in_pieces
-from toolyard.files.os_errors import shown as shown_name
-from toolyard.sandbox.output_capture import cut
-from toolyard.snapshots.service.format import counted
+from toolyard.core.tokens import count_tokens_in_pieces
+from toolyard.files.os_errors import printable_name as shown_name
+from toolyard.sandbox.output_capture import truncate_middle
+from toolyard.snapshots.service.format import pluralize
 
 ReviewVerdict = Literal["clear", "concerns", "blocking", "none"]
 _BLOCKING: Final[Severity] = "high"
 """Findings of this severity, and of worse ones, stop a commit."""
 _DIFF_TOKENS = 200_000
 """Of the change: what a review can hold in view, and a thread can carry on."""
-_FOR_DIFF = 0.75
+_DIFF_SHARE = 0.75
 """Of the room that the rest of the question leaves, at most."""
 _TOO_LONG = "the change is too long for one request"
 
 
-def precommit(arguments: PrecommitArguments, case: Case) -> Output:
-    case.gate.doing = "looking at the changes"
-    found = inspect(
-        case.gate,
+def precommit(arguments: PrecommitArguments, request: AssistantRequest) -> AssistantOutput:
+    request.ctx.status = "looking at the changes"
+    found = inspect_changes(
+        request.ctx,
         arguments.path,
         include_staged=arguments.include_staged,
         include_unstaged=arguments.include_unstaged,
-        admit=case.admit,
+        check_rate=request.check_rate,
     )
-    missing = case.lacks_model() if found.changes else "No model was asked."
-    room = case.room() if missing is None else case.limits.context_tokens
-    question, shown = _question(arguments, found, room, case)
-    alone = _Verdict.of(found)
+    missing = request.missing_model_reason() if found.changes else "No model was asked."
+    room = request.available_tokens() if missing is None else request.limits.context_tokens
+    question, shown = _build_question(arguments, found, room, request)
+    alone = _Verdict.from_results(found)
     if missing is not None:
-        output = case.kept_alone(question, _content(found, alone), missing)
+        output = request.save_without_model(question, _render_content(found, alone), missing)
         return _with_verdict(output if found.changes else replace(output, status="success"), found, alone)
     try:
-        with case.exchange(question) as exchange:
-            result = review(exchange, found.lines_of, touches=found.touches)
-            verdict = _Verdict.of(found, result)
-            lacking = tuple(_lacking(found, shown))
-            content = f"{_content(found, verdict)}\n\n{result.content}"
-            output = exchange.keep(content, "success" if result.is_whole and not lacking else "partial")
+        with request.open_turn(question) as exchange:
+            result = request_review(exchange, found.lines_of, touches=found.touches)
+            verdict = _Verdict.from_results(found, result)
+            lacking = tuple(_missing_parts(found, shown))
+            content = f"{_render_content(found, verdict)}\n\n{result.content}"
+            output = exchange.save(content, "success" if result.is_readable and not lacking else "partial")
     except ProviderError as error:  # the checks hold without it
-        output = case.kept_alone(question, _content(found, alone), f"There is no review. {error}")
+        output = request.save_without_model(question, _render_content(found, alone), f"There is no review. {error}")
         return _with_verdict(output, found, alone)
     output = replace(output, notes=(*output.notes, *lacking, *result.notes))
-    return _with_verdict(output, found, verdict, shown, as_objects(result.findings))
+    return _with_verdict(output, found, verdict, shown, finding_objects(result.findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,57 +69,63 @@ class _Verdict:
     reasons: tuple[str, ...]
 
     @property
-    def joined(self) -> Verdict:
+    def overall(self) -> Verdict:
         return "no-go" if self.checks == "no-go" or self.review == "blocking" else "go"
 
     @classmethod
-    def of(cls, found: Inspection, result: Review | None = None) -> _Verdict:
-        if result is None or not result.is_whole:
+    def from_results(cls, found: Inspection, result: Review | None = None) -> _Verdict:
+        if result is None or not result.is_readable:
             return cls(found.verdict, "none", found.reasons)
-        blocking = at_least(result.findings, _BLOCKING)
+        blocking = filter_by_severity(result.findings, _BLOCKING)
         reasons = tuple(f"review: {each.file}:{each.line} {each.title}" for each in blocking)
         review_verdict = "blocking" if blocking else "concerns" if result.findings else "clear"
         return cls(found.verdict, review_verdict, (*found.reasons, *reasons))
 
 
-def _content(found: Inspection, verdict: _Verdict) -> str:
-    begin = verdict_lines(verdict.joined, verdict.checks, verdict.review, verdict.reasons)
-    return f"{begin}\n\n{found.report()}"
+def _render_content(found: Inspection, verdict: _Verdict) -> str:
+    begin = verdict_lines(verdict.overall, verdict.checks, verdict.review, verdict.reasons)
+    return f"{begin}\n\n{found.render_report()}"
 
 
-def _question(arguments: PrecommitArguments, found: Inspection, room: int, case: Case) -> tuple[Question, Fitted]:
+def _build_question(
+    arguments: PrecommitArguments, found: Inspection, room: int, request: AssistantRequest
+) -> tuple[Question, FittedDiff]:
     """What is asked, with as much of the change as there is room for, and how much that is."""
     # A character is hardly ever more than a token: whatever names the checks tell of, there is room for the rest.
-    checks = evidence("checks", cut(found.report(), room // 2))
-    names = [shown_name(path) for path in _files(found)]
-    around = precommit_words(arguments, names, checks)
-    left = room - count_in_pieces(f"{around}{CHANGE_FINDINGS_SHAPE}", case.gate.check_time)
-    shown = found.diff(min(_DIFF_TOKENS, int(left * _FOR_DIFF)), case.gate.check_time)
-    change = "\n\n".join((checks, evidence("change", shown.text)))
-    words = precommit_words(arguments, names, change)
-    return Question("precommit", words, shape=CHANGE_FINDINGS_SHAPE, field="original_request"), shown
+    checks = evidence_block("checks", truncate_middle(found.render_report(), room // 2))
+    names = [shown_name(path) for path in _shown_files(found)]
+    around = precommit_prompt(arguments, names, checks)
+    left = room - count_tokens_in_pieces(f"{around}{CHANGE_FINDINGS_FORMAT}", request.ctx.check_time)
+    shown = found.render_diff(min(_DIFF_TOKENS, int(left * _DIFF_SHARE)), request.ctx.check_time)
+    change = "\n\n".join((checks, evidence_block("change", shown.text)))
+    words = precommit_prompt(arguments, names, change)
+    return Question("precommit", words, answer_format=CHANGE_FINDINGS_FORMAT, field="original_request"), shown
 
 
-def _lacking(found: Inspection, shown: Fitted) -> Iterator[str]:
+def _missing_parts(found: Inspection, shown: FittedDiff) -> Iterator[str]:
     """What of the change the model did not see."""
-    if not found.is_whole:
+    if not found.is_complete:
         yield "Not all of the change was looked at: commit less at once."
-    if shown.lines < shown.of_lines:
-        parts = [f"the model saw {shown.lines:,} of {shown.of_lines:,} lines of the diff"]
-        parts += [f"only the beginning of {counted(len(shown.in_part), 'file')}"] if shown.in_part else []
-        parts += [f"nothing of {counted(len(shown.left_out), 'file')}"] if shown.left_out else []
+    if shown.lines < shown.total_lines:
+        parts = [f"the model saw {shown.lines:,} of {shown.total_lines:,} lines of the diff"]
+        parts += (
+            [f"only the beginning of {pluralize(len(shown.truncated_files), 'file')}"]
+            if shown.truncated_files
+            else []
+        )
+        parts += [f"nothing of {pluralize(len(shown.omitted_files), 'file')}"] if shown.omitted_files else []
         yield f"The change is too long for one request: {', '.join(parts)}."
     if shown.long_lines:
-        yield f"Of {counted(shown.long_lines, 'very long line')} the model saw only the beginning."
+        yield f"Of {pluralize(shown.long_lines, 'very long line')} the model saw only the beginning."
 
 
 def _with_verdict(
-    output: Output,
+    output: AssistantOutput,
     found: Inspection,
     verdict: _Verdict,
-    shown: Fitted | None = None,
+    shown: FittedDiff | None = None,
     findings: list[dict[str, Any]] | None = None,
-) -> Output:
+) -> AssistantOutput:
     """`shown` is what a model saw, where one did."""
     results = [
         {
@@ -129,16 +135,16 @@ def _with_verdict(
         }
         for check in found.checks
     ]
-    skipped = [Skipped(change.path, change.withheld) for change in found.changes if change.withheld]
+    skipped = [SkippedFile(change.path, change.withheld) for change in found.changes if change.withheld]
     if shown is not None:
-        skipped += [Skipped(path, f"left out: {_TOO_LONG}") for path in shown.left_out]
-        skipped += [Skipped(path, f"shown in part: {_TOO_LONG}") for path in shown.in_part]
+        skipped += [SkippedFile(path, f"left out: {_TOO_LONG}") for path in shown.omitted_files]
+        skipped += [SkippedFile(path, f"shown in part: {_TOO_LONG}") for path in shown.truncated_files]
     return replace(
         output,
-        files=_files(found, () if shown is None else shown.left_out),
+        files=_shown_files(found, () if shown is None else shown.omitted_files),
         skipped=skipped,
         more={
-            "verdict": verdict.joined,
+            "verdict": verdict.overall,
             "checks": verdict.checks,
             "review": verdict.review,
             "check_results": results,
@@ -147,7 +153,7 @@ def _with_verdict(
     )
 
 
-def _files(found: Inspection, left_out: tuple[str, ...] = ()) -> tuple[str, ...]:
+def _shown_files(found: Inspection, left_out: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Those whose content may be seen, and was not left out."""
     unseen = set(left_out)
     seen = (change.path for change in found.changes if not change.withheld and change.path not in unseen)

@@ -5,47 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 
 from toolyard.assistant.arguments import ThinkdeepArguments
-from toolyard.assistant.focus_areas import Areas, read_areas
-from toolyard.assistant.output import Output
+from toolyard.assistant.focus_areas import FocusAreaAnswers, read_areas
+from toolyard.assistant.output import AssistantOutput
 from toolyard.assistant.prompt_builder import Question
-from toolyard.assistant.prompts import AREAS_SHAPE, thinkdeep_words
-from toolyard.assistant.request import Case, Exchange
-from toolyard.assistant.structured_answer import read_reply
+from toolyard.assistant.prompts import AREAS_FORMAT, thinkdeep_prompt
+from toolyard.assistant.request import AssistantRequest, ModelTurn
+from toolyard.assistant.structured_answer import ask_for_json
 
 
-def thinkdeep(arguments: ThinkdeepArguments, case: Case) -> Output:
-    found = case.find(arguments.files)
-    case.admit()
+def thinkdeep(arguments: ThinkdeepArguments, request: AssistantRequest) -> AssistantOutput:
+    found = request.find_files(arguments.files)
+    request.check_rate()
     question = Question(
         "thinkdeep",
-        thinkdeep_words(arguments),
-        shape=AREAS_SHAPE if arguments.focus_areas else "",
+        thinkdeep_prompt(arguments),
+        answer_format=AREAS_FORMAT if arguments.focus_areas else "",
         sources=found.sources,
         skipped=found.skipped,
         field="current_analysis",
     )
-    with case.exchange(question, arguments.continuation_id) as exchange:
+    with request.open_turn(question, arguments.continuation_id) as exchange:
         if arguments.focus_areas:
-            return _by_area(arguments.focus_areas, exchange)
-        return replace(exchange.keep(exchange.ask()), more={"areas": []})
+            return _answer_by_area(arguments.focus_areas, exchange)
+        return replace(exchange.save(exchange.ask()), more={"areas": []})
 
 
-def _by_area(wanted: list[str], exchange: Exchange) -> Output:
-    reply = read_reply(exchange, lambda value: read_areas(value, wanted), _lacking)
+def _answer_by_area(wanted: list[str], model_turn: ModelTurn) -> AssistantOutput:
+    reply = ask_for_json(model_turn, lambda value: read_areas(value, wanted), _missing_areas)
     areas = reply.value
     if areas is None:
-        output = exchange.keep(reply.text, "partial")
-        notes = (*output.notes, f"The answer has another shape: {reply.lacks}.", *reply.notes)
+        output = model_turn.save(reply.text, "partial")
+        notes = (*output.notes, f"The answer has another shape: {reply.problem}.", *reply.notes)
         return replace(output, notes=notes, more={"areas": []})
-    output = exchange.keep(_told(areas), "partial" if areas.missing else "success")
+    output = model_turn.save(_render_areas(areas), "partial" if areas.missing else "success")
     notes = (*output.notes, *(f"No answer to the focus area {name}." for name in areas.missing), *reply.notes)
     return replace(output, notes=notes, more={"areas": [{"area": a.area, "answer": a.answer} for a in areas.answers]})
 
 
-def _lacking(areas: Areas) -> str:
+def _missing_areas(areas: FocusAreaAnswers) -> str:
     return f"it has no answer to {'; '.join(areas.missing)}" if areas.missing else ""
 
 
-def _told(areas: Areas) -> str:
+def _render_areas(areas: FocusAreaAnswers) -> str:
     parts = [f"## {each.area}\n{each.answer}" for each in areas.answers]
     return "\n\n".join([*([areas.summary] if areas.summary else []), *parts])

@@ -1,7 +1,7 @@
 """Stack traces and compilers' errors in a text, as frames, and where those lie in the workspace."""
 
 from toolyard.assistant.traces.model import Frame, Language, Trace
-from toolyard.assistant.traces.parser import parse
-from toolyard.assistant.traces.source_context import Located, located
+from toolyard.assistant.traces.parser import parse_traces
+from toolyard.assistant.traces.source_context import LocatedFrame, locate_frames
 
-__all__ = ["Frame", "Language", "Located", "Trace", "located", "parse"]
+__all__ = ["Frame", "Language", "LocatedFrame", "Trace", "locate_frames", "parse_traces"]

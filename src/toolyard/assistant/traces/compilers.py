@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from toolyard.assistant.traces.locations import Place, is_number, language_of, place
+from toolyard.assistant.traces.locations import SourceLocation, is_number, language_of, parse_location
 from toolyard.assistant.traces.model import Drafts
 
 _MARKS = (": error: ", ": fatal error: ", " - error ", ": error ", ": undefined reference to ")
@@ -18,33 +18,35 @@ class CompilerReader:
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
 
-    def take(self, line: str) -> bool:
+    def read_line(self, line: str) -> bool:
         if not line or line[0].isspace():
             return False
         text = line[linker.end() :] if (linker := _LINKER.match(line)) else line
         for mark in _MARKS:
             head, found, said = text.partition(mark)
-            where = _place(head) if found else None
+            where = _parse_compiler_location(head) if found else None
             if where is not None:
-                return self._tell(where, f"{mark.strip(' :-')}: {said}" if mark.endswith(": ") else mark[2:] + said)
+                return self._add_error(
+                    where, f"{mark.strip(' :-')}: {said}" if mark.endswith(": ") else mark[2:] + said
+                )
         head, found, said = text.partition(": ")
-        where = place(head) if found else None
-        return where is not None and where.column > 0 and where.file.endswith(".go") and self._tell(where, said)
+        where = parse_location(head) if found else None
+        return where is not None and where.column > 0 and where.file.endswith(".go") and self._add_error(where, said)
 
-    def _tell(self, where: Place, error: str) -> bool:
-        language = language_of(where.file)
+    def _add_error(self, location: SourceLocation, error: str) -> bool:
+        language = language_of(location.file)
         if language is None:
             return False
-        self._drafts.open(language, error).add(where.frame())
+        self._drafts.open(language, error).add(location.to_frame())
         return True
 
 
-def _place(text: str) -> Place | None:
+def _parse_compiler_location(text: str) -> SourceLocation | None:
     """`file:4:10`, or `file(4,10)` as TypeScript's and Microsoft's compilers write it."""
     if not text.endswith(")"):
-        return place(text)
+        return parse_location(text)
     file, _, inside = text[:-1].rpartition("(")
     line, _, column = inside.partition(",")
     if not file or not is_number(line):
         return None
-    return Place(file, int(line), int(column) if is_number(column) else 0)
+    return SourceLocation(file, int(line), int(column) if is_number(column) else 0)

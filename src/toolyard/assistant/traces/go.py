@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard.assistant.traces.locations import place
+from toolyard.assistant.traces.locations import parse_location
 from toolyard.assistant.traces.model import Draft, Drafts
 
 _ERRORS = ("panic: ", "fatal error: ")
@@ -21,7 +21,7 @@ class GoReader:
         self._function = ""
         self._test = ""
 
-    def take(self, line: str) -> bool:
+    def read_line(self, line: str) -> bool:
         text = line.strip()
         if text.startswith(_ERRORS) or _SERVING in text:
             # One that was recovered has the next below it, indented.
@@ -36,9 +36,9 @@ class GoReader:
             self._test = text.removeprefix(_FAILED).partition(" ")[0]
             self._draft = self._drafts.open("go", text)
             return True
-        return self._draft is not None and self._inside(self._draft, line, text)
+        return self._draft is not None and self._read_trace_line(self._draft, line, text)
 
-    def _inside(self, draft: Draft, line: str, text: str) -> bool:
+    def _read_trace_line(self, draft: Draft, line: str, text: str) -> bool:
         if not text:
             self._draft = None
             return False
@@ -50,10 +50,10 @@ class GoReader:
         said = ""
         if self._test:
             text, _, said = text.partition(": ")
-        where = place(text.partition(" ")[0] if not self._test else text)
+        where = parse_location(text.partition(" ")[0] if not self._test else text)
         if where is None or not where.file.endswith(_SOURCES):
             return False
         if said and not draft.frames:
             draft.error = f"{self._test}: {said}"
-        draft.add(where.frame(self._test or self._function))
+        draft.add(where.to_frame(self._test or self._function))
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from toolyard.assistant.traces.locations import language_of, place
+from toolyard.assistant.traces.locations import language_of, parse_location
 from toolyard.assistant.traces.model import Draft, Drafts, Frame, Language
 
 _ERROR = re.compile(
@@ -18,7 +18,7 @@ _ERROR = re.compile(
 )
 _KINDS = ("Error", "Exception", "Throwable")
 _SUPPRESSED = "Suppressed: "
-_NEAR = 25
+_MAX_MESSAGE_LINES = 25
 """Lines between an error and its frames: its message may have several."""
 _NO_FILE = frozenset({"<anonymous>", "native", "native code", "unknown location"})
 _NO_SOURCE = frozenset({"Native Method", "Unknown Source"})
@@ -27,14 +27,14 @@ _SIGNS_OF_A_FILE = frozenset("/\\.:")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallLine:
     """One line of a trace; without a frame where it names no file."""
 
     language: Language
     frame: Frame | None = None
 
 
-class CallReader:
+class JavascriptJavaReader:
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
         self._draft: Draft | None = None
@@ -44,9 +44,9 @@ class CallReader:
         self._since = 0
         self._headline: Frame | None = None
 
-    def take(self, line: str) -> bool:
+    def read_line(self, line: str) -> bool:
         text = line.strip()
-        call = java_call(text) or v8_call(text) or gecko_call(text)
+        call = parse_java_call(text) or parse_v8_call(text) or parse_gecko_call(text)
         if call is not None:
             self._add(call)
             return True
@@ -62,7 +62,7 @@ class CallReader:
             self._remember_headline(text)
         return False
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: CallLine) -> None:
         draft = self._draft
         if draft is None or draft.language != call.language:
             draft = self._draft = self._open(call.language)
@@ -70,7 +70,7 @@ class CallReader:
             draft.add(call.frame)
 
     def _open(self, language: Language) -> Draft:
-        error = self._error if self._since <= _NEAR else None
+        error = self._error if self._since <= _MAX_MESSAGE_LINES else None
         if error is None:
             draft = self._drafts.open(language, self._before)
         else:
@@ -87,12 +87,12 @@ class CallReader:
         return draft
 
     def _remember_headline(self, text: str) -> None:
-        where = place(text)
+        where = parse_location(text)
         if where is not None and not where.column and language_of(where.file) == "javascript":
-            self._headline = where.frame()
+            self._headline = where.to_frame()
 
 
-def java_call(text: str) -> Call | None:
+def parse_java_call(text: str) -> CallLine | None:
     """`at java.base/com.acme.Foo$Bar.run(Foo.java:12) ~[app.jar:?]`"""
     if not text.startswith("at "):
         return None
@@ -101,19 +101,19 @@ def java_call(text: str) -> Call | None:
     if not opened or not closed or " " in method or "." not in method:
         return None
     if inside in _NO_SOURCE:
-        return Call("java")
-    where = place(inside)
+        return CallLine("java")
+    where = parse_location(inside)
     if language_of(where.file if where else inside) != "java" or "/" in inside:
         return None
     if where is None:
-        return Call("java")
+        return CallLine("java")
     method = method.rpartition("/")[2]
     package = method.rpartition(".")[0].rpartition(".")[0]
     folder = f"{package.replace('.', '/')}/" if package else ""
-    return Call("java", Frame(folder + where.file, where.line, 0, method))
+    return CallLine("java", Frame(folder + where.file, where.line, 0, method))
 
 
-def v8_call(text: str) -> Call | None:
+def parse_v8_call(text: str) -> CallLine | None:
     """`at async Cart.pay (/app/cart.js:18:17)`, `at file:///app/main.mjs:4:1`"""
     if not text.startswith("at "):
         return None
@@ -123,22 +123,22 @@ def v8_call(text: str) -> Call | None:
         function, _, inside = body[:-1].partition(" (")
     if inside.startswith("eval at "):  # the innermost is where the text came from
         inside = inside.rpartition("(")[2].partition(")")[0]
-    where = place(inside)
+    where = parse_location(inside)
     if where is not None and where.column and _SIGNS_OF_A_FILE.intersection(where.file):
-        return Call("javascript", where.frame(function.partition(" [as ")[0]))
+        return CallLine("javascript", where.to_frame(function.partition(" [as ")[0]))
     if function and (inside in _NO_FILE or inside.startswith("index ")):
-        return Call("javascript")
+        return CallLine("javascript")
     return None
 
 
-def gecko_call(text: str) -> Call | None:
+def parse_gecko_call(text: str) -> CallLine | None:
     """Firefox and Safari: `pay@http://localhost:3000/cart.js:18:17`, `map@[native code]`"""
     function, at, rest = text.partition("@")
     if not at or len(function) > _FUNCTION_CHARS:
         return None
     if rest == "[native code]":
-        return Call("javascript")
-    where = place(rest)
+        return CallLine("javascript")
+    where = parse_location(rest)
     if where is None or not where.column or " " in rest or not (rest.startswith("/") or "://" in rest):
         return None
-    return Call("javascript", where.frame(function.rpartition("*")[2].removesuffix("/<")))
+    return CallLine("javascript", where.to_frame(function.rpartition("*")[2].removesuffix("/<")))

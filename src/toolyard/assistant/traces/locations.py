@@ -18,24 +18,24 @@ _LANGUAGES: dict[str, Language] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     file: str
     line: int
     column: int = 0
 
-    def frame(self, function: str = "") -> Frame:
+    def to_frame(self, function: str = "") -> Frame:
         return Frame(self.file, self.line, self.column, function)
 
 
-def place(text: str) -> Place | None:
+def parse_location(text: str) -> SourceLocation | None:
     r"""What `file:line:column` or `file:line` names; the file may be `C:\x.js` or an address with a port."""
     head, _, last = text.rpartition(":")
     if not head or not is_number(last):
         return None
     file, _, middle = head.rpartition(":")
     if file and is_number(middle):
-        return Place(file, int(middle), int(last))
-    return Place(head, int(last))
+        return SourceLocation(file, int(middle), int(last))
+    return SourceLocation(head, int(last))
 
 
 def is_number(text: str) -> bool:

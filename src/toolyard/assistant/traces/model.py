@@ -54,7 +54,7 @@ class Draft:
             self.frames.popleft()
             self.frames.append(frame)
 
-    def trace(self) -> Trace:
+    def to_trace(self) -> Trace:
         frames = reversed(self.frames) if self.is_deepest_last else self.frames
         return Trace(self.language, self.error[:ERROR_CHARS].strip(), tuple(frames))
 
@@ -83,5 +83,5 @@ class Drafts:
 
     def traces(self) -> tuple[Trace, ...]:
         """Each once: a log may have the same a hundred times."""
-        told = (draft.trace() for draft in self._all if draft.frames or draft.is_bare)
+        told = (draft.to_trace() for draft in self._all if draft.frames or draft.is_bare)
         return tuple(dict.fromkeys(told))[:MOST_TRACES]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from toolyard.assistant.traces.locations import Place, leading_number, place
+from toolyard.assistant.traces.locations import SourceLocation, leading_number, parse_location
 from toolyard.assistant.traces.model import Draft, Drafts, Frame
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{1,16} in ")
@@ -39,37 +39,37 @@ class NativeReader:
         self._drafts = drafts
         self._draft: Draft | None = None
         self._error = ""
-        self._told: Draft | None = None
+        self._without_stack: Draft | None = None
         """One that has an error and no stack yet."""
 
-    def take(self, line: str) -> bool:
+    def read_line(self, line: str) -> bool:
         text = line.strip()
         if text.startswith("#"):
-            return self._numbered(text)
+            return self._read_gdb_frame(text)
         if text.startswith("=="):
             marked = _PROCESS.match(text)
-            return marked is not None and self._marked(text[marked.end() :])
-        return self._said(text)
+            return marked is not None and self._read_process_line(text[marked.end() :])
+        return self._read_message(text)
 
-    def _numbered(self, text: str) -> bool:
+    def _read_gdb_frame(self, text: str) -> bool:
         number = leading_number(text[1:])
         if not number:
             return False
-        frame = _frame(text[1 + len(number) :].strip())
+        frame = _parse_frame(text[1 + len(number) :].strip())
         if int(number) == 0:
-            self._draft = self._told or self._drafts.open("c", self._error)
-            self._told, self._error = None, ""
+            self._draft = self._without_stack or self._drafts.open("c", self._error)
+            self._without_stack, self._error = None, ""
         if self._draft is None:
             return False
         if frame is not None:
             frames = self._draft.frames
-            if frames and _is_same(frames[-1], frame):  # told before, with its column; here it has a function
+            if frames and _is_same_line(frames[-1], frame):  # told before, with its column; here it has a function
                 frames[-1] = replace(frames[-1], function=frame.function)
             else:
                 self._draft.add(frame)
         return True
 
-    def _marked(self, body: str) -> bool:
+    def _read_process_line(self, body: str) -> bool:
         """A line with the number of the process: valgrind's has a space after it, a sanitizer's has none."""
         if body.startswith(_SANITIZER):
             self._error = body.partition(": ")[2]
@@ -83,50 +83,50 @@ class NativeReader:
         if call[1] == "at":
             self._draft = self._drafts.open("c", self._error)
         function, _, inside = call[2].removesuffix(")").rpartition(" (")
-        where = place(inside)
+        where = parse_location(inside)
         if self._draft is not None and where is not None:
-            self._draft.add(where.frame(function))
+            self._draft.add(where.to_frame(function))
         return True
 
-    def _said(self, text: str) -> bool:
+    def _read_message(self, text: str) -> bool:
         if _SIGNAL.match(text) or text.endswith(_ALSO):
-            self._error, self._told = text, None
+            self._error, self._without_stack = text, None
             return True
         if _RUNTIME_ERROR in text:
             head, _, said = text.partition(_RUNTIME_ERROR)
-            return self._tell(f"runtime error: {said}", place(head))
+            return self._add_error(f"runtime error: {said}", parse_location(head))
         if _ASSERTION in text and text.endswith("failed."):
-            return self._assertion(text)
+            return self._read_assertion(text)
         if text.startswith(_LAST_WORDS):
             self._drafts.open("c", text, is_bare=True)
             return True
         return False
 
-    def _assertion(self, text: str) -> bool:
+    def _read_assertion(self, text: str) -> bool:
         """``shop: src/main.c:11: checkout: Assertion `total == 3' failed.``"""
         head, _, said = text.partition(_ASSERTION)
         before, _, function = head.rpartition(": ")
-        return self._tell(f"Assertion `{said}", place(before.rpartition(": ")[2]), function)
+        return self._add_error(f"Assertion `{said}", parse_location(before.rpartition(": ")[2]), function)
 
-    def _tell(self, error: str, where: Place | None, function: str = "") -> bool:
-        if where is None:
+    def _add_error(self, error: str, location: SourceLocation | None, function: str = "") -> bool:
+        if location is None:
             return False
-        self._told = self._drafts.open("c", error)
-        self._told.add(where.frame(function))
+        self._without_stack = self._drafts.open("c", error)
+        self._without_stack.add(location.to_frame(function))
         return True
 
 
-def _frame(text: str) -> Frame | None:
+def _parse_frame(text: str) -> Frame | None:
     """`0x5555 in price (at=0x0) at src/prices.c:16` or `0x5555 in price src/prices.c:16:3`"""
     text = _ADDRESS.sub("", text, count=1)
     head, at, rest = text.rpartition(" at ")
-    where = place(rest) if at else None
+    where = parse_location(rest) if at else None
     if where is not None:
-        return where.frame(head.partition(" (")[0])
+        return where.to_frame(head.partition(" (")[0])
     function, _, rest = text.rpartition(" ")
-    where = place(rest)
-    return where.frame(function) if where is not None and function else None
+    where = parse_location(rest)
+    return where.to_frame(function) if where is not None and function else None
 
 
-def _is_same(one: Frame, other: Frame) -> bool:
+def _is_same_line(one: Frame, other: Frame) -> bool:
     return not one.function and (one.file, one.line) == (other.file, other.line)

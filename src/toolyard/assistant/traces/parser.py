@@ -13,7 +13,7 @@ from typing import Protocol
 
 from toolyard.assistant.traces.compilers import CompilerReader
 from toolyard.assistant.traces.go import GoReader
-from toolyard.assistant.traces.javascript_java import CallReader
+from toolyard.assistant.traces.javascript_java import JavascriptJavaReader
 from toolyard.assistant.traces.model import Drafts, Trace
 from toolyard.assistant.traces.native import NativeReader
 from toolyard.assistant.traces.pytest import PytestReader
@@ -25,27 +25,27 @@ MOST_LINES = 50_000
 _LINE_CHARS = 2_000
 _COLORS = re.compile(r"\x1b\[[0-9;]{0,16}m")
 # The last one takes every line that begins with `at`, so others choose before it.
-_READERS = (PythonReader, PytestReader, RustReader, GoReader, NativeReader, CompilerReader, CallReader)
+_READERS = (PythonReader, PytestReader, RustReader, GoReader, NativeReader, CompilerReader, JavascriptJavaReader)
 
 
-class Reader(Protocol):
-    def take(self, line: str) -> bool:
+class TraceReader(Protocol):
+    def read_line(self, line: str) -> bool:
         """Read a line; whether it belongs to a trace of this kind."""
         ...
 
 
-def parse(text: str) -> tuple[Trace, ...]:
+def parse_traces(text: str) -> tuple[Trace, ...]:
     """The traces in `text`, each once, in their order; a cause stands before what it caused."""
     drafts = Drafts()
-    readers: tuple[Reader, ...] = tuple(reader(drafts) for reader in _READERS)
-    for line in _lines(text):
+    readers: tuple[TraceReader, ...] = tuple(reader(drafts) for reader in _READERS)
+    for line in _clean_lines(text):
         for reader in readers:
-            if reader.take(line):
+            if reader.read_line(line):
                 break
     return drafts.traces()
 
 
-def _lines(text: str) -> Iterator[str]:
+def _clean_lines(text: str) -> Iterator[str]:
     """The lines without colours and, where several are empty, one of them."""
     if len(text) > MOST_CHARS:
         text = f"{text[: MOST_CHARS // 2]}\n{text[-MOST_CHARS // 2 :]}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from toolyard.assistant.traces.locations import language_of
-from toolyard.core.paths import beneath
+from toolyard.core.paths import relative_to
 
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,40}):///?")
 _WITH_HOST = frozenset({"http", "https"})
@@ -35,12 +35,12 @@ _LIBRARIES = (
 )
 _WINDOWS_PYTHON = re.compile(r"/python3\d{0,3}/lib/")
 _PACKAGES = ("java/", "javax/", "jdk/", "sun/", "com/sun/", "kotlin/", "kotlinx/", "scala/")
-_ENOUGH = 2
+_MIN_SHARED = 2
 """Names that two paths must share at their ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class TracePath:
     """A path of a trace, in parts; `is_whole` unless it begins at some root of its own."""
 
     file: str
@@ -49,70 +49,70 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class _Match:
+class _PathMatch:
     path: str
     shared: int
 
 
-def name_of(file: str) -> str:
+def file_name_of(file: str) -> str:
     """The last name of the path, "" when it can be no file of anybody's own."""
-    named = _named(file)
+    named = _parse_trace_path(file)
     return named.parts[-1] if named is not None else ""
 
 
-def mapped(
+def map_to_workspace(
     files: Iterable[str], paths: Sequence[str], workspace: str, check_time: Callable[[], None] = lambda: None
 ) -> dict[str, str]:
     """Those of `files`, as traces name them, that are among `paths`, which are relative to the `workspace`.
 
     `check_time` is called before each, and may raise.
     """
-    there, ends = frozenset(paths), _Ends([tuple(path.split("/")) for path in paths])
+    there, ends = frozenset(paths), _SuffixIndex([tuple(path.split("/")) for path in paths])
     found: dict[str, str] = {}
-    weak: dict[str, tuple[Named, _Match]] = {}
+    weak: dict[str, tuple[TracePath, _PathMatch]] = {}
     roots: set[str] = set()
     for file in files:
         check_time()
-        inside = beneath(file, workspace) if file.startswith("/") else None
+        inside = relative_to(file, workspace) if file.startswith("/") else None
         if inside is not None:
             if inside in there:
                 found[file] = inside
             continue
-        named = _named(file)
-        match = _best(named, ends, there) if named is not None else None
+        named = _parse_trace_path(file)
+        match = _best_match(named, ends, there) if named is not None else None
         if named is None or match is None:
             continue
-        if match.shared >= _ENOUGH or named.is_whole:
+        if match.shared >= _MIN_SHARED or named.is_whole:
             found[file] = match.path
-            roots.add(_root(named, match))
+            roots.add(_unshared_prefix(named, match))
         elif "/" not in match.path:
             weak[file] = named, match
     for file, (named, match) in weak.items():
-        if not roots or _root(named, match) in roots:
+        if not roots or _unshared_prefix(named, match) in roots:
             found[file] = match.path
     return found
 
 
-class _Ends:
+class _SuffixIndex:
     """Paths, in parts, that have their last `shared` parts in common; told apart by the part before when asked."""
 
     def __init__(self, paths: Sequence[tuple[str, ...]], shared: int = 0) -> None:
         self.paths = paths
         self.shared = shared
-        self._by_part: dict[str, _Ends] | None = None
+        self._by_part: dict[str, _SuffixIndex] | None = None
 
-    def with_part(self, part: str) -> _Ends | None:
+    def with_part(self, part: str) -> _SuffixIndex | None:
         """Those that have this part, too."""
         if self._by_part is None:
             grouped: dict[str, list[tuple[str, ...]]] = {}
             for path in self.paths:
                 if len(path) > self.shared:
                     grouped.setdefault(path[-self.shared - 1], []).append(path)
-            self._by_part = {each: _Ends(group, self.shared + 1) for each, group in grouped.items()}
+            self._by_part = {each: _SuffixIndex(group, self.shared + 1) for each, group in grouped.items()}
         return self._by_part.get(part)
 
 
-def _best(named: Named, ends: _Ends, there: Collection[str]) -> _Match | None:
+def _best_match(named: TracePath, ends: _SuffixIndex, there: Collection[str]) -> _PathMatch | None:
     """The only one that shares most; the very path itself goes before others that end in it."""
     most = ends
     for part in reversed(named.parts):
@@ -120,19 +120,19 @@ def _best(named: Named, ends: _Ends, there: Collection[str]) -> _Match | None:
         if more is None:
             break
         most = more
-    if not most.shared or (named.is_whole and most.shared < min(len(named.parts), _ENOUGH)):
+    if not most.shared or (named.is_whole and most.shared < min(len(named.parts), _MIN_SHARED)):
         return None
     itself = "/".join(named.parts)
     if itself in there:
-        return _Match(itself, most.shared)
-    return _Match("/".join(most.paths[0]), most.shared) if len(most.paths) == 1 else None
+        return _PathMatch(itself, most.shared)
+    return _PathMatch("/".join(most.paths[0]), most.shared) if len(most.paths) == 1 else None
 
 
-def _root(named: Named, match: _Match) -> str:
+def _unshared_prefix(named: TracePath, match: _PathMatch) -> str:
     return "/".join(named.parts[: len(named.parts) - match.shared])
 
 
-def _named(file: str) -> Named | None:
+def _parse_trace_path(file: str) -> TracePath | None:
     """The path in parts, or None for what is no file or a library's."""
     address = _ADDRESS.match(file)
     text, is_whole = file, not file.startswith("/")
@@ -152,7 +152,7 @@ def _named(file: str) -> Named | None:
             parts.pop()
         elif part not in {"", ".", ".."}:
             parts.append(part)
-    return Named(file, tuple(parts), is_whole) if parts else None
+    return TracePath(file, tuple(parts), is_whole) if parts else None
 
 
 def _is_library(text: str) -> bool:

@@ -8,7 +8,7 @@ from toolyard.assistant.traces.locations import leading_number
 from toolyard.assistant.traces.model import Draft, Drafts, Frame
 
 _ENDING = ".py:"
-_SAID = re.compile(r"E {2,}(\S.*)")
+_ERROR_LINE = re.compile(r"E {2,}(\S.*)")
 _NAME = re.compile(r"(?:[^\W\d][\w.]*+)?")
 _FUNCTION = re.compile(r"(?:    |>   )(?:async )?def (\w++)")
 _OUTSIDE = re.compile(r">   \S")
@@ -26,19 +26,19 @@ class PytestReader:
         """Of the source that is shown; the place where it failed comes after it."""
         self._before: Frame | None = None
 
-    def take(self, line: str) -> bool:
+    def read_line(self, line: str) -> bool:
         if line.startswith((_NEXT_FRAME, *_BETWEEN)):
             self._function, self._before = "", None
             if not line.startswith(_NEXT_FRAME):
                 self._draft, self._error = None, ""
             return False
-        if said := _SAID.match(line):
-            self._say(said[1])
+        if said := _ERROR_LINE.match(line):
+            self._set_error(said[1])
             return True
         if (defined := _FUNCTION.match(line)) or _OUTSIDE.match(line):
             self._function = defined[1] if defined else ""
             return False
-        frame = self._frame(line)
+        frame = self._parse_frame(line)
         if frame is None:
             return False
         if self._draft is None:
@@ -47,13 +47,13 @@ class PytestReader:
         self._function, self._before = "", frame
         return True
 
-    def _say(self, error: str) -> None:
+    def _set_error(self, error: str) -> None:
         """Comes before the place of the error in the long style, after it in the short one; the first line counts."""
         self._error = self._error or error
         if self._draft is not None:
             self._draft.error = self._error
 
-    def _frame(self, line: str) -> Frame | None:
+    def _parse_frame(self, line: str) -> Frame | None:
         at = line.find(_ENDING)
         if at <= 0 or line[0].isspace():
             return None
@@ -66,9 +66,9 @@ class PytestReader:
         file = line[: at + len(_ENDING) - 1]
         if after.startswith("in "):
             return Frame(file, int(number), 0, after.removeprefix("in "))
-        return Frame(file, int(number), 0, self._name(file, int(number))) if _NAME.fullmatch(after) else None
+        return Frame(file, int(number), 0, self._function_name(file, int(number))) if _NAME.fullmatch(after) else None
 
-    def _name(self, file: str, number: int) -> str:
+    def _function_name(self, file: str, number: int) -> str:
         before = self._before
         if self._function or before is None or (before.file, before.line) != (file, number):
             return self._function

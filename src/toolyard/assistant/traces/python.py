@@ -22,7 +22,7 @@ class PythonReader:
         self._prefix = ""
         """What stands before each line: the mark of a group, or of whoever wrote the log."""
 
-    def take(self, line: str) -> bool:
+    def read_line(self, line: str) -> bool:
         at = line.find(_HEADER)
         if at >= 0:
             before = line[:at]
@@ -32,15 +32,15 @@ class PythonReader:
         if line.startswith(_FATAL):
             self._draft = self._drafts.open("python", line)
             return True
-        frame = self._frame(line)
+        frame = self._parse_frame(line)
         if frame is not None:
             if self._draft is None:  # a syntax error in the file that was started has no header
                 self._draft = self._drafts.open("python", is_deepest_last=True)
             self._draft.add(frame)
             return True
-        return self._draft is not None and self._other(self._draft, line)
+        return self._draft is not None and self._read_other_line(self._draft, line)
 
-    def _frame(self, line: str) -> Frame | None:
+    def _parse_frame(self, line: str) -> Frame | None:
         at = line.find(_FILE)
         if at < 0:
             return None
@@ -54,7 +54,7 @@ class PythonReader:
         function = after.removeprefix(" in ") if after.startswith(" in ") else ""
         return Frame(file, int(number), 0, function.strip())
 
-    def _other(self, draft: Draft, line: str) -> bool:
+    def _read_other_line(self, draft: Draft, line: str) -> bool:
         """A line of source or the last one, which says what the error is."""
         body = line.removeprefix(self._prefix)
         if not draft.is_deepest_last:

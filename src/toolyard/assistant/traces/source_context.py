@@ -14,15 +14,15 @@ from itertools import islice
 from toolyard.assistant.files.secret_file_names import is_secret_by_name
 from toolyard.assistant.secrets.redaction import Secret, redact
 from toolyard.assistant.traces.model import Frame, Trace
-from toolyard.assistant.traces.path_mapping import mapped, name_of
+from toolyard.assistant.traces.path_mapping import file_name_of, map_to_workspace
 from toolyard.core.actions import Kind
 from toolyard.core.errors import ToolyardError
 from toolyard.core.limits import KIB, MIB, Limits
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.files import file_io
 from toolyard.files.content.file_type import Category, sniff
-from toolyard.files.content.line_numbers import page
-from toolyard.files.content.text import TextFile, decode, with_feeds
+from toolyard.files.content.line_numbers import text_page
+from toolyard.files.content.text import TextFile, decode, with_lf
 from toolyard.files.search.glob import glob
 
 LINES_AROUND = 6
@@ -35,13 +35,13 @@ _MOST_NAMES = 200
 _NAME_BYTES = 255
 _LINE_CHARS = 300
 _FILE_BYTES = 2 * MIB
-_LISTED = 20_000
+_MOST_LISTED = 20_000
 _LISTED_CHARS = 2_048 * KIB
 _SPECIAL = frozenset("*?[]{},!\\")
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedFrame:
     """`path` is "" where the frame is in no file of the workspace; `excerpt` has numbered lines, or nothing."""
 
     frame: Frame
@@ -51,38 +51,38 @@ class Located:
     """What was masked in the excerpt."""
 
 
-def located(
+def locate_frames(
     traces: Sequence[Trace],
-    gate: Gate,
+    ctx: CallContext,
     *,
     named: Collection[str] = (),
-    around: int = LINES_AROUND,
-    most: int = MOST_EXCERPTS,
-) -> tuple[Located, ...]:
+    context_lines: int = LINES_AROUND,
+    most_excerpts: int = MOST_EXCERPTS,
+) -> tuple[LocatedFrame, ...]:
     """Every frame once: first those of the workspace, the deepest of each trace before its callers, then the others.
 
-    At most `most` have an excerpt, of `around` lines before and after. `named` are the files that may be shown though
+    At most `most_excerpts` have an excerpt, of `context_lines` lines before and after. `named` are the files that may be shown though
     they are for secrets, as paths of the workspace.
     """
     frames = list(islice(dict.fromkeys(frame for trace in traces for frame in trace.frames), MOST_FOLLOWED))
-    paths = _paths(frames, gate)
+    paths = _workspace_paths(frames, ctx)
     own = {(path, frame.line): frame for frame in reversed(frames) if (path := paths.get(frame.file))}
-    excerpts = _Excerpts(gate, named, around)
-    kept: list[Located] = []
+    excerpts = _Excerpts(ctx, named, context_lines)
+    kept: list[LocatedFrame] = []
     for (path, line), frame in reversed(own.items()):
-        excerpt, masked = excerpts.around(path, line) if len(kept) < most else ("", ())
-        kept.append(Located(frame, path, excerpt, masked))
-    kept += [Located(frame) for frame in frames if frame.file not in paths]
+        excerpt, masked = excerpts.lines_around(path, line) if len(kept) < most_excerpts else ("", ())
+        kept.append(LocatedFrame(frame, path, excerpt, masked))
+    kept += [LocatedFrame(frame) for frame in frames if frame.file not in paths]
     return tuple(kept[:MOST_LOCATED])
 
 
-def _paths(frames: Sequence[Frame], gate: Gate) -> dict[str, str]:
+def _workspace_paths(frames: Sequence[Frame], ctx: CallContext) -> dict[str, str]:
     spelled = list(dict.fromkeys(frame.file for frame in frames))
-    names = dict.fromkeys(name for file in spelled if _can_be_searched(name := name_of(file)))
+    names = dict.fromkeys(name for file in spelled if _can_be_searched(name := file_name_of(file)))
     there: list[str] = []
-    for pattern in _patterns(list(names)[:_MOST_NAMES], gate.limits):
-        there += _matching(pattern, gate)[: _LISTED - len(there)]
-    return mapped(spelled, there, gate.mounts.workspace.path, gate.check_time)
+    for pattern in _patterns(list(names)[:_MOST_NAMES], ctx.limits):
+        there += _glob_files(pattern, ctx)[: _MOST_LISTED - len(there)]
+    return map_to_workspace(spelled, there, ctx.mounts.workspace.path, ctx.check_time)
 
 
 def _can_be_searched(name: str) -> bool:
@@ -96,30 +96,30 @@ def _patterns(names: Iterable[str], limits: Limits) -> Iterator[str]:
     for name in names:
         escaped = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in name)
         if alternatives and len(escaped) + 1 > room:
-            yield _one_of(alternatives)
+            yield _any_name_glob(alternatives)
             alternatives = []
         if not alternatives:
-            room = limits.pattern_chars - len(_one_of([]))
+            room = limits.pattern_chars - len(_any_name_glob([]))
         alternatives.append(escaped)
         room -= len(escaped) + 1
     if alternatives:
-        yield _one_of(alternatives)
+        yield _any_name_glob(alternatives)
 
 
-def _one_of(alternatives: list[str]) -> str:
+def _any_name_glob(alternatives: list[str]) -> str:
     return f"**/{{{','.join(alternatives)}}}"
 
 
-def _matching(pattern: str, gate: Gate) -> tuple[str, ...]:
-    with gate.target(".", Kind.READ) as target:
+def _glob_files(pattern: str, ctx: CallContext) -> tuple[str, ...]:
+    with ctx.open(".", Kind.READ) as target:
         found = glob(
             target.root,
             target.relative,
             pattern,
-            visible=gate.visible,
-            limits=replace(gate.limits, list_entries=_LISTED, output_chars=_LISTED_CHARS),
-            cancel=gate.cancelled,
-            deadline=gate.deadline,
+            visible=ctx.is_visible,
+            limits=replace(ctx.limits, list_entries=_MOST_LISTED, output_chars=_LISTED_CHARS),
+            cancel=ctx.cancelled,
+            deadline=ctx.deadline,
         )
     return found.files
 
@@ -127,28 +127,28 @@ def _matching(pattern: str, gate: Gate) -> tuple[str, ...]:
 class _Excerpts:
     """Lines of files, each of which is read once."""
 
-    def __init__(self, gate: Gate, named: Collection[str], around: int) -> None:
-        self._gate = gate
+    def __init__(self, ctx: CallContext, named: Collection[str], context_lines: int) -> None:
+        self._ctx = ctx
         self._named = named
-        self._around = around
-        self._limits = replace(gate.limits, file_bytes=_FILE_BYTES, line_chars=_LINE_CHARS)
+        self._context_lines = context_lines
+        self._limits = replace(ctx.limits, file_bytes=_FILE_BYTES, line_chars=_LINE_CHARS)
         self._read: dict[str, tuple[TextFile, tuple[Secret, ...]] | None] = {}
 
-    def around(self, path: str, line: int) -> tuple[str, tuple[Secret, ...]]:
+    def lines_around(self, path: str, line: int) -> tuple[str, tuple[Secret, ...]]:
         """The lines, and what was masked in them.
 
         Nothing of a file that is no text or is for secrets, nor of one without such a line: another version.
         """
-        self._gate.check_time()
+        self._ctx.check_time()
         if path not in self._read:
-            self._read[path] = self._text(path)
+            self._read[path] = self._read_text(path)
         read = self._read[path]
         if read is None or line < 1:
             return "", ()
         text, secrets = read
-        first = max(1, line - self._around)
+        first = max(1, line - self._context_lines)
         try:
-            shown = page(text, first, line - first + 1 + self._around, self._limits)
+            shown = text_page(text, first, line - first + 1 + self._context_lines, self._limits)
         except ToolyardError:
             return "", ()
         lines = range(first, first + shown.line_count)
@@ -156,10 +156,10 @@ class _Excerpts:
             return "", ()
         return shown.text, tuple(secret for secret in secrets if secret.line in lines)
 
-    def _text(self, path: str) -> tuple[TextFile, tuple[Secret, ...]] | None:
+    def _read_text(self, path: str) -> tuple[TextFile, tuple[Secret, ...]] | None:
         try:
-            with self._gate.target(path, Kind.READ) as target:
-                workspace = self._gate.mounts.workspace.path
+            with self._ctx.open(path, Kind.READ) as target:
+                workspace = self._ctx.mounts.workspace.path
                 is_for_secrets = any(is_secret_by_name(name, workspace) for name in (target.path, target.real))
                 if is_for_secrets and path not in self._named:
                     return None
@@ -169,5 +169,5 @@ class _Excerpts:
         if sniff(data, path).category is not Category.TEXT:
             return None
         text = decode(data)
-        redacted = redact(path, with_feeds(text.text), self._gate.check_time, is_for_secrets=is_for_secrets)
+        redacted = redact(path, with_lf(text.text), self._ctx.check_time, is_for_secrets=is_for_secrets)
         return replace(text, text=redacted.text), redacted.secrets

@@ -8,7 +8,7 @@ import sys
 from typing import TextIO
 
 
-def is_left_unread(stream: TextIO | None = None) -> bool:
+def silence_broken_pipe(stream: TextIO | None = None) -> bool:
     """Whether nobody reads our output any more. If so, what is still to come goes nowhere."""
     try:
         fd = (stream or sys.stdout).fileno()

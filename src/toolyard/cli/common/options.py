@@ -9,51 +9,55 @@ from typing import Any
 
 import click
 
-_SAID = "toolyard.options"
+_META_KEY = "toolyard.options"
 _FLAGS = {"config_file": "--config", "workspace": "--workspace", "agent": "--agent", "state": "--state"}
 _COMMANDS = (
     "assistant|audit|call|doctor|exec|init|install|mcp|memory|run|search|share|skill|snapshot|sync|threads|tools"
 )
-_NAMED = re.compile(rf"`toolyard (?:{_COMMANDS})\b[^`\n]*`")
+_COMMAND_PATTERN = re.compile(rf"`toolyard (?:{_COMMANDS})\b[^`\n]*`")
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _kept(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _remember_option(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value is not None:
-        context.meta.setdefault(_SAID, {})[option.name] = value
+        context.meta.setdefault(_META_KEY, {})[option.name] = value
     return value
 
 
 def config_option(help_text: str = "The configuration file.  [default: toolyard.yaml]") -> Decorator:
-    return click.option("--config", "config_file", metavar="F", callback=_kept, help=help_text)
+    return click.option("--config", "config_file", metavar="F", callback=_remember_option, help=help_text)
 
 
 def workspace_option(help_text: str = "The workspace's folder.  [default: the current folder]") -> Decorator:
-    return click.option("--workspace", metavar="DIR", callback=_kept, help=help_text)
+    return click.option("--workspace", metavar="DIR", callback=_remember_option, help=help_text)
 
 
 def agent_option(help_text: str) -> Decorator:
-    return click.option("--agent", metavar="ID", callback=_kept, help=help_text)
+    return click.option("--agent", metavar="ID", callback=_remember_option, help=help_text)
 
 
 def state_option(help_text: str) -> Decorator:
-    return click.option("--state", metavar="DIR", callback=_kept, help=help_text)
+    return click.option("--state", metavar="DIR", callback=_remember_option, help=help_text)
 
 
-def runnable(text: str, context: click.Context | None = None) -> str:
+def complete_commands(text: str, context: click.Context | None = None) -> str:
     """`text` with every command of ours in it as the user has to type it, here and now.
 
     Whoever wrote the hint knows which command helps, and nothing of the command line.
     """
     context = context or click.get_current_context(silent=True)
-    said: dict[str, str] = context.meta.get(_SAID, {}) if context is not None else {}
-    return _NAMED.sub(lambda found: f"`{_completed(found[0].strip('`'), said)}`", text) if said else text
+    said: dict[str, str] = context.meta.get(_META_KEY, {}) if context is not None else {}
+    return (
+        _COMMAND_PATTERN.sub(lambda found: f"`{_complete_command(found[0].strip('`'), said)}`", text)
+        if said
+        else text
+    )
 
 
-def _completed(command: str, said: dict[str, str]) -> str:
+def _complete_command(command: str, given: dict[str, str]) -> str:
     words = [command]
     for name, flag in _FLAGS.items():
-        if name in said and flag not in command.split():
-            words += [flag, shlex.quote(said[name])]
+        if name in given and flag not in command.split():
+            words += [flag, shlex.quote(given[name])]
     return " ".join(words)

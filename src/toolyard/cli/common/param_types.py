@@ -8,24 +8,24 @@ from typing import Any
 import click
 
 from toolyard.app.toolsets import Toolsets, parse_toolsets
-from toolyard.config.suggestions import closest
+from toolyard.config.suggestions import closest_match
 from toolyard.core.errors import ValidationError
 
 
-class Named(click.Choice[str]):
+class NameChoice(click.Choice[str]):
     """One of a few names."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            meant = closest(str(value), map(str, self.choices))
+            meant = closest_match(str(value), map(str, self.choices))
             if not meant:
                 raise
             raise click.BadParameter(f'{error.message} Did you mean "{meant}"?', ctx, param) from None
 
 
-class Amount(click.FloatRange):
+class PositiveNumber(click.FloatRange):
     """A number above zero that is one: `nan` would be no limit at all, and `inf` is said by leaving it out."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Amount(click.FloatRange):
         return number
 
 
-def toolsets(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
+def parse_toolsets_option(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
     """For `--tools`."""
     del context, option
     try:

@@ -13,27 +13,27 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from toolyard.config.authorization import Patterns
+from toolyard.config.authorization import ToolPatterns
 from toolyard.config.models import Config
 from toolyard.config.server_registry import ResolvedServers
-from toolyard.config.suggestions import CLOSE_ENOUGH
+from toolyard.config.suggestions import SIMILARITY_CUTOFF
 from toolyard.core.actions import Effect, Kind
 from toolyard.policy.rules import KNOWN_TOOLS, Rule, parse_rule
 from toolyard.tools.upstream_proxy import served_name
 
 _SEPARATOR = re.compile(r"[./]")
 _GLOB = re.compile(r"[*?\[\]]")
-_LISTED = 5
+_MAX_LISTED = 5
 _MCP = "mcp__"
-_TO_COME = "Leave it if it is meant for tools to come."
+_FUTURE_TOOLS_HINT = "Leave it if it is meant for tools to come."
 
-Names = Mapping[str, Collection[str]]
-Covers = Callable[[str, str, str], bool]
+NamesByServer = Mapping[str, Collection[str]]
+PatternMatcher = Callable[[str, str, str], bool]
 """Whether a pattern covers a server's tool."""
 
 
 @dataclass(frozen=True, slots=True)
-class IdlePattern:
+class UnmatchedPattern:
     where: str
     pattern: str
     hint: str
@@ -43,65 +43,69 @@ class IdlePattern:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTools:
-    servers: Names
-    groups: Names
+class KnownToolNames:
+    servers: NamesByServer
+    groups: NamesByServer
     """Of custom tools."""
-    unheard: frozenset[str]
+    unlisted_servers: frozenset[str]
     """Servers that are configured, and of whose tools nothing is known."""
 
     @classmethod
-    def of(cls, resolved: ResolvedServers, servers: Names, groups: Names) -> KnownTools:
+    def of(cls, resolved: ResolvedServers, servers: NamesByServer, groups: NamesByServer) -> KnownToolNames:
         named = {entry.name for entry in resolved.entries} | {problem.server for problem in resolved.problems}
         return cls(
             {name: tools for name, tools in servers.items() if tools}, groups, frozenset(named - servers.keys())
         )
 
     @property
-    def all(self) -> Names:
+    def all(self) -> NamesByServer:
         return {**self.groups, **self.servers}
 
 
-def idle_patterns(config: Config, resolved: ResolvedServers, known: KnownTools) -> tuple[IdlePattern, ...]:
+def unmatched_patterns(
+    config: Config, resolved: ResolvedServers, known: KnownToolNames
+) -> tuple[UnmatchedPattern, ...]:
     """Every pattern that matches nothing, and what was probably meant."""
-    found = _Found(known)
-    found.look("toolyard.tool_limits", config.toolyard.tool_limits, _covers)
+    found = _PatternSearch(known)
+    found.check_patterns("toolyard.tool_limits", config.toolyard.tool_limits, _covers)
     for number, agent in enumerate(config.agents):
         allowed, excluded = agent.backend.allowed_tools, agent.backend.exclude_tools
         for key, patterns, covers in (("allowed_tools", allowed, _allows), ("exclude_tools", excluded, _excludes)):
-            shown = _shown(config, patterns, "agents", number, "backend", key)
-            found.look(f"{key} of agent {agent.id}", patterns, covers, own=KNOWN_TOOLS, shown=shown)
+            shown = _patterns_as_written(config, patterns, "agents", number, "backend", key)
+            found.check_patterns(f"{key} of agent {agent.id}", patterns, covers, own=KNOWN_TOOLS, shown=shown)
     for entry in resolved.entries:
         if entry.name in known.servers:
             only = {entry.name: known.servers[entry.name]}
-            found.look(f"allowed_tools of server {entry.name}", entry.allowed_tools or (), _covers, among=only)
-            found.look(f"exclude_tools of server {entry.name}", entry.exclude_tools, _covers, among=only)
+            found.check_patterns(
+                f"allowed_tools of server {entry.name}", entry.allowed_tools or (), _covers, among=only
+            )
+            found.check_patterns(f"exclude_tools of server {entry.name}", entry.exclude_tools, _covers, among=only)
     permissions = config.permissions
     for key, rules in (("allow", permissions.allow), ("ask", permissions.ask), ("deny", permissions.deny)):
         upstream = [rule for rule in rules if "(" not in rule]  # the others are about paths and commands
-        shown = _shown(config, rules, "permissions", key)
-        found.look(f"permissions.{key}", upstream, _governs, own=KNOWN_TOOLS, shown=shown)
-    return tuple(found.idle)
+        shown = _patterns_as_written(config, rules, "permissions", key)
+        found.check_patterns(f"permissions.{key}", upstream, _governs, own=KNOWN_TOOLS, shown=shown)
+    return tuple(found.unmatched)
 
 
-def _shown(config: Config, patterns: Iterable[str], *at: str | int) -> dict[str, str]:
+def _patterns_as_written(config: Config, patterns: Iterable[str], *at: str | int) -> dict[str, str]:
     """How those patterns of a place in the file are shown that have variables in them."""
     written = {pattern: config.as_written("", *at, number) for number, pattern in enumerate(patterns)}
     return {pattern: text for pattern, text in written.items() if text}
 
 
-class _Found:
-    def __init__(self, known: KnownTools) -> None:
-        self.idle: list[IdlePattern] = []
+class _PatternSearch:
+    def __init__(self, known: KnownToolNames) -> None:
+        self.unmatched: list[UnmatchedPattern] = []
         self._known = known
 
-    def look(
+    def check_patterns(
         self,
         where: str,
         patterns: Iterable[str],
-        covers: Covers,
+        covers: PatternMatcher,
         *,
-        among: Names | None = None,
+        among: NamesByServer | None = None,
         own: Collection[str] = (),
         shown: Mapping[str, str] | None = None,
     ) -> None:
@@ -112,26 +116,29 @@ class _Found:
                 continue
             if any(covers(pattern, server, tool) for server, tools in names.items() for tool in tools):
                 continue
-            if among is None and self._may_be_unheard(pattern):
+            if among is None and self._may_match_unlisted(pattern):
                 continue
             if shown and pattern in shown:
-                self.idle.append(IdlePattern(where, shown[pattern], _TO_COME))
+                self.unmatched.append(UnmatchedPattern(where, shown[pattern], _FUTURE_TOOLS_HINT))
             else:
-                self.idle.append(IdlePattern(where, pattern, _guess(pattern, names, own)))
+                self.unmatched.append(UnmatchedPattern(where, pattern, _guess_hint(pattern, names, own)))
 
-    def _may_be_unheard(self, pattern: str) -> bool:
-        server, _ = _parts(pattern)
+    def _may_match_unlisted(self, pattern: str) -> bool:
+        server, _ = _split_pattern(pattern)
         if pattern in self._known.servers:  # a server's name alone is no pattern of its tools
             return False
-        return any(server is None or fnmatchcase(_plain(name), _plain(server)) for name in self._known.unheard)
+        return any(
+            server is None or fnmatchcase(_code_spelling(name), _code_spelling(server))
+            for name in self._known.unlisted_servers
+        )
 
 
 def _covers(pattern: str, server: str, tool: str) -> bool:
-    return Patterns((pattern,)).cover(server, tool)
+    return ToolPatterns((pattern,)).covers(server, tool)
 
 
 def _allows(pattern: str, server: str, tool: str) -> bool:
-    return Patterns((pattern,), by_server=True).cover(server, tool) or _is_served(pattern, server, tool)
+    return ToolPatterns((pattern,), by_server=True).covers(server, tool) or _is_served(pattern, server, tool)
 
 
 def _excludes(pattern: str, server: str, tool: str) -> bool:
@@ -153,7 +160,7 @@ def _rule(pattern: str) -> Rule:
     return parse_rule(pattern, Effect.ASK)
 
 
-def _parts(pattern: str) -> tuple[str | None, str]:
+def _split_pattern(pattern: str) -> tuple[str | None, str]:
     """The server that a pattern names, if it names one, and the tool."""
     if pattern.startswith(_MCP):
         server, _, tool = pattern.removeprefix(_MCP).partition("__")
@@ -162,46 +169,52 @@ def _parts(pattern: str) -> tuple[str | None, str]:
     return (parts[0], parts[1]) if len(parts) > 1 else (None, pattern)
 
 
-def _plain(name: str) -> str:
+def _code_spelling(name: str) -> str:
     """As tool files have it: dashes and dots are underscores there."""
     return re.sub(r"[^A-Za-z0-9_*?\[\]]", "_", name)
 
 
-def _guess(pattern: str, names: Names, own: Collection[str]) -> str:
-    server, tool = _parts(pattern)
+def _guess_hint(pattern: str, names: NamesByServer, own: Collection[str]) -> str:
+    server, tool = _split_pattern(pattern)
     if server is None:
         if pattern in names:
-            return _meant(f"{pattern}.*")
+            return _did_you_mean(f"{pattern}.*")
         spelled = {name: f"{each}.{name}" for each, tools in names.items() for name in tools}
         close = _closest(pattern, (*spelled, *own))
-        return _meant(spelled.get(close, close)) if close else ""
+        return _did_you_mean(spelled.get(close, close)) if close else ""
     if _GLOB.search(server):
         close = _closest(tool, [name for tools in names.values() for name in tools])
-        return _meant(_spelled(pattern, server, close)) if close else _TO_COME
-    known = {_plain(name): name for name in names}
-    found = known.get(_plain(server))
+        return _did_you_mean(_qualified_name(pattern, server, close)) if close else _FUTURE_TOOLS_HINT
+    known = {_code_spelling(name): name for name in names}
+    found = known.get(_code_spelling(server))
     if found is None:
         close = _closest(server, names)
-        return _meant(_spelled(pattern, close, tool)) if close else _listed("There are the servers", names)
+        return (
+            _did_you_mean(_qualified_name(pattern, close, tool))
+            if close
+            else _list_names("There are the servers", names)
+        )
     close = _closest(tool, names[found])
-    return _meant(_spelled(pattern, found, close)) if close else _listed(f"{found} has", names[found])
+    return (
+        _did_you_mean(_qualified_name(pattern, found, close)) if close else _list_names(f"{found} has", names[found])
+    )
 
 
-def _spelled(pattern: str, server: str, tool: str) -> str:
+def _qualified_name(pattern: str, server: str, tool: str) -> str:
     return f"{_MCP}{server}__{tool}" if pattern.startswith(_MCP) else f"{server}.{tool}"
 
 
 def _closest(word: str, known: Iterable[str]) -> str:
     lowered = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(_GLOB.sub("", word).lower(), lowered, n=1, cutoff=CLOSE_ENOUGH)
+    close = difflib.get_close_matches(_GLOB.sub("", word).lower(), lowered, n=1, cutoff=SIMILARITY_CUTOFF)
     return lowered[close[0]] if close else ""
 
 
-def _meant(name: str) -> str:
+def _did_you_mean(name: str) -> str:
     return f'Did you mean "{name}"?'
 
 
-def _listed(what: str, names: Collection[str]) -> str:
-    shown = sorted(names)[:_LISTED]
+def _list_names(what: str, names: Collection[str]) -> str:
+    shown = sorted(names)[:_MAX_LISTED]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     return f"{what} {', '.join(shown)}{more}." if shown else ""

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from toolyard.app.sandbox_preflight import check_walls, check_walls_quickly, runs_code
+from toolyard.app.sandbox_preflight import check_sandbox, check_sandbox_quickly, runs_code
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.param_types import Named
+from toolyard.cli.common.param_types import NameChoice
 from toolyard.cli.common.process import OWN_PROCESS
 from toolyard.core.errors import ErrorForm
 
 if TYPE_CHECKING:
     from toolyard.config.settings import Settings
-    from toolyard.transports.mcp.http import Address
+    from toolyard.transports.mcp.http import ListenAddress
 
 _SHORTEST_TOKEN = 16
 _LARGEST_PORT = 65_535
 
 
-def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
+def _parse_address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
     del context, option
     if value is None:
         return None
@@ -43,13 +43,13 @@ def http_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         hosts = click.option(
             "--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by."
         )
-        return click.option("--http", metavar="HOST:PORT", callback=_address, help=about)(hosts(command))
+        return click.option("--http", metavar="HOST:PORT", callback=_parse_address, help=about)(hosts(command))
 
     return add
 
 
 def errors_option() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def chosen(context: click.Context, option: click.Parameter, value: str | None) -> ErrorForm | None:
+    def parse_form(context: click.Context, option: click.Parameter, value: str | None) -> ErrorForm | None:
         del context, option
         return ErrorForm(value) if value else None
 
@@ -57,41 +57,43 @@ def errors_option() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         "How calls that fail are answered: as results that the model is shown, or as JSON-RPC errors.  "
         "[default: result; of the assistant: jsonrpc]"
     )
-    return click.option("--errors", type=Named([form.value for form in ErrorForm]), callback=chosen, help=told)
+    return click.option(
+        "--errors", type=NameChoice([form.value for form in ErrorForm]), callback=parse_form, help=told
+    )
 
 
 def serve(options: YardOptions, http: tuple[str, int] | None, allow_host: tuple[str, ...]) -> None:
     """Open the workspace and serve it until the client leaves, or a signal comes. A process of our own ends here."""
     leaves = click.get_current_context().find_root().obj is OWN_PROCESS
     with Yard.open(options) as yard:
-        _check_walls(yard, is_quick=http is None)
+        _check_sandbox(yard, is_quick=http is None)
         if http is None:
             from toolyard.transports.mcp.serve_stdio import serve_stdio
 
             if sys.stdin.isatty():
                 click.echo("Speaking MCP on stdin and stdout: start this from an agent, or try --http.", err=True)
-            serve_stdio(yard, leaves=leaves)
+            serve_stdio(yard, exits_after=leaves)
         else:
-            from toolyard.transports.mcp.http import Address
+            from toolyard.transports.mcp.http import ListenAddress
 
-            _serve_http(yard, options.settings, Address(*http, allowed_hosts=allow_host))
+            _serve_http(yard, options.settings, ListenAddress(*http, allowed_hosts=allow_host))
             if leaves:
                 from toolyard.transports.mcp.serve_stdio import ignore_signals
 
                 ignore_signals()
     if leaves:
-        _leave()
+        _exit_process()
 
 
-def _check_walls(yard: Yard, *, is_quick: bool) -> None:
+def _check_sandbox(yard: Yard, *, is_quick: bool) -> None:
     """Raises SecurityError where tools are served that run commands or code, and the walls for them cannot be had."""
     options = yard.options
-    if options.offering is None and runs_code(yard.dispatch.tools.values()):
-        check = check_walls_quickly if is_quick else check_walls
+    if options.tool_provider is None and runs_code(yard.dispatch.tools.values()):
+        check = check_sandbox_quickly if is_quick else check_sandbox
         check(options.config.toolyard.code_execution, options.settings, yard.policy.mode)
 
 
-def _leave() -> NoReturn:
+def _exit_process() -> NoReturn:
     """End the process now that everything it owned is given back.
 
     The interpreter would first take its modules apart. That is a third of a second of processor time, and seconds on
@@ -104,7 +106,7 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-def _serve_http(yard: Yard, settings: Settings, address: Address) -> None:
+def _serve_http(yard: Yard, settings: Settings, address: ListenAddress) -> None:
     from toolyard.transports.mcp.http import PATH, listen, serve_http
 
     listener = listen(address)

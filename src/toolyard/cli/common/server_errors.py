@@ -5,31 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NAMES = 10
-_LINES = 6
+_MAX_NAMES = 10
+_MAX_LINES = 6
 _LINE_CHARS = 300
-_CRASHED = re.compile(r"\s*The next call starts it again\. `toolyard doctor[^`]*` shows what it printed\.")
+_CRASH_HINT = re.compile(r"\s*The next call starts it again\. `toolyard doctor[^`]*` shows what it printed\.")
 """The hint of a server that ended, which is for callers: a listing shows what was printed itself."""
-_MEND = " Give it what it asks for, such as a key in the entry's `env`."
+_FIX_HINT = " Give it what it asks for, such as a key in the entry's `env`."
 
 
-def counted_failures(names: Sequence[str]) -> str:
+def format_failures(names: Sequence[str]) -> str:
     """`3 failed: a, b, c`."""
-    more = len(names) - _NAMES
-    listed = ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    listed = ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
     return f"{len(names)} failed: {listed}"
 
 
-def without_name(server: str, error: str) -> str:
+def without_server_name(server: str, error: str) -> str:
     """The error without the server's name, for where that stands before it already."""
     text = error.removeprefix(f"Server '{server}' ")
-    return _CRASHED.sub(_MEND, text)
+    return _CRASH_HINT.sub(_FIX_HINT, text)
 
 
-def last_lines(stderr: str, error: str = "") -> tuple[str, ...]:
+def last_stderr_lines(stderr: str, error: str = "") -> tuple[str, ...]:
     """The end of a server's stderr, unless the error quotes all of it."""
     lines = [line.rstrip()[:_LINE_CHARS] for line in stderr.splitlines() if line.strip()]
     if len(lines) == 1 and lines[0].strip() in error:
         return ()
-    cut = len(lines) - _LINES
-    return (f"… {cut} lines before", *lines[-_LINES:]) if cut > 0 else tuple(lines)
+    cut = len(lines) - _MAX_LINES
+    return (f"… {cut} lines before", *lines[-_MAX_LINES:]) if cut > 0 else tuple(lines)

@@ -14,25 +14,27 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def signals_heard(first: Callable[[], object], second: Callable[[], object], exit_code: int) -> Generator[None]:
-    """The first signal calls `first`, which stops the run in good order.
+def handle_signals(
+    on_first: Callable[[], object], on_second: Callable[[], object], exit_code: int
+) -> Generator[None]:
+    """The first signal calls `on_first`, which stops the run in good order.
 
-    The second calls `second` and ends this process at once, and so all that the run started.
+    The second calls `on_second` and ends this process at once, and so all that the run started.
     """
     loop, seen = asyncio.get_running_loop(), list[int]()
 
-    def came(number: int) -> None:
+    def on_signal(number: int) -> None:
         if seen:
             with contextlib.suppress(OSError):
-                second()
+                on_second()
             os._exit(exit_code)
         seen.append(number)
         with contextlib.suppress(OSError):
-            first()
+            on_first()
 
     mine = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]  # as under nohup
     for number in mine:
-        loop.add_signal_handler(number, came, number)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         yield
     finally:
@@ -41,7 +43,7 @@ def signals_heard(first: Callable[[], object], second: Callable[[], object], exi
 
 
 @contextlib.contextmanager
-def reader_minded(on_gone: Callable[[], object]) -> Generator[None]:
+def stop_on_broken_pipe(on_gone: Callable[[], object]) -> Generator[None]:
     """Calls `on_gone` when whoever reads our output through a pipe is gone, also while there is nothing to print."""
     loop = asyncio.get_running_loop()
     try:
@@ -50,12 +52,12 @@ def reader_minded(on_gone: Callable[[], object]) -> Generator[None]:
     except (OSError, ValueError):  # not a real file
         is_pipe, output = False, -1
 
-    def gone() -> None:
+    def on_reader_gone() -> None:
         loop.remove_reader(output)
         on_gone()
 
     if is_pipe:
-        loop.add_reader(output, gone)  # nothing comes from there but its end
+        loop.add_reader(output, on_reader_gone)  # nothing comes from there but its end
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ import click
 _STDIN = "-"
 
 
-def words_given(given: str, argument: str) -> str:
+def read_text_argument(given: str, argument: str) -> str:
     """Raises BadParameter, for the argument of that name, where standard input is no text."""
     if given != _STDIN:
         return given

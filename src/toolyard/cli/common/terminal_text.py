@@ -11,7 +11,7 @@ from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.segment import Segment
 
 
-class Harmless:
+class TerminalSafe:
     """Renders something without anything that a terminal acts on, whatever its text turned into on the way.
 
     The text is clean before; but a markup may have spelled a character by its number.
@@ -34,15 +34,15 @@ class Harmless:
 class Trimmed:
     """Something without the room around it, and no more than its last lines where that is said."""
 
-    def __init__(self, what: RenderableType, most: int = 0) -> None:
-        self._what, self._most = what, most
+    def __init__(self, what: RenderableType, max_lines: int = 0) -> None:
+        self._what, self._max_lines = what, max_lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rendered = console.render_lines(self._what, options, pad=False)
         while rendered and _is_blank(rendered[-1]):
             rendered.pop()
         first = next((number for number, line in enumerate(rendered) if not _is_blank(line)), 0)
-        for line in rendered[first:][-self._most :]:
+        for line in rendered[first:][-self._max_lines :]:
             yield from line[:-1]
             yield from (Segment(last.text.rstrip(" "), last.style) for last in line[-1:])
             yield Segment.line()

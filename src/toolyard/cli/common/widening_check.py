@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from toolyard.config.assistant import IN_STATE
+from toolyard.config.assistant import SQLITE_STORAGE
 from toolyard.config.models import CodeExecution, Config, ToolyardSection
 from toolyard.core.actions import Effect
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.policy.builder import presets
+from toolyard.policy.builder import preset_rule_sets
 
 _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
 
 
-def places_outside(config: Config, path: str, workspace: str | None) -> list[str]:
+def paths_outside(config: Config, path: str, workspace: str | None) -> list[str]:
     """What the file at `path` puts outside its own folder, in words; `workspace` is the one that the file chooses."""
     folder = os.path.dirname(path)
     reasons: list[str] = []
@@ -33,7 +33,7 @@ def _keeps_tools_outside(config: Config, folder: str) -> bool:
     """Agents may write the skills of that place, whichever folder they work in."""
     if "workspace" not in config.toolyard.model_fields_set:
         return False
-    place = os.path.join(config.folder(folder), config.toolyard.workspace)
+    place = os.path.join(config.base_folder(folder), config.toolyard.workspace)
     return not is_beneath(os.path.realpath(place), os.path.realpath(folder))
 
 
@@ -60,19 +60,21 @@ def widened_rights(config: Config) -> Iterator[str]:
     permissions = config.permissions
     modes = {permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
     yield from (f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes))
-    if permissions.allow or any(rule.effect is Effect.ALLOW for preset in presets(config) for rule in preset):
+    if permissions.allow or any(
+        rule.effect is Effect.ALLOW for preset in preset_rule_sets(config) for rule in preset
+    ):
         yield "allow rules"
     if permissions.moderate_roots:
         yield "further roots"
     if config.orchestrator.context_paths:
         yield "context paths"
-    yield from _of_agents(config)
-    yield from _of_code(config.toolyard.code_execution)
+    yield from _agent_rights(config)
+    yield from _code_rights(config.toolyard.code_execution)
     if config.limits.exceeds_defaults():
         yield "higher limits for calls"
     if config.snapshots.keeps_less_than_defaults():
         yield "fewer snapshots to undo with"
-    yield from _of_assistant(config)
+    yield from _assistant_rights(config)
     # A server is a program of the user's, and a custom tool runs in the host's own process.
     if config.has_servers:
         yield "MCP servers"
@@ -84,7 +86,7 @@ def widened_rights(config: Config) -> Iterator[str]:
         yield "custom tools"
 
 
-def _of_code(execution: CodeExecution) -> Iterator[str]:
+def _code_rights(execution: CodeExecution) -> Iterator[str]:
     if execution.mode == "none":
         yield "code without a sandbox"
     if execution.minimum == "landlock":
@@ -101,9 +103,9 @@ def _of_code(execution: CodeExecution) -> Iterator[str]:
         yield "higher limits for code"
 
 
-def _of_assistant(config: Config) -> Iterator[str]:
+def _assistant_rights(config: Config) -> Iterator[str]:
     assistant = config.assistant
-    if assistant.storage != IN_STATE or assistant.namespace:
+    if assistant.storage != SQLITE_STORAGE or assistant.namespace:
         yield "threads of the assistant elsewhere"
     # Whose files go to which provider, on whose account, is not for a repository to say; nor is it to name variables
     # of the user's where others read them.
@@ -115,7 +117,7 @@ def _of_assistant(config: Config) -> Iterator[str]:
         yield "threads of the assistant that go sooner"
 
 
-def _of_agents(config: Config) -> Iterator[str]:
+def _agent_rights(config: Config) -> Iterator[str]:
     if any(agent.memory.allow_read_from or agent.memory.allow_write_to for agent in config.agents):
         yield "the memory of other agents"
     if any(agent.backend.fresh for agent in config.agents):

@@ -8,18 +8,18 @@ from typing import Any, Protocol
 import click
 
 from toolyard.cli.common.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.common.workspace_lookup import Where
+from toolyard.cli.common.workspace_lookup import WorkspaceOptions
 
 Function = Callable[..., None]
 
 
-class Command(Protocol):
+class CommandDecorator(Protocol):
     """How a command is added to a group: by name and examples, with a `who` of its own where --agent means more."""
 
     def __call__(self, name: str, *examples: str, who: str = "") -> Callable[[Function], click.Command]: ...
 
 
-def placed(group: click.Group, *, who: str | None, state: str) -> Command:
+def workspace_command(group: click.Group, *, who: str | None, state: str) -> CommandDecorator:
     """For the commands of one group. `who` and `state` say what those options mean; a `who` of None leaves that out.
 
     The function gets a Where, whether JSON is wanted, and what it declares itself.
@@ -27,7 +27,7 @@ def placed(group: click.Group, *, who: str | None, state: str) -> Command:
     everyones = who
 
     def command(name: str, *examples: str, who: str = "") -> Callable[[Function], click.Command]:
-        def made(function: Function) -> click.Command:
+        def add_command(function: Function) -> click.Command:
             def run(
                 *,
                 config_file: str | None,
@@ -36,7 +36,7 @@ def placed(group: click.Group, *, who: str | None, state: str) -> Command:
                 state: str | None,
                 **rest: Any,
             ) -> None:
-                function(Where(config_file, workspace, agent, state), **rest)
+                function(WorkspaceOptions(config_file, workspace, agent, state), **rest)
 
             run.__doc__ = function.__doc__
             for option in (
@@ -53,6 +53,6 @@ def placed(group: click.Group, *, who: str | None, state: str) -> Command:
             heading = "Example:" if len(examples) == 1 else "Examples:"
             return group.command(name=name, epilog="\n  ".join([f"\b\n{heading}", *examples]))(run)
 
-        return made
+        return add_command
 
     return command

@@ -16,25 +16,25 @@ from dataclasses import dataclass
 import click
 
 from toolyard.assistant.threads.sqlite_store import FILE as THREADS_FILE
-from toolyard.cli.common.resolve_workspace import Place, find_place
+from toolyard.cli.common.resolve_workspace import ResolvedWorkspace, resolve_workspace
 from toolyard.config.loader import find_config
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.agent_folder_names import AGENTS, COMMUNITY, folder_name
 from toolyard.core.errors import ConfigError
-from toolyard.core.paths import beneath, is_beneath
+from toolyard.core.paths import is_beneath, relative_to
 from toolyard.core.text import printable
 from toolyard.storage.state_folder import state_dir
-from toolyard.workspace.agent_paths import NOBODY, Home
+from toolyard.workspace.agent_paths import UNNAMED_AGENT, AgentPaths
 from toolyard.workspace.layout import MEMORY, SKILLS
-from toolyard.workspace.layout_registry import belonging
+from toolyard.workspace.layout_registry import find_membership
 
 _PACKS = "snapshots/packs"
 """Empty where snapshots were looked for, and none was ever taken."""
 
 
-class Kept(enum.Enum):
+class WorkspaceData(enum.Enum):
     """What a command is about."""
 
     SNAPSHOTS = "snapshots"
@@ -45,7 +45,7 @@ class Kept(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class WorkspaceOptions:
     """The options that say which workspace is meant."""
 
     config_file: str | None
@@ -54,32 +54,36 @@ class Where:
     state: str | None
 
 
-def find_kept(kept: Kept, where: Where, *, acts: bool = False, adds: bool = False) -> Place:
-    """As `find_place`, minding a workspace around the current folder where that has nothing `kept` of its own."""
+def resolve_data_workspace(
+    data: WorkspaceData, where: WorkspaceOptions, *, acts_as_agent: bool = False, adds: bool = False
+) -> ResolvedWorkspace:
+    """As `resolve_workspace`, minding a workspace around the current folder where that has nothing `data` of its own."""
     if where.workspace is None and where.config_file is None:
         settings = Settings.from_environment()
-        _mind_others(
-            kept, os.path.realpath(os.getcwd()), where.state or settings.state_home, settings.home, adds=adds
+        _check_enclosing_workspace(
+            data, os.path.realpath(os.getcwd()), where.state or settings.state_home, settings.home, adds=adds
         )
-    place = find_place(where.workspace, where.config_file, where.agent, acts=acts, needs_rights=False)
-    place.tell_untrusted()
+    place = resolve_workspace(
+        where.workspace, where.config_file, where.agent, acts_as_agent=acts_as_agent, needs_rights=False
+    )
+    place.warn_untrusted()
     return place
 
 
 def require_agent(
-    config: Config, home: Home, agent: str | None, more: Iterable[str] = (), *, adds: bool = False
+    config: Config, home: AgentPaths, agent: str | None, more: Iterable[str] = (), *, adds: bool = False
 ) -> None:
     """Raises ConfigError for an agent that the user names and of whom nothing is kept: a slip, or a missing --config.
 
     Where the configuration has agents, it was asked already. `more` are agents that left no folder. Who `adds` is
     only told that the agent is new, where others are not.
     """
-    if agent is None or agent == NOBODY or config.agents:
+    if agent is None or agent == UNNAMED_AGENT or config.agents:
         return
-    folders = {name for part in (AGENTS, SKILLS) for name in _listed(os.path.join(home.root, part))}
+    folders = {name for part in (AGENTS, SKILLS) for name in _list_folder(os.path.join(home.root, part))}
     known = {name for name in folders - {COMMUNITY} if not name.startswith(".")} | {name for name in more if name}
     if agent not in known and folder_name(agent) not in known:
-        named = did_you_mean(agent, known - {NOBODY}) if known - {NOBODY} else ""
+        named = did_you_mean(agent, known - {UNNAMED_AGENT}) if known - {UNNAMED_AGENT} else ""
         if adds:
             if named:
                 click.echo(printable(f"Agent {agent} is new here. {named}"), err=True)
@@ -91,23 +95,25 @@ def require_agent(
         )
 
 
-def _mind_others(kept: Kept, here: str, state_home: str, user_home: str, *, adds: bool) -> None:
-    if find_config(here) is not None or _has_own(kept, here, state_home):
+def _check_enclosing_workspace(
+    data: WorkspaceData, here: str, state_home: str, user_home: str, *, adds: bool
+) -> None:
+    if find_config(here) is not None or _has_own_data(data, here, state_home):
         return
-    around = list(_around(here, os.path.realpath(user_home)))
-    told = _of_an_agent(here, state_home) or _below(here, around, state_home)
+    around = list(_parent_folders(here, os.path.realpath(user_home)))
+    told = _agent_folder_hint(here, state_home) or _enclosing_workspace_hint(here, around, state_home)
     if told is None:
         return
     said, way = told
     if not adds:
-        alone = "" if kept is Kept.SHARED else " For this folder alone: --workspace ."
-        raise ConfigError(f"{said} and has no {kept.value} of its own.", hint=f"{way}{alone}")
+        alone = "" if data is WorkspaceData.SHARED else " For this folder alone: --workspace ."
+        raise ConfigError(f"{said} and has no {data.value} of its own.", hint=f"{way}{alone}")
     click.echo(printable(f"{said}. What is kept here now is apart from it. {way}"), err=True)
 
 
-def _of_an_agent(here: str, state_home: str) -> tuple[str, str] | None:
+def _agent_folder_hint(here: str, state_home: str) -> tuple[str, str] | None:
     """Of a folder outside the root that an agent works in: where it belongs, and the way there."""
-    found = belonging(here, state_home)
+    found = find_membership(here, state_home)
     if found is None or is_beneath(here, found.root):
         return None
     file = shlex.quote(found.config) if os.path.isfile(found.config) else "FILE"
@@ -115,15 +121,15 @@ def _of_an_agent(here: str, state_home: str) -> tuple[str, str] | None:
     return said, f"For that one: name its configuration with --config {file} --agent {shlex.quote(found.agent)}."
 
 
-def _below(here: str, around: list[str], state_home: str) -> tuple[str, str] | None:
+def _enclosing_workspace_hint(here: str, around: list[str], state_home: str) -> tuple[str, str] | None:
     """Of a folder in a workspace: which that is, and the way there."""
     found = next((folder for folder in around if _is_workspace(folder, state_home)), None)
     if found is None:
         return None
-    return f"{here} lies in the workspace {found}", _way(here, found, around, state_home)
+    return f"{here} lies in the workspace {found}", _way_to_workspace(here, found, around, state_home)
 
 
-def _around(here: str, user_home: str) -> Iterator[str]:
+def _parent_folders(here: str, user_home: str) -> Iterator[str]:
     """The folders around `here`, the nearest first: below the user's home and on the same file system."""
     with contextlib.suppress(OSError):
         device = os.stat(here).st_dev
@@ -133,41 +139,41 @@ def _around(here: str, user_home: str) -> Iterator[str]:
             folder = os.path.dirname(folder)
 
 
-def _has_own(kept: Kept, here: str, state_home: str) -> bool:
+def _has_own_data(data: WorkspaceData, here: str, state_home: str) -> bool:
     """Links are those that an agent's folder has into its root."""
-    match kept:
-        case Kept.SNAPSHOTS:
-            return bool(_listed(os.path.join(state_dir(state_home, here), _PACKS)))
-        case Kept.SKILLS | Kept.MEMORY:
-            own = os.path.join(here, SKILLS if kept is Kept.SKILLS else AGENTS)
+    match data:
+        case WorkspaceData.SNAPSHOTS:
+            return bool(_list_folder(os.path.join(state_dir(state_home, here), _PACKS)))
+        case WorkspaceData.SKILLS | WorkspaceData.MEMORY:
+            own = os.path.join(here, SKILLS if data is WorkspaceData.SKILLS else AGENTS)
             return os.path.isdir(own) and not os.path.islink(own)
-        case Kept.THREADS:
+        case WorkspaceData.THREADS:
             return os.path.exists(os.path.join(state_dir(state_home, here), THREADS_FILE))
-        case Kept.SHARED:
+        case WorkspaceData.SHARED:
             return False
 
 
 def _is_workspace(folder: str, state_home: str) -> bool:
     if find_config(folder) is not None or os.path.isdir(state_dir(state_home, folder)):
         return True
-    if belonging(folder, state_home) is not None:
+    if find_membership(folder, state_home) is not None:
         return True
     agents = os.path.join(folder, AGENTS)
-    return any(os.path.isdir(os.path.join(agents, name, MEMORY)) for name in _listed(agents))
+    return any(os.path.isdir(os.path.join(agents, name, MEMORY)) for name in _list_folder(agents))
 
 
-def _listed(folder: str) -> list[str]:
+def _list_folder(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
         return []
 
 
-def _way(here: str, found: str, around: list[str], state_home: str) -> str:
+def _way_to_workspace(here: str, found: str, around: list[str], state_home: str) -> str:
     """What to do for the workspace that was found. A file that lies about is the user's to trust, by going there."""
-    if (told := _of_an_agent(found, state_home)) is not None:
+    if (told := _agent_folder_hint(found, state_home)) is not None:
         return told[1]
-    parts = (beneath(here, found) or "").split("/")
+    parts = (relative_to(here, found) or "").split("/")
     agent = f" --agent {shlex.quote(parts[1])}" if parts[0] == AGENTS and len(parts) > 1 else ""
     configured = next((folder for folder in around if find_config(folder) is not None), None)
     if configured is not None and (agent or configured == found):

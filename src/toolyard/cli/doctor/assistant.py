@@ -10,40 +10,40 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
 
-from toolyard.assistant.threads.location import threads_of
-from toolyard.cli.common.resolve_workspace import Place
+from toolyard.assistant.threads.location import open_workspace_threads
+from toolyard.cli.common.resolve_workspace import ResolvedWorkspace
 from toolyard.cli.doctor.check import Check, Status
-from toolyard.config.assistant import IN_STATE
+from toolyard.config.assistant import SQLITE_STORAGE
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolyardError
-from toolyard.models.endpoint import place_of
-from toolyard.models.error_wording import FOR_ASSISTANT
+from toolyard.models.endpoint import resolve_endpoint
+from toolyard.models.error_wording import ASSISTANT_WORDING
 from toolyard.models.model_names import choose_model
-from toolyard.workspace.agent_paths import home_of
+from toolyard.workspace.agent_paths import resolve_agent_paths
 
 _WHAT: Final = "assistant"
-_PARTS: Final = {
+_OPTIONAL_MODULES: Final = {
     "pydantic_ai": "asking models",
     "tree_sitter_python": "outlines of code",
     "detect_secrets": "the scan for secrets before a commit",
     "rs_bpe": "exact counts of tokens",
 }
-_BRINGS: Final = "`pip install 'toolyard[assistant]'` brings it."
+_INSTALL_HINT: Final = "`pip install 'toolyard[assistant]'` brings it."
 
 
-def assistant_checks(place: Place, settings: Settings, state: str | None = None) -> Iterator[Check]:
+def assistant_checks(place: ResolvedWorkspace, settings: Settings, state: str | None = None) -> Iterator[Check]:
     """`state` is the folder that holds all workspaces' state, where the user names one."""
     config = place.config
-    missing = [purpose for module, purpose in _PARTS.items() if find_spec(module) is None]
+    missing = [purpose for module, purpose in _OPTIONAL_MODULES.items() if find_spec(module) is None]
     if missing:
-        yield Check(Status.INFO, f"{_WHAT}'s parts", f"not installed: {', '.join(missing)}", _BRINGS)
-    yield _model(config, settings)
-    if config.assistant.storage != IN_STATE:
-        yield _threads(place, settings, state)
+        yield Check(Status.INFO, f"{_WHAT}'s parts", f"not installed: {', '.join(missing)}", _INSTALL_HINT)
+    yield _model_check(config, settings)
+    if config.assistant.storage != SQLITE_STORAGE:
+        yield _threads_check(place, settings, state)
 
 
-def _model(config: Config, settings: Settings) -> Check:
+def _model_check(config: Config, settings: Settings) -> Check:
     try:
         chosen = choose_model(config.assistant, settings, "chat")
         for tool in config.assistant.models:
@@ -51,17 +51,17 @@ def _model(config: Config, settings: Settings) -> Check:
     except ToolyardError as error:
         return Check(Status.WARN, _WHAT, error.message, error.hint)
     try:
-        place = place_of(chosen.backend, settings.model_access, FOR_ASSISTANT)
+        place = resolve_endpoint(chosen.backend, settings.model_access, ASSISTANT_WORDING)
     except ToolyardError as error:
         return Check(Status.INFO, _WHAT, error.message, error.hint)
     access = f"key from {place.key_source}" if place.key_source else f"no key, at {place.address}"
     return Check(Status.OK, _WHAT, f"{chosen.name}, {access}")
 
 
-def _threads(place: Place, settings: Settings, state: str | None) -> Check:
+def _threads_check(place: ResolvedWorkspace, settings: Settings, state: str | None) -> Check:
     try:
-        home = home_of(place.config, os.path.realpath(place.workspace), None, settings, state or "")
-        with threads_of(home, place.config) as opened:
+        home = resolve_agent_paths(place.config, os.path.realpath(place.workspace), None, settings, state or "")
+        with open_workspace_threads(home, place.config) as opened:
             opened.threads.list(1)
     except ToolyardError as error:
         return Check(Status.WARN, f"{_WHAT}'s threads", error.message, error.hint)

@@ -17,13 +17,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from toolyard.cli.common.resolve_workspace import Place, find_place
+from toolyard.cli.common.resolve_workspace import ResolvedWorkspace, resolve_workspace
 from toolyard.cli.doctor.assistant import assistant_checks
 from toolyard.cli.doctor.check import Check, Status
-from toolyard.cli.doctor.clients import asking
+from toolyard.cli.doctor.clients import ask_versions
 from toolyard.cli.doctor.sandbox import sandbox_checks
 from toolyard.cli.doctor.servers import server_checks
-from toolyard.config.expansion import how_to_trust
+from toolyard.config.expansion import trust_hint
 from toolyard.config.models import CodeExecution
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolError, ToolyardError
@@ -36,7 +36,7 @@ from toolyard.linux import landlock, openat2
 from toolyard.policy.builder import policy_for
 from toolyard.storage.audit_verifier import verify
 from toolyard.storage.state_folder import ensure_state_dir
-from toolyard.workspace.agent_paths import home_of
+from toolyard.workspace.agent_paths import resolve_agent_paths
 
 _OLDEST_PYTHON = (3, 11)
 _ANSWER_SECONDS = 10
@@ -53,7 +53,7 @@ _MODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class DoctorOptions:
     """What is examined."""
 
     workspace: str | None
@@ -63,82 +63,82 @@ class Patient:
     agent: str | None = None
 
 
-def examine(patient: Patient) -> Iterator[Check]:
+def run_checks(options: DoctorOptions) -> Iterator[Check]:
     """Every check, in the order they are shown; one that breaks is a failed check, never the end."""
-    with asking(patient.settings) as clients:  # the slowest, so they begin first
-        yield from _examined(patient)
-        yield from clients.checks(os.path.abspath(patient.workspace or "."))
+    with ask_versions(options.settings) as clients:  # the slowest, so they begin first
+        yield from _all_but_clients(options)
+        yield from clients.checks(os.path.abspath(options.workspace or "."))
 
 
-def _examined(patient: Patient) -> Iterator[Check]:
-    yield _guarded("python", _python)
-    yield _guarded("path lookups", _lookups)
-    yield _guarded("search confinement", _landlock)
-    yield _guarded("ripgrep", _ripgrep)
+def _all_but_clients(options: DoctorOptions) -> Iterator[Check]:
+    yield _failure_as_check("python", _python_check)
+    yield _failure_as_check("path lookups", _path_lookup_check)
+    yield _failure_as_check("search confinement", _landlock_check)
+    yield _failure_as_check("ripgrep", _ripgrep_check)
     try:
-        place = find_place(patient.workspace, patient.config_file, patient.agent, needs_rights=False)
+        place = resolve_workspace(options.workspace, options.config_file, options.agent, needs_rights=False)
     except ToolyardError as error:
         yield Check(Status.FAIL, "configuration", error.message, error.hint)
-        yield from _machine(CodeExecution(), patient.settings)  # what the machine offers does not depend on it
+        yield from _machine_checks(CodeExecution(), options.settings)  # what the machine offers does not depend on it
         return
     source = place.config.source
     if source is not None and place.untrusted:
-        yield Check(Status.WARN, "configuration", f"{source}: {place.untrusted}", how_to_trust(source))
+        yield Check(Status.WARN, "configuration", f"{source}: {place.untrusted}", trust_hint(source))
     else:
         yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults serve")
     if not os.path.isdir(place.workspace):
         fix = "Create it, or name another one with --workspace."
         yield Check(Status.FAIL, "workspace", f"{place.workspace} is not a folder", fix)
-        yield from _machine(place.config.toolyard.code_execution, patient.settings)
+        yield from _machine_checks(place.config.toolyard.code_execution, options.settings)
         return
-    yield _guarded("workspace", lambda: _unnamed_files(place.workspace))
-    yield from _state(patient, place)
-    yield from _modes(patient, place)
-    yield _guarded("context cost", _tokens)
-    yield from server_checks(place, patient.settings, patient.state)
-    yield from assistant_checks(place, patient.settings, patient.state)
-    yield from _machine(place.config.toolyard.code_execution, patient.settings)
+    yield _failure_as_check("workspace", lambda: _workspace_check(place.workspace))
+    yield from _state_checks(options, place)
+    yield from _mode_checks(options, place)
+    yield _failure_as_check("context cost", _context_cost_check)
+    yield from server_checks(place, options.settings, options.state)
+    yield from assistant_checks(place, options.settings, options.state)
+    yield from _machine_checks(place.config.toolyard.code_execution, options.settings)
 
 
-def _machine(execution: CodeExecution, settings: Settings) -> Iterator[Check]:
-    yield _git()
-    yield _ast_grep()
+def _machine_checks(execution: CodeExecution, settings: Settings) -> Iterator[Check]:
+    yield _git_check()
+    yield _ast_grep_check()
     yield from sandbox_checks(execution, settings)
 
 
-def _guarded(what: str, check: Callable[[], Check]) -> Check:
+def _failure_as_check(what: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
     except ToolyardError as error:
         return Check(Status.FAIL, what, error.message, error.hint)
 
 
-def _python() -> Check:
+def _python_check() -> Check:
     found = f"{platform.python_version()} ({sys.executable})"
     if sys.version_info >= _OLDEST_PYTHON:
         return Check(Status.OK, "python", found)
     return Check(Status.FAIL, "python", found, "Install Python 3.11 or later.")
 
 
-def _lookups() -> Check:
+def _path_lookup_check() -> Check:
     what = "path lookups"
-    if openat2.available():
+    if openat2.is_available():
         return Check(Status.OK, what, "openat2: the kernel keeps every lookup beneath its folder")
     fix = "Nothing has to be done; Linux 5.6 or later, without a filter on openat2, is quicker."
     return Check(Status.WARN, what, "the walk, folder by folder: just as safe, slower", fix)
 
 
-def _landlock() -> Check:
+def _landlock_check() -> Check:
     what = "search confinement"
-    if landlocked_process.available() is Confinement.LANDLOCK:
+    if landlocked_process.best_confinement() is Confinement.LANDLOCK:
         return Check(
-            Status.OK, what, f"Landlock, level {landlock.level()}: ripgrep can read nothing but the workspace"
+            Status.OK, what, f"Landlock, level {landlock.abi_version()}: ripgrep can read nothing but the workspace"
         )
     fix = "Nothing has to be done; Linux 5.13 or later with Landlock on makes searches several times quicker."
     return Check(Status.WARN, what, "no Landlock: ripgrep is handed open files only", fix)
 
 
-def _ripgrep() -> Check:
+def _ripgrep_check() -> Check:
     path = find_ripgrep()
     version = _first_line(path, "--version")
     if version is None:
@@ -146,7 +146,7 @@ def _ripgrep() -> Check:
     return Check(Status.OK, "ripgrep", f"{version} ({path})")
 
 
-def _unnamed_files(workspace: str) -> Check:
+def _workspace_check(workspace: str) -> Check:
     what = "workspace"
     try:
         os.close(os.open(workspace, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
@@ -159,10 +159,12 @@ def _unnamed_files(workspace: str) -> Check:
     return Check(Status.OK, what, f"{workspace}: writes are atomic and leave nothing behind (O_TMPFILE)")
 
 
-def _state(patient: Patient, place: Place) -> Iterator[Check]:
+def _state_checks(options: DoctorOptions, place: ResolvedWorkspace) -> Iterator[Check]:
     workspace = os.path.realpath(place.workspace)
     try:
-        folder = home_of(place.config, workspace, patient.agent, patient.settings, patient.state or "").log
+        folder = resolve_agent_paths(
+            place.config, workspace, options.agent, options.settings, options.state or ""
+        ).log_folder
     except ToolyardError as error:
         yield Check(Status.FAIL, "state folder", error.message, error.hint)
         return
@@ -181,10 +183,10 @@ def _state(patient: Patient, place: Place) -> Iterator[Check]:
         yield Check(Status.FAIL, "state folder", f"{folder} is not writable: {error.strerror}", choose)
         return
     yield Check(Status.OK, "state folder", f"{folder}: private, writable, outside the workspace")
-    yield _guarded("audit log", lambda: _audit(folder))
+    yield _failure_as_check("audit log", lambda: _audit_check(folder))
 
 
-def _audit(folder: str) -> Check:
+def _audit_check(folder: str) -> Check:
     what = "audit log"
     try:
         found = verify(folder)
@@ -197,19 +199,19 @@ def _audit(folder: str) -> Check:
     return Check(Status.OK, what, f"{found.events} events; the chain is whole")
 
 
-def _modes(patient: Patient, place: Place) -> Iterator[Check]:
+def _mode_checks(options: DoctorOptions, place: ResolvedWorkspace) -> Iterator[Check]:
     """Of the agent that is looked at; of several, each in turn."""
-    agents = [agent.id for agent in place.config.agents] if patient.agent is None else []
+    agents = [agent.id for agent in place.config.agents] if options.agent is None else []
     if len(agents) < 2:
-        yield _guarded("permission mode", lambda: _mode(patient, place, patient.agent))
+        yield _failure_as_check("permission mode", lambda: _mode_check(options, place, options.agent))
         return
     for agent in agents:
         what = f"permission mode of {agent}"
-        yield replace(_guarded(what, lambda agent=agent: _mode(patient, place, agent)), what=what)
+        yield replace(_failure_as_check(what, lambda agent=agent: _mode_check(options, place, agent)), what=what)
 
 
-def _mode(patient: Patient, place: Place, agent: str | None) -> Check:
-    policy = policy_for(place.config, patient.settings, os.path.realpath(place.workspace), None, agent)
+def _mode_check(options: DoctorOptions, place: ResolvedWorkspace, agent: str | None) -> Check:
+    policy = policy_for(place.config, options.settings, os.path.realpath(place.workspace), None, agent)
     found = f"{policy.mode.value}: {_MODES[policy.mode]}"
     if policy.mode is PermissionMode.BYPASS:
         fix = "Use another mode unless the whole machine is a sandbox."
@@ -217,19 +219,19 @@ def _mode(patient: Patient, place: Place, agent: str | None) -> Check:
     return Check(Status.OK, "permission mode", found)
 
 
-def _tokens() -> Check:
+def _context_cost_check() -> Check:
     from toolyard.app.toolsets import Toolset, tools_of
-    from toolyard.core.tokens import token_counts
-    from toolyard.transports.mcp.sdk_encoding import tool_on_the_wire
+    from toolyard.core.tokens import token_counts_by_encoding
+    from toolyard.transports.mcp.sdk_encoding import sdk_tool
 
     what = "context cost"
     found: list[str] = []
     for toolset in (Toolset.CLAUDE, Toolset.CODE, Toolset.MINIMAL):
         listed = [
-            tool_on_the_wire(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
+            sdk_tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
             for tool in tools_of(toolset).values()
         ]
-        counted = token_counts(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+        counted = token_counts_by_encoding(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
         if counted is None:
             return Check(Status.OK, what, "the tools are not counted, for want of the extra `tokens`")
         spelled = " or ".join(f"{tokens:,}" for tokens in counted.values())
@@ -238,7 +240,7 @@ def _tokens() -> Check:
     return Check(Status.OK, what, f"the tools take a model this many tokens ({encodings}): {', '.join(found)}")
 
 
-def _git() -> Check:
+def _git_check() -> Check:
     path = shutil.which("git")
     version = _first_line(path, "--version") if path else None
     if version is None:
@@ -246,7 +248,7 @@ def _git() -> Check:
     return Check(Status.OK, "git", version)
 
 
-def _ast_grep() -> Check:
+def _ast_grep_check() -> Check:
     beside = os.path.join(os.path.dirname(sys.executable), "ast-grep")
     path = beside if os.access(beside, os.X_OK) else shutil.which("ast-grep")
     version = _first_line(path, "--version") if path else None

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from toolyard.cli.doctor.check import Check, Status
 from toolyard.config.clients import settings_file
-from toolyard.config.clients.clients import CLIENTS, Client, Scope, is_ours
-from toolyard.config.clients.entry_editor import Document
+from toolyard.config.clients.clients import CLIENTS, Client, Scope, is_toolyard_entry
+from toolyard.config.clients.entry_editor import ClientDocument
 from toolyard.config.settings import Settings, environment
 from toolyard.core.errors import ConfigError
 from toolyard.core.limits import KIB
-from toolyard.drivers.credentials import lack_of_access
+from toolyard.drivers.credentials import missing_access
 from toolyard.drivers.registry import DRIVERS
 
 if TYPE_CHECKING:
@@ -35,102 +35,104 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS: Final = 20
 """A CLI that is written in JavaScript takes a second to say its version; five at once on two processors ten."""
-_MOST_SAID: Final = 64 * KIB
-_MOST_PATIENCE: Final = 4
+_MAX_OUTPUT_BYTES: Final = 64 * KIB
+_MAX_TIMEOUT_FACTOR: Final = 4
 """Times as long on a machine that is busy with something else."""
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 _EDITORS: Final = {"cursor": "cursor", "vscode": "code"}
-_QUIET: Final = {"GEMINI_CLI_NO_RELAUNCH": "true", "DISABLE_AUTOUPDATER": "1", "NO_COLOR": "1"}
+_QUIET_ENV: Final = {"GEMINI_CLI_NO_RELAUNCH": "true", "DISABLE_AUTOUPDATER": "1", "NO_COLOR": "1"}
 _SCOPES: Final[tuple[Scope, ...]] = ("user", "project")
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class ClientVersions:
     """The versions of the CLIs, being asked for."""
 
     settings: Settings
-    versions: Mapping[str, Future[_Said]]
+    versions: Mapping[str, Future[_VersionAnswer]]
     programs: Mapping[str, str]
 
     def checks(self, folder: str) -> Iterator[Check]:
         """One for each client. `folder` is the workspace, whose project may have settings of its own."""
-        listening = _loopback()
+        listening = _loopback_error()
         for client in CLIENTS.values():
             driver = DRIVERS.get(client.name)
-            there = _Attached.of(client, self.settings, folder)
+            there = _ClientEntries.of(client, self.settings, folder)
             if driver is not None:
-                yield self._cli(driver, there, listening)
+                yield self._cli_check(driver, there, listening)
             else:
-                yield _editor(client, there)
+                yield _editor_check(client, there)
 
-    def _cli(self, driver: Driver, there: _Attached, listening: str) -> Check:
+    def _cli_check(self, driver: Driver, there: _ClientEntries, loopback_error: str) -> Check:
         what = f"client: {driver.name}"
         path = self.programs.get(driver.name)
         if path is None:
-            return Check(Status.INFO, what, f"not installed{there.aside}", f"`npm install -g {driver.package}`")
+            return Check(Status.INFO, what, f"not installed{there.suffix}", f"`npm install -g {driver.package}`")
         version, waited = self.versions[driver.name].result()
         if not version:
             said = f"did not say its version within {waited:.0f} s" if waited else "does not say its version"
             found = f"{path} {said}; whether a run would attach is not known"
             again = "; a busy machine takes longer" if waited else ""
             fix = f"Try `{driver.program} --version`{again}. Where it fails: `npm install -g {driver.package}`"
-            return Check(Status.WARN, what, found + there.aside, fix)
+            return Check(Status.WARN, what, found + there.suffix, fix)
         found = f"{version} ({path})"
-        missing, fix = _missing(driver, version, self.settings, listening)
+        missing, fix = _missing_requirement(driver, version, self.settings, loopback_error)
         if missing:
-            return Check(Status.WARN, what, f"{found}; a run would not attach: {missing}{there.aside}", fix)
-        status = Status.WARN if there.trouble else Status.OK
-        return Check(status, what, f"{found}; a run would attach{there.aside}", there.fix)
+            return Check(Status.WARN, what, f"{found}; a run would not attach: {missing}{there.suffix}", fix)
+        status = Status.WARN if there.problem else Status.OK
+        return Check(status, what, f"{found}; a run would attach{there.suffix}", there.fix)
 
 
-class _Said(NamedTuple):
+class _VersionAnswer(NamedTuple):
     version: str = ""
     waited: float = 0.0
     """Seconds, where it was still at it then."""
 
 
 @contextlib.contextmanager
-def asking(settings: Settings) -> Generator[Clients]:
+def ask_versions(settings: Settings) -> Generator[ClientVersions]:
     """Ask every CLI that is installed for its version while other checks run."""
     found = {name: shutil.which(driver.program) for name, driver in DRIVERS.items()}
     programs = {name: path for name, path in found.items() if path is not None}
     with ThreadPoolExecutor(max_workers=len(DRIVERS)) as pool:
-        yield Clients(settings, {name: pool.submit(_version, path) for name, path in programs.items()}, programs)
+        yield ClientVersions(
+            settings, {name: pool.submit(_ask_version, path) for name, path in programs.items()}, programs
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Attached:
+class _ClientEntries:
     """Where the client's own settings name our servers, and what is wrong with that."""
 
     entries: tuple[str, ...] = ()
     """Each a name and its file."""
-    trouble: str = ""
+    problem: str = ""
     fix: str = ""
 
     @property
-    def aside(self) -> str:
+    def suffix(self) -> str:
         """For the end of a sentence."""
-        if self.trouble:
-            return f"; {self.trouble}"
-        return f"; {self.told}" if self.entries else "; not in its own settings"
+        if self.problem:
+            return f"; {self.problem}"
+        return f"; {self.description}" if self.entries else "; not in its own settings"
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         return f"in its own settings: {', '.join(self.entries)}"
 
     @classmethod
-    def of(cls, client: Client, settings: Settings, folder: str) -> _Attached:
+    def of(cls, client: Client, settings: Settings, folder: str) -> _ClientEntries:
         entries: list[str] = []
         for scope in _SCOPES:
             for path in client.paths(scope, settings, folder):
                 try:
-                    servers = Document(path, client.section, settings_file.content_of(path).text).servers()
+                    servers = ClientDocument(path, client.section, settings_file.read_content(path).text).servers()
                 except ConfigError as error:
                     return cls((), error.message, error.hint)
                 for name, entry in servers.items():
-                    if not is_ours(entry):
+                    if not is_toolyard_entry(entry):
                         continue
-                    program = _program(entry)
+                    program = _entry_program(entry)
                     if shutil.which(program) is None:
                         which = " --assistant" if _is_assistant(entry) else ""
                         again = f"`toolyard install {client.name}{which} --scope {scope} --name {name}`"
@@ -139,28 +141,28 @@ class _Attached:
         return cls(tuple(entries), "", "" if entries else f"`toolyard install {client.name}` adds it there.")
 
 
-def _editor(client: Client, there: _Attached) -> Check:
+def _editor_check(client: Client, there: _ClientEntries) -> Check:
     what = f"client: {client.name}"
-    if there.trouble:
-        return Check(Status.WARN, what, there.trouble, there.fix)
+    if there.problem:
+        return Check(Status.WARN, what, there.problem, there.fix)
     if there.entries:
-        return Check(Status.OK, what, there.told)
+        return Check(Status.OK, what, there.description)
     path = shutil.which(_EDITORS[client.name])
     if path is None:
-        return Check(Status.INFO, what, f"no `{_EDITORS[client.name]}` on the PATH{there.aside}", there.fix)
-    return Check(Status.INFO, what, f"{path}{there.aside}", there.fix)
+        return Check(Status.INFO, what, f"no `{_EDITORS[client.name]}` on the PATH{there.suffix}", there.fix)
+    return Check(Status.INFO, what, f"{path}{there.suffix}", there.fix)
 
 
-def _missing(driver: Driver, version: str, settings: Settings, listening: str) -> tuple[str, str]:
+def _missing_requirement(driver: Driver, version: str, settings: Settings, loopback_error: str) -> tuple[str, str]:
     """What keeps a run from attaching, and what to do; empty for nothing."""
-    if _numbers(version) < _numbers(driver.minimum):
-        return f"it is older than {driver.minimum}", f"`npm install -g {driver.package}`"
-    if listening:
-        return f"our server cannot listen on the loopback ({listening})", "Bring the interface `lo` up."
-    return lack_of_access(driver, environment(), settings.home) or ("", "")
+    if _version_numbers(version) < _version_numbers(driver.minimum_version):
+        return f"it is older than {driver.minimum_version}", f"`npm install -g {driver.package}`"
+    if loopback_error:
+        return f"our server cannot listen on the loopback ({loopback_error})", "Bring the interface `lo` up."
+    return missing_access(driver, environment(), settings.home) or ("", "")
 
 
-def _loopback() -> str:
+def _loopback_error() -> str:
     """Why no server could listen there; empty where one can."""
     try:
         with socket.create_server(("127.0.0.1", 0)):
@@ -169,30 +171,30 @@ def _loopback() -> str:
         return error.strerror or str(error)
 
 
-def _patience() -> float:
+def _answer_timeout() -> float:
     """Seconds that a program is given: more of them the more others have to do here."""
     try:
         load = os.getloadavg()[0] / (os.cpu_count() or 1)
     except OSError:  # the system does not say
         load = 1.0
-    return _ANSWER_SECONDS * min(max(load, 1.0), _MOST_PATIENCE)
+    return _ANSWER_SECONDS * min(max(load, 1.0), _MAX_TIMEOUT_FACTOR)
 
 
-def _version(path: str) -> _Said:
+def _ask_version(path: str) -> _VersionAnswer:
     """What a program says its version is."""
-    seconds = _patience()
+    seconds = _answer_timeout()
     with tempfile.TemporaryFile() as printed:
         try:
             process = subprocess.Popen(
                 (path, "--version"),
-                env={**environment(), **_QUIET},
+                env={**environment(), **_QUIET_ENV},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
         except OSError:
-            return _Said()
+            return _VersionAnswer()
         try:
             has_ended = _ends_within(process.pid, seconds)
         finally:
@@ -201,11 +203,11 @@ def _version(path: str) -> _Said:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if not has_ended:
-            return _Said(waited=seconds)
+            return _VersionAnswer(waited=seconds)
         printed.seek(0)
-        said = printed.read(_MOST_SAID)
+        said = printed.read(_MAX_OUTPUT_BYTES)
     found = _VERSION.search(said.decode(errors="replace"))
-    return _Said(found[0] if found and process.returncode == 0 else "")
+    return _VersionAnswer(found[0] if found and process.returncode == 0 else "")
 
 
 def _ends_within(pid: int, seconds: float) -> bool:
@@ -219,20 +221,20 @@ def _ends_within(pid: int, seconds: float) -> bool:
         os.close(handle)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _program(entry: Any) -> str:
-    return _words(entry)[0]
+def _entry_program(entry: Any) -> str:
+    return _command_words(entry)[0]
 
 
 def _is_assistant(entry: Any) -> bool:
     """Of one that is ours: whether it starts `toolyard assistant`."""
-    return "assistant" in _words(entry)[1:4]
+    return "assistant" in _command_words(entry)[1:4]
 
 
-def _words(entry: Any) -> list[str]:
+def _command_words(entry: Any) -> list[str]:
     keys = cast("Mapping[str, Any]", entry)
     command, more = keys["command"], keys.get("args", [])
     words = [*(cast("list[Any]", command) if isinstance(command, list) else [command]), *more]

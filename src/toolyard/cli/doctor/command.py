@@ -12,9 +12,9 @@ from dataclasses import asdict, replace
 
 import click
 
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
 from toolyard.cli.doctor.check import Check, Status
-from toolyard.cli.doctor.checks import Patient, examine
+from toolyard.cli.doctor.checks import DoctorOptions, run_checks
 from toolyard.config.settings import Settings
 from toolyard.core.text import printable
 
@@ -40,13 +40,16 @@ def doctor(
 ) -> None:
     """Say what works on this machine and what is missing, by trying it."""
     settings = Settings.from_environment()
-    patient = Patient(workspace, config_file, state, settings, agent)
-    checks = tuple(replace(check, found=runnable(check.found), fix=runnable(check.fix)) for check in examine(patient))
+    patient = DoctorOptions(workspace, config_file, state, settings, agent)
+    checks = tuple(
+        replace(check, found=complete_commands(check.found), fix=complete_commands(check.fix))
+        for check in run_checks(patient)
+    )
     failed = any(check.status is Status.FAIL for check in checks)
     if wants_json:
         click.echo(json.dumps({"ok": not failed, "checks": [asdict(check) for check in checks]}, indent=2))
     elif sys.stdout.isatty():
-        _show(checks, no_color=settings.no_color)
+        _print_table(checks, no_color=settings.no_color)
     else:
         for check in checks:
             click.echo(_line(check))
@@ -59,7 +62,7 @@ def _line(check: Check) -> str:
     return printable(f"{check.status.value:<4}  {check.what}: {check.found}{fix}")
 
 
-def _show(checks: Sequence[Check], *, no_color: bool) -> None:
+def _print_table(checks: Sequence[Check], *, no_color: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import click
 
 from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import Asker
+from toolyard.core.calls import ApprovalCallback
 from toolyard.core.text import printable
 
 _YES = frozenset({"y", "yes"})
@@ -24,33 +24,33 @@ _LONGEST_ANSWER = 1024
 _LONGEST_CODE = 2000
 
 
-Paused = Callable[[], contextlib.AbstractContextManager[None]]
+PauseDisplay = Callable[[], contextlib.AbstractContextManager[None]]
 
 
-def asker_of(paused: Paused) -> Asker | None:
-    """Asks one question after the other; `paused` keeps the screen still. None where nobody is there to be asked."""
-    askers = askers_of(paused)
+def make_asker(pause: PauseDisplay) -> ApprovalCallback | None:
+    """Asks one question after the other; `pause` keeps the screen still. None where nobody is there to be asked."""
+    askers = make_askers(pause)
     return askers("") if askers is not None else None
 
 
-def askers_of(paused: Paused) -> Callable[[str], Asker] | None:
+def make_askers(pause: PauseDisplay) -> Callable[[str], ApprovalCallback] | None:
     """For several agents, by their names: one question at a time, each with who wants to do it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     turn = asyncio.Lock()
 
-    def asker(agent: str) -> Asker:
+    def asker(agent: str) -> ApprovalCallback:
         async def ask(action: Action, decision: Decision) -> bool:
             async with turn:
-                with paused():
-                    return await _asked(action, decision, agent)
+                with pause():
+                    return await _ask_user(action, decision, agent)
 
         return ask
 
     return asker
 
 
-async def _asked(action: Action, decision: Decision, agent: str) -> bool:
+async def _ask_user(action: Action, decision: Decision, agent: str) -> bool:
     terminal = sys.stdin.fileno()
     with contextlib.suppress(termios.error):
         termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before is no answer to this
@@ -62,11 +62,11 @@ async def _asked(action: Action, decision: Decision, agent: str) -> bool:
     question = click.style("?", fg="yellow", bold=True)
     who = f"{printable(agent)}: " if agent else ""
     click.echo(f"{question} {who}{printable(decision.reason)}\n  Allow it? [y/N] ", nl=False, err=True)
-    answer = await _line(terminal)
+    answer = await _read_line(terminal)
     return answer.strip().lower() in _YES
 
 
-async def _line(terminal: int) -> str:
+async def _read_line(terminal: int) -> str:
     """What is typed, up to the end of the line. Nothing where the terminal is gone."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()

@@ -15,28 +15,28 @@ from typing import Final
 
 import click
 
-from toolyard.app.sandbox_preflight import check_walls, runs_code
+from toolyard.app.sandbox_preflight import check_sandbox, runs_code
 from toolyard.app.toolsets import Toolsets, has_code_mode, sets_of, tools_of
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.broken_pipe import is_left_unread
+from toolyard.cli.common.broken_pipe import silence_broken_pipe
 from toolyard.cli.common.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.common.param_types import Named, toolsets
-from toolyard.cli.common.resolve_workspace import Place, find_place
-from toolyard.cli.common.signals import reader_minded, signals_heard
-from toolyard.cli.common.stdin_argument import words_given
-from toolyard.cli.drive.approvals import asker_of
+from toolyard.cli.common.param_types import NameChoice, parse_toolsets_option
+from toolyard.cli.common.resolve_workspace import ResolvedWorkspace, resolve_workspace
+from toolyard.cli.common.signals import handle_signals, stop_on_broken_pipe
+from toolyard.cli.common.stdin_argument import read_text_argument
+from toolyard.cli.drive.approvals import make_asker
 from toolyard.cli.drive.changes import changes_of
-from toolyard.cli.drive.displays import showing_for
-from toolyard.cli.drive.presenter import About, Showing
-from toolyard.config.agents import agent_of
+from toolyard.cli.drive.displays import display_for
+from toolyard.cli.drive.presenter import DriveDisplay, DriveInfo
+from toolyard.config.agents import select_agent
 from toolyard.config.settings import Settings
 from toolyard.core.errors import SystemFault
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.drivers import Finished, Status
 from toolyard.drivers import drive as driven
-from toolyard.drivers.options import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
+from toolyard.drivers.options import DEFAULT_TIMEOUT, MAX_TIMEOUT
 from toolyard.drivers.registry import DRIVERS
-from toolyard.drivers.run import Run
+from toolyard.drivers.run import CliRun
 from toolyard.policy.builder import policy_for
 
 EXIT_CODES: Final = {
@@ -60,23 +60,23 @@ Exit codes: 0 succeeded, 1 failed, 2 wrong use, 3 it ran without our tools, 124 
 """
 
 
-def _seconds(context: click.Context, option: click.Parameter, value: float) -> float:
+def _check_timeout(context: click.Context, option: click.Parameter, value: float) -> float:
     del context, option
-    if not 0 < value <= LONGEST_TIMEOUT:  # also where it is not a number
-        raise click.BadParameter(f"{value:g} is not more than 0 and at most {LONGEST_TIMEOUT:,.0f} seconds.")
+    if not 0 < value <= MAX_TIMEOUT:  # also where it is not a number
+        raise click.BadParameter(f"{value:g} is not more than 0 and at most {MAX_TIMEOUT:,.0f} seconds.")
     return value
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("cli", type=Named([*DRIVERS]))
+@click.argument("cli", type=NameChoice([*DRIVERS]))
 @click.argument("prompt")
 @workspace_option("The folder it works on.  [default: the current folder]")
 @click.option("--model", metavar="M", default="", help="As the CLI names it.  [default: the CLI's own]")
-@click.option("--permission-mode", type=Named([m.value for m in PermissionMode]), help="[default: strict]")
+@click.option("--permission-mode", type=NameChoice([m.value for m in PermissionMode]), help="[default: strict]")
 @click.option(
     "--tools",
     metavar="SET,...",
-    callback=toolsets,
+    callback=parse_toolsets_option,
     default="claude",
     show_default=True,
     help="As for `toolyard mcp`.",
@@ -85,7 +85,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float) -> f
     "--timeout",
     metavar="S",
     type=float,
-    callback=_seconds,
+    callback=_check_timeout,
     default=DEFAULT_TIMEOUT,
     show_default=True,
     help="Seconds until it is ended.",
@@ -115,16 +115,16 @@ def drive(
     The CLI's own tools are off. Its settings are not touched: it gets others, which go with the run. Where the policy
     asks, you are asked on the terminal. Ctrl-C cancels.
     """
-    words = _prompt(prompt)
-    place = find_place(workspace, config_file, agent, acts=True)
+    words = _read_prompt(prompt)
+    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     mode = PermissionMode(permission_mode) if permission_mode else None
-    _mind_servers(place, tools)
+    _warn_unreachable_servers(place, tools)
     settings = Settings.from_environment()
-    if runs_code(tools_of(tools).values(), agent_of(place.config, agent)):
+    if runs_code(tools_of(tools).values(), select_agent(place.config, agent)):
         policy = policy_for(place.config, settings, os.path.realpath(place.workspace), mode, agent)
-        check_walls(place.config.toolyard.code_execution, settings, policy.mode)
-    about = About(DRIVERS[cli].title, os.path.realpath(place.workspace), settings)
-    with contextlib.closing(showing_for(about, wants_json=wants_json)) as showing:
+        check_sandbox(place.config.toolyard.code_execution, settings, policy.mode)
+    about = DriveInfo(DRIVERS[cli].title, os.path.realpath(place.workspace), settings)
+    with contextlib.closing(display_for(about, wants_json=wants_json)) as showing:
         run = driven(
             cli,
             words,
@@ -137,12 +137,12 @@ def drive(
             config=place.config,
             agent=agent,
             state=state,
-            ask=asker_of(showing.paused),
+            ask=make_asker(showing.pause),
         )
         try:
-            ended = asyncio.run(_watched(run, showing))
+            ended = asyncio.run(_show_run(run, showing))
         except BrokenPipeError:
-            if not is_left_unread():
+            if not silence_broken_pipe():
                 raise
             sys.exit(EXIT_CODES[Status.CANCELLED])  # it was not let finish its work
         if not wants_json and ended.exit_code is not None:
@@ -150,24 +150,24 @@ def drive(
                 workspace=place.workspace, config=place.config, mode=mode, agent=agent, state_home=state
             )
             with contextlib.suppress(KeyboardInterrupt):
-                showing.changed(changes_of(options, ended))
+                showing.show_changes(changes_of(options, ended))
     sys.exit(EXIT_CODES[ended.status])
 
 
-async def _watched(run: Run, showing: Showing) -> Finished:
+async def _show_run(run: CliRun, display: DriveDisplay) -> Finished:
     """Show a run to its end. Raises OSError where there is nobody left to show it to; it is over then."""
     ended: Finished | None = None
 
-    def cancelled() -> None:
+    def cancel_run() -> None:
         run.cancel()
-        showing.cancelling()
+        display.show_cancelling()
 
-    moving = asyncio.create_task(_moving(run, showing))
+    moving = asyncio.create_task(_refresh_display(run, display))
     try:
-        with signals_heard(cancelled, showing.close, EXIT_CODES[Status.CANCELLED]), reader_minded(run.cancel):
+        with handle_signals(cancel_run, display.close, EXIT_CODES[Status.CANCELLED]), stop_on_broken_pipe(run.cancel):
             async with run:
                 async for message in run:
-                    showing.show(message)
+                    display.show(message)
                     if isinstance(message, Finished):
                         ended = message
     finally:
@@ -177,23 +177,23 @@ async def _watched(run: Run, showing: Showing) -> Finished:
     return ended
 
 
-async def _moving(run: Run, showing: Showing) -> None:
+async def _refresh_display(run: CliRun, display: DriveDisplay) -> None:
     try:
         while True:
             await asyncio.sleep(_FRAME_SECONDS)
-            showing.tick()
+            display.tick()
     except OSError:  # the terminal is gone
         run.cancel()
 
 
-def _prompt(given: str) -> str:
-    given = words_given(given, "PROMPT")
+def _read_prompt(given: str) -> str:
+    given = read_text_argument(given, "PROMPT")
     if not given.strip():
         raise click.BadParameter("there is nothing to be done: it is empty.", param_hint="'PROMPT'")
     return given
 
 
-def _mind_servers(place: Place, tools: Toolsets) -> None:
+def _warn_unreachable_servers(place: ResolvedWorkspace, tools: Toolsets) -> None:
     if place.config.has_servers and not has_code_mode(tools):
         named = ",".join(sets_of(tools))
         click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)

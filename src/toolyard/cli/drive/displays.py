@@ -12,10 +12,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from toolyard.cli.drive.changes import Changes
-from toolyard.cli.drive.format import clean
-from toolyard.cli.drive.live_display import LiveShowing
-from toolyard.cli.drive.presenter import About, Part, Showing, Telling
+from toolyard.cli.drive.changes import RunChanges
+from toolyard.cli.drive.format import terminal_safe
+from toolyard.cli.drive.live_display import LiveDriveDisplay
+from toolyard.cli.drive.presenter import DriveDisplay, DriveInfo, MessagePresenter, OutputPart
 from toolyard.drivers import Message, as_json
 
 _WIDTH: Final = 200
@@ -23,15 +23,15 @@ _WIDTH: Final = 200
 ASCII: Final = str.maketrans({"✓": "ok", "✗": "x", "·": "|", "→": "->", "…": "..."})
 
 
-def showing_for(about: About, *, wants_json: bool) -> Showing:
+def display_for(about: DriveInfo, *, wants_json: bool) -> DriveDisplay:
     if wants_json:
-        return JsonShowing()
+        return JsonDriveDisplay()
     console = Console(no_color=about.settings.no_color or None, highlight=False, markup=False, emoji=False)
     is_live = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
-    return LiveShowing(about, console) if is_live else PlainShowing(about)
+    return LiveDriveDisplay(about, console) if is_live else PlainDriveDisplay(about)
 
 
-class JsonShowing:
+class JsonDriveDisplay:
     """One message a line, and nothing else."""
 
     def show(self, message: Message) -> None:
@@ -40,20 +40,20 @@ class JsonShowing:
 
     def tick(self) -> None: ...
 
-    def changed(self, changes: Changes | None) -> None: ...
+    def show_changes(self, changes: RunChanges | None) -> None: ...
 
-    def cancelling(self) -> None: ...
+    def show_cancelling(self) -> None: ...
 
-    def paused(self) -> contextlib.AbstractContextManager[None]:
+    def pause(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def close(self) -> None: ...
 
 
-class PlainShowing(Telling):
+class PlainDriveDisplay(MessagePresenter):
     """For pipes and logs: nothing moves, nothing is coloured."""
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: DriveInfo) -> None:
         super().__init__(about)
         self._newlines = 0
         """At the end of the text so far. They are printed once something follows."""
@@ -64,38 +64,38 @@ class PlainShowing(Telling):
     def width(self) -> int:
         return _WIDTH
 
-    def put(self, told: Iterable[Text]) -> None:
-        for line in told:
-            self._out(f"{line.plain.rstrip()}\n")
+    def print_lines(self, styled_lines: Iterable[Text]) -> None:
+        for line in styled_lines:
+            self._write(f"{line.plain.rstrip()}\n")
 
-    def text(self, words: str) -> None:
+    def print_text(self, words: str) -> None:
         body = words.strip("\n")
         if not body:
             self._newlines += len(words)
             return
         if not self._is_in_text:
-            self.enter(Part.TEXT)
+            self.begin_part(OutputPart.TEXT)
             self._is_in_text = True
         else:
             self._newlines += len(words) - len(words.lstrip("\n"))
-        self._out("\n" * self._newlines + clean(body))
+        self._write("\n" * self._newlines + terminal_safe(body))
         self._newlines = len(words) - len(words.rstrip("\n"))
 
     def end_text(self) -> None:
         if self._is_in_text:
-            self._out("\n")
+            self._write("\n")
         self._is_in_text, self._newlines = False, 0
 
     def tick(self) -> None: ...
 
-    def cancelling(self) -> None: ...
+    def show_cancelling(self) -> None: ...
 
-    def paused(self) -> contextlib.AbstractContextManager[None]:
+    def pause(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def close(self) -> None: ...
 
-    def _out(self, words: str) -> None:
+    def _write(self, words: str) -> None:
         if self._is_ascii:
             words = words.translate(ASCII).encode("ascii", "backslashreplace").decode()
         click.echo(words, nl=False)

@@ -1,7 +1,7 @@
 """A run in a terminal. What is over is printed once and stays; the few lines below it change: text that is still
 coming, calls that are under way, how long it has taken.
 
-`LiveShowing` owns those lines and the cursor. `close()` gives them back.
+`LiveDriveDisplay` owns those lines and the cursor. `close()` gives them back.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from toolyard.cli.common.terminal_text import Harmless, TerminalMarkdown, Trimmed
+from toolyard.cli.common.terminal_text import TerminalMarkdown, TerminalSafe, Trimmed
 from toolyard.cli.drive import rows as lines
-from toolyard.cli.drive.format import clean, span
-from toolyard.cli.drive.presenter import About, Part, Telling
+from toolyard.cli.drive.format import format_duration, terminal_safe
+from toolyard.cli.drive.presenter import DriveInfo, MessagePresenter, OutputPart
 from toolyard.drivers import Finished, Message, SessionStarted
 
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND: Final = 10
 _WIDEST: Final = 100
 """Columns: longer lines of text are hard to read."""
-_FREE_LINES: Final = 6
+_RESERVED_LINES: Final = 6
 """Of the terminal, that what is still changing leaves alone."""
 _LONGEST_BLOCK: Final = 16_000
 """Characters of one paragraph that are drawn anew with each piece; a longer one is printed in parts."""
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-class LiveShowing(Telling):
-    def __init__(self, about: About, console: Console) -> None:
+class LiveDriveDisplay(MessagePresenter):
+    def __init__(self, about: DriveInfo, console: Console) -> None:
         super().__init__(about)
         self._console = console
         self._text = ""
         self._began = time.monotonic()
-        self._doing, self._is_cancelling = f"Starting {about.title}", False
+        self._status, self._is_cancelling = f"Starting {about.title}", False
         self._live = Live(
             _Region(self),
             console=console,
@@ -58,48 +58,48 @@ class LiveShowing(Telling):
 
     def show(self, message: Message) -> None:
         if isinstance(message, SessionStarted):
-            self._doing = f"{self.about.title} is at work"
+            self._status = f"{self.about.title} is at work"
         if isinstance(message, Finished):
             self.end_text()
             self.close()
         super().show(message)
 
-    def put(self, told: Iterable[Text]) -> None:
-        for line in told:
+    def print_lines(self, styled_lines: Iterable[Text]) -> None:
+        for line in styled_lines:
             indent = len(line.plain) - len(line.plain.lstrip(" "))
             # What does not fit goes on as far in as it began.
             self._print(
                 line if line.no_wrap or not indent else Padding(line[indent:], (0, 0, 0, indent), expand=False)
             )
 
-    def text(self, words: str) -> None:
+    def print_text(self, words: str) -> None:
         begins_line = self._text.endswith("\n")
-        self._text += clean(words)
+        self._text += terminal_safe(words)
         if not begins_line and "\n" not in words and len(self._text) < _LONGEST_BLOCK:
             return
-        whole, self._text, opened = blocks_of(self._text)
+        whole, self._text, opened = split_blocks(self._text)
         for block in whole:
-            self._put_block(block)
+            self._print_block(block)
         if len(self._text) > _LONGEST_BLOCK:
-            self._put_block(self._text)
+            self._print_block(self._text)
             self._text = f"{opened}\n" if opened else ""
 
     def end_text(self) -> None:
-        whole, rest, _ = blocks_of(self._text)
+        whole, rest, _ = split_blocks(self._text)
         self._text = ""
         for block in (*whole, rest):
-            self._put_block(block)
+            self._print_block(block)
 
     def tick(self) -> None:
         if self._live.is_started:
             self._live.refresh()
 
-    def cancelling(self) -> None:
-        self._doing, self._is_cancelling = "Cancelling", True
+    def show_cancelling(self) -> None:
+        self._status, self._is_cancelling = "Cancelling", True
         self.tick()
 
     @contextlib.contextmanager
-    def paused(self) -> Generator[None]:
+    def pause(self) -> Generator[None]:
         self._live.stop()
         try:
             yield
@@ -109,38 +109,40 @@ class LiveShowing(Telling):
     def close(self) -> None:
         self._live.stop()
 
-    def region(self) -> Iterator[RenderableType]:
+    def live_region(self) -> Iterator[RenderableType]:
         """What is still changing."""
         now = time.monotonic()
         frame = _FRAMES[int(now * _FRAMES_A_SECOND) % len(_FRAMES)]
         if self._text.strip():
             yield Text()
-            yield Trimmed(TerminalMarkdown(self._text), max(self._console.height - _FREE_LINES - len(self.calls), 1))
-        elif self.calls and self.part is not Part.CALLS:
+            yield Trimmed(
+                TerminalMarkdown(self._text), max(self._console.height - _RESERVED_LINES - len(self.open_calls), 1)
+            )
+        elif self.open_calls and self.part is not OutputPart.CALLS:
             yield Text()
-        for each in self.calls.values():
-            yield lines.under_way(each.call, self.about.workspace, each.seconds, frame, self.width)
+        for each in self.open_calls.values():
+            yield lines.running_call_line(each.call, self.about.workspace, each.seconds, frame, self.width)
         yield Text()
-        elapsed = f"  {span(now - self._began)}" if now - self._began >= 1 else ""
+        elapsed = f"  {format_duration(now - self._began)}" if now - self._began >= 1 else ""
         hint = "Ctrl-C again ends it at once" if self._is_cancelling else "Ctrl-C cancels"
-        status = Text.assemble((frame, "cyan"), f" {self._doing}{elapsed}", (f"  {hint}", "dim"))
+        status = Text.assemble((frame, "cyan"), f" {self._status}{elapsed}", (f"  {hint}", "dim"))
         status.truncate(self.width, overflow="ellipsis")
         yield status
 
-    def _put_block(self, block: str) -> None:
+    def _print_block(self, block: str) -> None:
         if not block.strip():
             return
-        is_next = self.part is Part.TEXT
-        self.enter(Part.TEXT)
+        is_next = self.part is OutputPart.TEXT
+        self.begin_part(OutputPart.TEXT)
         if is_next:
             self._print(Text())
         self._print(Trimmed(TerminalMarkdown(block)))
 
     def _print(self, what: RenderableType) -> None:
-        self._console.print(Harmless(what), width=self.width, crop=False)
+        self._console.print(TerminalSafe(what), width=self.width, crop=False)
 
 
-def blocks_of(text: str) -> tuple[list[str], str, str]:
+def split_blocks(text: str) -> tuple[list[str], str, str]:
     """The paragraphs, lists, tables and pieces of code in a text that are whole, and the rest of it.
 
     Where the rest is in the middle of a piece of code, the line that began that comes with it.
@@ -164,10 +166,10 @@ def blocks_of(text: str) -> tuple[list[str], str, str]:
 
 
 class _Region:
-    def __init__(self, showing: LiveShowing) -> None:
+    def __init__(self, showing: LiveDriveDisplay) -> None:
         self._showing = showing
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         narrow = options.update(width=self._showing.width)
-        for each in self._showing.region():
-            yield from console.render(Harmless(each), narrow)
+        for each in self._showing.live_region():
+            yield from console.render(TerminalSafe(each), narrow)

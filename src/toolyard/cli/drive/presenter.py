@@ -16,17 +16,17 @@ from typing import Final, Protocol
 from rich.text import Text
 
 from toolyard.cli.drive import rows as lines
-from toolyard.cli.drive.changes import Changes
-from toolyard.cli.drive.format import came_of
+from toolyard.cli.drive.changes import RunChanges
+from toolyard.cli.drive.format import describe_result
 from toolyard.config.settings import Settings
 from toolyard.drivers import Fault, Finished, Message, SessionStarted, TextDelta, ToolCall, ToolResult
 
-_SAME: Final = 80
+_COMPARED_CHARS: Final = 80
 """Characters by which an error is known again in the reason of the end."""
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class DriveInfo:
     """What is known of a run before it begins."""
 
     title: str
@@ -35,7 +35,7 @@ class About:
     settings: Settings
 
 
-class Showing(Protocol):
+class DriveDisplay(Protocol):
     """Owns what it has drawn until `close()`, which leaves the terminal as it was."""
 
     def show(self, message: Message) -> None: ...
@@ -44,20 +44,20 @@ class Showing(Protocol):
         """Called now and then, so that something moves."""
         ...
 
-    def changed(self, changes: Changes | None) -> None:
+    def show_changes(self, changes: RunChanges | None) -> None:
         """Told after the last message."""
         ...
 
-    def cancelling(self) -> None: ...
+    def show_cancelling(self) -> None: ...
 
-    def paused(self) -> contextlib.AbstractContextManager[None]:
+    def pause(self) -> contextlib.AbstractContextManager[None]:
         """Draw nothing for as long as somebody is asked something."""
         ...
 
     def close(self) -> None: ...
 
 
-class Part(Enum):
+class OutputPart(Enum):
     """Of what is told: between two there is a gap."""
 
     HEADING = auto()
@@ -76,86 +76,88 @@ class OpenCall:
         return time.monotonic() - self.began
 
 
-class Telling(abc.ABC):
+class MessagePresenter(abc.ABC):
     """Says what to print; a screen says how."""
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: DriveInfo) -> None:
         self.about = about
-        self.calls: dict[str, OpenCall] = {}
-        self.part: Part | None = None
-        self._held: Fault | None = None
+        self.open_calls: dict[str, OpenCall] = {}
+        self.part: OutputPart | None = None
+        self._pending_fault: Fault | None = None
 
     @property
     @abc.abstractmethod
     def width(self) -> int: ...
 
     @abc.abstractmethod
-    def put(self, told: Iterable[Text]) -> None:
+    def print_lines(self, styled_lines: Iterable[Text]) -> None:
         """Print lines."""
 
     @abc.abstractmethod
-    def text(self, words: str) -> None:
+    def print_text(self, words: str) -> None:
         """Print a piece of what the model says."""
 
     @abc.abstractmethod
     def end_text(self) -> None:
         """Something else follows."""
 
-    def enter(self, part: Part) -> None:
+    def begin_part(self, part: OutputPart) -> None:
         """Whatever is printed next belongs to `part`."""
         if self.part is not None and self.part is not part:
-            self.put([Text()])
+            self.print_lines([Text()])
         self.part = part
 
     def show(self, message: Message) -> None:
-        if self._held is not None:
-            self._tell_held(message)
+        if self._pending_fault is not None:
+            self._show_pending_fault(message)
         match message:
             case SessionStarted():
-                self.enter(Part.HEADING)
+                self.begin_part(OutputPart.HEADING)
                 about = self.about
-                self.put([lines.heading(about.title, message.model, about.workspace, about.settings.home)])
+                self.print_lines(
+                    [lines.heading_line(about.title, message.model, about.workspace, about.settings.home)]
+                )
             case TextDelta():
-                self.text(message.text)
+                self.print_text(message.text)
             case ToolCall():
                 self.end_text()
-                self.calls[message.id] = OpenCall(message)
+                self.open_calls[message.id] = OpenCall(message)
             case ToolResult():
-                self._answered(message)
+                self._show_result(message)
             case Fault():
-                self._held = message  # the last message may say the same
+                self._pending_fault = message  # the last message may say the same
             case Finished():
-                self._finished(message)
+                self._show_finished(message)
             case _:  # tokens so far: the last message has them all
                 pass
 
-    def changed(self, changes: Changes | None) -> None:
+    def show_changes(self, changes: RunChanges | None) -> None:
         if changes is not None:
-            self.put(lines.changed(changes))
+            self.print_lines(lines.change_lines(changes))
 
-    def _tell_held(self, message: Message) -> None:
-        held, self._held = self._held, None
-        if held is None or (isinstance(message, Finished) and held.message[:_SAME] in message.reason):
+    def _show_pending_fault(self, message: Message) -> None:
+        held, self._pending_fault = self._pending_fault, None
+        if held is None or (isinstance(message, Finished) and held.message[:_COMPARED_CHARS] in message.reason):
             return
         self.end_text()
-        self.enter(Part.CALLS)
-        self.put(lines.trouble(held))
+        self.begin_part(OutputPart.CALLS)
+        self.print_lines(lines.fault_lines(held))
 
-    def _answered(self, result: ToolResult) -> None:
-        opened = self.calls.pop(result.id, None)
+    def _show_result(self, result: ToolResult) -> None:
+        opened = self.open_calls.pop(result.id, None)
         if opened is None:
             return
         self.end_text()
-        self.enter(Part.CALLS)
-        came = came_of(opened.call, result.text, ok=result.ok, exit_code=result.exit_code)
+        self.begin_part(OutputPart.CALLS)
+        came = describe_result(opened.call, result.text, ok=result.ok, exit_code=result.exit_code)
         seconds = opened.seconds if result.seconds is None else result.seconds
-        self.put(lines.over(opened.call, self.about.workspace, came, seconds, self.width))
+        self.print_lines(lines.finished_call_lines(opened.call, self.about.workspace, came, seconds, self.width))
 
-    def _finished(self, finished: Finished) -> None:
+    def _show_finished(self, finished: Finished) -> None:
         self.end_text()
-        left, self.calls = [each.call for each in self.calls.values()], {}
+        left, self.open_calls = [each.call for each in self.open_calls.values()], {}
         if left:
-            self.enter(Part.CALLS)
-            self.put(lines.unanswered(call, self.about.workspace, self.width) for call in left)
-        self.enter(Part.END)
-        self.put(lines.ending(finished))
+            self.begin_part(OutputPart.CALLS)
+            self.print_lines(lines.unanswered_call_line(call, self.about.workspace, self.width) for call in left)
+        self.begin_part(OutputPart.END)
+        self.print_lines(lines.ending_lines(finished))

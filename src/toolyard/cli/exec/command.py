@@ -19,16 +19,16 @@ import click
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
 from toolyard.cli.common.prompts import terminal_asker
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.cli.exec import fork as exec_fork
 from toolyard.config.models import Config
 from toolyard.core.calls import Call, Image, Result, Text
 from toolyard.core.errors import SecurityError
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.core.text import printable
-from toolyard.sandbox.output_capture import Captured
+from toolyard.sandbox.output_capture import OutputCapture
 from toolyard.sandbox.spec import Stream
 
 _TIMED_OUT, _REFUSED, _INTERRUPTED = 124, 126, 130
@@ -80,16 +80,18 @@ def exec(  # noqa: A001 - the name of the command
 
     It starts in the workspace, without input and arguments; its output is shown when it is done.
     """
-    exec_fork.check_words(fork, keep=keep, has_code=code is not None or file is not None)
+    exec_fork.check_fork_options(fork, keep=keep, has_code=code is not None or file is not None)
     if (code is None) == (file is None):
         raise click.UsageError("Give either FILE (- for stdin) or -c CODE.")
-    text = code if code is not None else _read(file or "-")
+    text = code if code is not None else _read_code(file or "-")
     if not text:
-        raise click.UsageError(f"There is nothing to run: {'CODE' if code is not None else _named(file)} is empty.")
-    place = find_place(workspace, config_file, agent, acts=True)
+        raise click.UsageError(
+            f"There is nothing to run: {'CODE' if code is not None else _source_name(file)} is empty."
+        )
+    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     options = YardOptions(
         workspace=place.workspace,
-        config=_for_a_program(place.config),
+        config=_with_uncut_output(place.config),
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
         toolset=Toolset.CODE,
@@ -100,34 +102,34 @@ def exec(  # noqa: A001 - the name of the command
         arguments["timeout"] = _milliseconds(timeout, place.config.toolyard.code_execution.limits.most_seconds)
     tool = "execute_bash" if as_bash else "execute_python"
     if images is not None:
-        _make(images)  # before the run, so that nothing is run whose pictures would be lost
+        _make_folder(images)  # before the run, so that nothing is run whose pictures would be lost
     with contextlib.ExitStack() as stack:
-        forked = stack.enter_context(exec_fork.forked(options, fork)) if fork is not None else None
-        result = _result(forked.options if forked is not None else options, tool, arguments)
-        ended = exec_fork.ended(forked, keep=keep) if forked is not None else None
-    _keep(result, images)
+        forked = stack.enter_context(exec_fork.open_fork(options, fork)) if fork is not None else None
+        result = _run_in_yard(forked.options if forked is not None else options, tool, arguments)
+        ended = exec_fork.end_fork(forked, keep=keep) if forked is not None else None
+    _save_images(result, images)
     if wants_json:
         click.echo(json.dumps({**result.structured, **({"fork": ended.fields()} if ended else {})}, indent=2))
     else:
-        _show(result)
+        _print_result(result)
     if ended is not None:
-        exec_fork.tell(ended)
+        exec_fork.print_fork_result(ended)
     sys.exit(_TIMED_OUT if result.structured["ending"] == "timeout" else result.structured["exit_code"])
 
 
-def _read(name: str) -> str:
+def _read_code(name: str) -> str:
     try:
         with click.open_file(name, encoding="utf-8-sig") as file:
             return file.read()
     except OSError as error:
         raise click.UsageError(
-            f"{_named(name)} cannot be read: {error.strerror}. To give the code itself, use -c."
+            f"{_source_name(name)} cannot be read: {error.strerror}. To give the code itself, use -c."
         ) from None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{_named(name)} is not UTF-8 text.") from None
+        raise click.UsageError(f"{_source_name(name)} is not UTF-8 text.") from None
 
 
-def _named(file: str | None) -> str:
+def _source_name(file: str | None) -> str:
     return "standard input" if file == "-" else str(file)
 
 
@@ -142,21 +144,21 @@ def _milliseconds(seconds: float, most: float) -> int:
     return max(int(seconds * _MS), 1)
 
 
-def _make(folder: str) -> None:
+def _make_folder(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise click.BadParameter(f"{folder} cannot be a folder: {error.strerror}.", param_hint="'--images'") from None
 
 
-def _for_a_program(config: Config) -> Config:
+def _with_uncut_output(config: Config) -> Config:
     """Nothing is cut, and the list of tools that a model is shown does not count."""
     limits = config.limits.model_copy(update={"output_chars": _WHOLE_OUTPUT_CHARS})
     section = config.toolyard.model_copy(update={"in_context_tools": {}})
     return config.model_copy(update={"limits": limits, "toolyard": section})
 
 
-def _keep(result: Result, folder: str | None) -> None:
+def _save_images(result: Result, folder: str | None) -> None:
     pictures = [part for part in result.parts if isinstance(part, Image)]
     if folder is None:
         if pictures:
@@ -167,36 +169,36 @@ def _keep(result: Result, folder: str | None) -> None:
             file.write(picture.data)
 
 
-def _result(options: YardOptions, tool: str, arguments: dict[str, Any]) -> Result:
+def _run_in_yard(options: YardOptions, tool: str, arguments: dict[str, Any]) -> Result:
     with Yard.open(options) as yard:
         try:
-            return _ran(yard, tool, arguments)
+            return _call_tool(yard, tool, arguments)
         except SecurityError as error:
-            click.echo(f"toolyard: {runnable(str(error))}", err=True)
+            click.echo(f"toolyard: {complete_commands(str(error))}", err=True)
             sys.exit(_REFUSED)
 
 
-def _ran(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
+def _call_tool(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
     """The result; of a run that the user interrupted, what it had printed."""
-    so_far = Captured()
+    so_far = OutputCapture()
     call = Call(
         tool,
         arguments,
         surface="cli",
         agent=yard.agent,
         ask=terminal_asker(),
-        printed=lambda stream, data: so_far.take(Stream(stream), data),
+        on_output=lambda stream, data: so_far.append(Stream(stream), data),
         warn=lambda text: click.echo(f"toolyard: {printable(text)}", err=True),
     )
     try:
-        return _in_full(asyncio.run(yard.dispatch(call)), so_far)
+        return _with_full_output(asyncio.run(yard.dispatch(call)), so_far)
     except KeyboardInterrupt:
         fields = {stream.value: so_far.text(stream) for stream in Stream}
         notes = ["Interrupted and ended; this is what it had printed."]
         return Result((), {**fields, "exit_code": _INTERRUPTED, "ending": "cancelled", "notes": notes})
 
 
-def _in_full(result: Result, printed: Captured) -> Result:
+def _with_full_output(result: Result, printed: OutputCapture) -> Result:
     """The result with all that was printed: a preview is for models."""
     if "output_file" not in result.structured:
         return result
@@ -205,17 +207,17 @@ def _in_full(result: Result, printed: Captured) -> Result:
     )
 
 
-def _show(result: Result) -> None:
+def _print_result(result: Result) -> None:
     """As the code itself would have printed it, then the value, the error and what there is to remark."""
     fields = result.structured
     click.echo(fields["stdout"], nl=False)
     click.echo(fields["stderr"], nl=False, err=True)
     if fields.get("error"):
-        click.echo(runnable(fields["error"]), err=True)
+        click.echo(complete_commands(fields["error"]), err=True)
     if fields.get("value") is not None:
         click.echo(fields["value"])
     for note in fields["notes"]:
         click.echo(f"[{note}]", err=True)
     for part in result.parts[1:]:  # what is said beside the result itself: ignore files, failed snapshots
         if isinstance(part, Text):
-            click.echo(printable(runnable(part.text)), err=True)
+            click.echo(printable(complete_commands(part.text)), err=True)

@@ -9,18 +9,18 @@ import os
 
 import click
 
-from toolyard.cli.init.output import Made, show
-from toolyard.config.backends import BackendKind, backend_kind, likely_backend
+from toolyard.cli.init.output import InitResult, print_result
+from toolyard.config.backends import BackendKind, backend_kind, suggest_backend
 from toolyard.config.clients import settings_file
 from toolyard.config.clients.clients import CLIENTS
 from toolyard.config.loader import CONFIG_NAME, parse_config
-from toolyard.config.server_import import Imported, as_written, import_servers
+from toolyard.config.server_import import ImportedServers, entry_as_written, import_servers
 from toolyard.config.settings import Settings
-from toolyard.config.template import ids_of, likely_kind, starting_config
+from toolyard.config.template import agent_ids, default_backend_kind, starting_config
 from toolyard.config.user_servers_file import add_servers
 from toolyard.core.errors import ToolError, ValidationError
 
-_TEAM = 2
+_TEAM_SIZE = 2
 _EXAMPLES = """\b
 Examples:
   toolyard init                                    one agent, in ./toolyard.yaml
@@ -82,31 +82,31 @@ def init(
         if not sources or backends or team or output:
             raise ValidationError.of("servers", "goes with --from alone", hint="Say whose servers: --from claude")
         imported = import_servers(sources, settings, project=here, folder=settings.home)
-        made = _into_servers_file(imported, settings, force=force, dry_run=dry_run)
+        made = _write_servers_file(imported, settings, force=force, dry_run=dry_run)
     else:
         path = os.path.abspath(output or CONFIG_NAME)
-        kinds = _kinds(backends, settings, is_team=team)
+        kinds = _backend_kinds(backends, settings, is_team=team)
         imported = import_servers(sources, settings, project=here, folder=os.path.dirname(path))
-        made = _into_configuration(path, kinds, imported, force=force, dry_run=dry_run)
-        made = made.telling(_missing_keys(kinds, settings))
-    show(made, imported, dry_run=dry_run, wants_json=wants_json)
+        made = _write_configuration(path, kinds, imported, force=force, dry_run=dry_run)
+        made = made.with_notes(_missing_keys(kinds, settings))
+    print_result(made, imported, dry_run=dry_run, wants_json=wants_json)
 
 
-def _kinds(names: tuple[str, ...], settings: Settings, *, is_team: bool) -> list[BackendKind]:
+def _backend_kinds(names: tuple[str, ...], settings: Settings, *, is_team: bool) -> list[BackendKind]:
     kinds: list[BackendKind] = []
     for name in names:
         kind = backend_kind(name)
         if kind is None:
-            raise ValidationError.of("backend", f"{name!r} is no backend", hint=likely_backend(name))
+            raise ValidationError.of("backend", f"{name!r} is no backend", hint=suggest_backend(name))
         kinds.append(kind)
-    kinds = kinds or [likely_kind(settings.model_access)]
-    return kinds * _TEAM if is_team and len(kinds) == 1 else kinds
+    kinds = kinds or [default_backend_kind(settings.model_access)]
+    return kinds * _TEAM_SIZE if is_team and len(kinds) == 1 else kinds
 
 
-def _into_configuration(
-    path: str, kinds: list[BackendKind], imported: Imported, *, force: bool, dry_run: bool
-) -> Made:
-    text = starting_config(kinds, {entry.name: as_written(entry) for entry in imported.entries})
+def _write_configuration(
+    path: str, kinds: list[BackendKind], imported: ImportedServers, *, force: bool, dry_run: bool
+) -> InitResult:
+    text = starting_config(kinds, {entry.name: entry_as_written(entry) for entry in imported.entries})
     parse_config(text, path, env={})  # what is written here loads
     if os.path.islink(path):
         raise ToolError(
@@ -121,17 +121,19 @@ def _into_configuration(
         )
     kept = ""
     if not dry_run:
-        kept = settings_file.change(path, lambda _: text.encode(), keep=lambda _: True)
+        kept = settings_file.update_file(path, lambda _: text.encode(), should_backup=lambda _: True)
     names = tuple(entry.name for entry in imported.entries)
     outcome = "replaced" if replaces else "created"
-    return Made(path, outcome, text, agents=tuple(ids_of(kinds)), servers=names, kept=kept)
+    return InitResult(path, outcome, text, agents=tuple(agent_ids(kinds)), servers=names, backup=kept)
 
 
-def _into_servers_file(imported: Imported, settings: Settings, *, force: bool, dry_run: bool) -> Made:
+def _write_servers_file(imported: ImportedServers, settings: Settings, *, force: bool, dry_run: bool) -> InitResult:
     added = add_servers(imported.entries, settings, force=force, dry_run=dry_run)
-    notes = tuple(f'"{name}" is in {added.path} already, and differently; it stays. (--force)' for name in added.left)
-    outcome = "unchanged" if not added.names else "added" if added.was_there else "created"
-    return Made(added.path, outcome, added.text, servers=added.names, kept=added.kept, notes=notes)
+    notes = tuple(
+        f'"{name}" is in {added.path} already, and differently; it stays. (--force)' for name in added.conflicting
+    )
+    outcome = "unchanged" if not added.names else "added" if added.existed else "created"
+    return InitResult(added.path, outcome, added.text, servers=added.names, backup=added.backup_path, notes=notes)
 
 
 def _missing_keys(kinds: list[BackendKind], settings: Settings) -> list[str]:

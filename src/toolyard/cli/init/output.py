@@ -10,12 +10,12 @@ from typing import Final, Literal
 
 import click
 
-from toolyard.config.secret_extraction import Withheld
-from toolyard.config.server_import import Imported
+from toolyard.config.secret_extraction import ExtractedSecret
+from toolyard.config.server_import import ImportedServers
 from toolyard.core.text import printable
 
-Outcome = Literal["created", "replaced", "added", "unchanged"]
-_SAID: Final[dict[Outcome, str]] = {
+InitOutcome = Literal["created", "replaced", "added", "unchanged"]
+_OUTCOME_TEXT: Final[dict[InitOutcome, str]] = {
     "created": "Wrote",
     "replaced": "Replaced",
     "added": "Added to",
@@ -24,57 +24,57 @@ _SAID: Final[dict[Outcome, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class InitResult:
     path: str
-    outcome: Outcome
+    outcome: InitOutcome
     text: str
     agents: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
-    kept: str = ""
+    backup: str = ""
     """Where the file is that was there before."""
     notes: tuple[str, ...] = ()
 
-    def telling(self, more: Sequence[str]) -> Made:
+    def with_notes(self, more: Sequence[str]) -> InitResult:
         return replace(self, notes=(*self.notes, *more))
 
 
-def show(made: Made, imported: Imported, *, dry_run: bool, wants_json: bool) -> None:
+def print_result(made: InitResult, imported: ImportedServers, *, dry_run: bool, wants_json: bool) -> None:
     if wants_json:
-        click.echo(json.dumps(_as_json(made, imported, dry_run=dry_run), indent=2))
+        click.echo(json.dumps(_result_fields(made, imported, dry_run=dry_run), indent=2))
         return
     if dry_run:
         click.echo("\n".join(printable(line) for line in made.text.rstrip("\n").split("\n")))
         click.echo(f"\nNothing was written. This would be {made.path}.", err=True)
     else:
-        click.echo(printable(f"{_SAID[made.outcome]} {made.path}"))
-    for line in _sentences(made, imported, dry_run=dry_run):
+        click.echo(printable(f"{_OUTCOME_TEXT[made.outcome]} {made.path}"))
+    for line in _result_lines(made, imported, dry_run=dry_run):
         click.echo(printable(line), err=dry_run)
 
 
-def _sentences(made: Made, imported: Imported, *, dry_run: bool) -> Iterator[str]:
+def _result_lines(made: InitResult, imported: ImportedServers, *, dry_run: bool) -> Iterator[str]:
     if made.agents:
         yield f"  {'agents' if len(made.agents) > 1 else 'agent'}: {', '.join(made.agents)}"
     if made.servers:
         yield f"  servers: {', '.join(made.servers)}"
-    if made.kept:
-        yield f"  the file as it was: {made.kept}"
+    if made.backup:
+        yield f"  the file as it was: {made.backup}"
     for problem in imported.problems:
         yield f"  {'left out' if problem.severity == 'error' else 'note'}: {problem}"
     for note in made.notes:
         yield f"  note: {note}"
-    yield from _variables(made, imported)
+    yield from _variable_lines(made, imported)
     if made.agents and not dry_run:
         yield f"See what it does: toolyard run --check {shlex.quote(made.path)}"
 
 
-def _withheld(made: Made, imported: Imported) -> list[Withheld]:
+def _withheld_secrets(made: InitResult, imported: ImportedServers) -> list[ExtractedSecret]:
     """Of the servers that are new in the file; what is set for the others is set already."""
-    return [each for each in imported.withheld if each.server in made.servers]
+    return [each for each in imported.extracted_secrets if each.server in made.servers]
 
 
-def _variables(made: Made, imported: Imported) -> Iterator[str]:
+def _variable_lines(made: InitResult, imported: ImportedServers) -> Iterator[str]:
     places: dict[tuple[str, str, str], list[str]] = {}
-    for each in _withheld(made, imported):
+    for each in _withheld_secrets(made, imported):
         places.setdefault((each.variable, each.server, each.origin), []).append(f"`{each.place}`")
     if not places:
         return
@@ -84,7 +84,7 @@ def _variables(made: Made, imported: Imported) -> Iterator[str]:
     yield "  Or leave the values where they are and name those files instead, under `toolyard.server_files`."
 
 
-def _as_json(made: Made, imported: Imported, *, dry_run: bool) -> dict[str, object]:
+def _result_fields(made: InitResult, imported: ImportedServers, *, dry_run: bool) -> dict[str, object]:
     return {
         "path": made.path,
         "outcome": made.outcome,
@@ -92,10 +92,10 @@ def _as_json(made: Made, imported: Imported, *, dry_run: bool) -> dict[str, obje
         "agents": [*made.agents],
         "servers": [*made.servers],
         "from": [*imported.files],
-        "backup": made.kept or None,
+        "backup": made.backup or None,
         "variables": [
             {"name": each.variable, "server": each.server, "place": each.place, "file": each.origin}
-            for each in _withheld(made, imported)
+            for each in _withheld_secrets(made, imported)
         ],
         "problems": [
             {"server": each.server, "severity": each.severity, "text": each.text, "file": each.where}

@@ -16,13 +16,13 @@ import click
 
 from toolyard.app.toolsets import Toolset, parse_toolsets, sets_of
 from toolyard.cli.common.options import agent_option, config_option, state_option, workspace_option
-from toolyard.cli.common.resolve_workspace import find_place
-from toolyard.cli.install.output import show
-from toolyard.config.agents import agent_of
+from toolyard.cli.common.resolve_workspace import resolve_workspace
+from toolyard.cli.install.output import print_report
+from toolyard.config.agents import select_agent
 from toolyard.config.backends import PROVIDER_VARIABLES
 from toolyard.config.clients import installer
 from toolyard.config.clients.clients import CLIENTS, Scope
-from toolyard.config.clients.installer import Target
+from toolyard.config.clients.installer import InstallTarget
 from toolyard.config.loader import load_config
 from toolyard.config.settings import MODEL_VARIABLE, STATE_VARIABLE, Settings
 from toolyard.core.errors import ConfigError, ValidationError
@@ -33,7 +33,7 @@ _ASSISTANT = "toolyard-assistant"
 _ANSWER_MARGIN_SECONDS = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPLIT_AT_UNDERSCORES = frozenset({"gemini", "qwen"})
-_INSTALL = """\b
+_INSTALL_EXAMPLES = """\b
 Examples:
   toolyard install claude --workspace ~/project
   toolyard install codex --workspace ~/project --dry-run      see what would be written
@@ -41,7 +41,7 @@ Examples:
   toolyard install gemini --config ~/toolyard.yaml --tools code
   toolyard install claude --assistant --workspace ~/project    a second opinion: chat, codereview, debug ...
 """
-_UNINSTALL = """\b
+_UNINSTALL_EXAMPLES = """\b
 Examples:
   toolyard uninstall claude
   toolyard uninstall vscode --scope project --workspace ~/project
@@ -49,7 +49,7 @@ Examples:
 """
 
 
-def _shared(function: Callable[..., None]) -> Callable[..., None]:
+def _shared_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing."),
@@ -68,8 +68,8 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command(epilog=_INSTALL)
-@_shared
+@click.command(epilog=_INSTALL_EXAMPLES)
+@_shared_options
 @config_option()
 @workspace_option("The folder to serve.  [default: the configuration's, else the current folder]")
 @agent_option("Which agent of the configuration is served.")
@@ -100,10 +100,10 @@ def install(
     """
     if assistant and (agent or tools or permission_mode):
         raise click.UsageError("--agent, --tools and --permission-mode are not for --assistant.")
-    folder = _folder(workspace, config_file, agent, dry_run=dry_run)
-    target = _target(client, scope, name or _named(assistant=assistant), folder)
+    folder = _workspace_folder(workspace, config_file, agent, dry_run=dry_run)
+    target = _target(client, scope, name or _default_name(assistant=assistant), folder)
     sets = sets_of(parse_toolsets(tools)) if tools is not None else ()
-    words = [*program(), "assistant" if assistant else "mcp"]
+    words = [*own_command(), "assistant" if assistant else "mcp"]
     if config_file is not None:
         words += ["--config", os.path.abspath(config_file)]
     if workspace is not None or config_file is None:
@@ -116,7 +116,7 @@ def install(
         words += ["--permission-mode", permission_mode]
     if state is not None:
         words += ["--state", os.path.abspath(state)]
-    variables = _variables(target.settings) if assistant else ()
+    variables = _passed_variables(target.settings) if assistant else ()
     # Without it some clients give up on an answer long before the assistant does.
     seconds = _assistant_seconds(config_file) + _ANSWER_MARGIN_SECONDS if assistant else None
     report = installer.install(
@@ -124,12 +124,12 @@ def install(
     )
     notes = [*_notes(target, sets)]
     if assistant:
-        notes.append(_about_keys(target))
-    show(report, target, words=words, notes=notes, dry_run=dry_run, wants_json=wants_json)
+        notes.append(_key_note(target))
+    print_report(report, target, words=words, notes=notes, dry_run=dry_run, wants_json=wants_json)
 
 
-@click.command(epilog=_UNINSTALL)
-@_shared
+@click.command(epilog=_UNINSTALL_EXAMPLES)
+@_shared_options
 @workspace_option("The project's folder, for --scope project.  [default: the current folder]")
 def uninstall(
     *,
@@ -142,12 +142,12 @@ def uninstall(
     wants_json: bool,
 ) -> None:
     """Take Toolyard out of the MCP servers of a client, and whatever was made for it alone."""
-    target = _target(client, scope, name or _named(assistant=assistant), os.path.abspath(workspace or "."))
+    target = _target(client, scope, name or _default_name(assistant=assistant), os.path.abspath(workspace or "."))
     report = installer.uninstall(target, dry_run=dry_run)
-    show(report, target, words=[], notes=[], dry_run=dry_run, wants_json=wants_json)
+    print_report(report, target, words=[], notes=[], dry_run=dry_run, wants_json=wants_json)
 
 
-def program() -> list[str]:
+def own_command() -> list[str]:
     """How this very program is started again from anywhere.
 
     The name on the PATH is kept where it leads here: it outlives the folder of an environment that is made anew.
@@ -161,11 +161,11 @@ def program() -> list[str]:
     return [beside]
 
 
-def _named(*, assistant: bool) -> str:
+def _default_name(*, assistant: bool) -> str:
     return _ASSISTANT if assistant else _PROGRAM
 
 
-def _variables(settings: Settings) -> tuple[str, ...]:
+def _passed_variables(settings: Settings) -> tuple[str, ...]:
     """What the assistant finds its model and its threads by, set here or not: a key may be set tomorrow."""
     return tuple(dict.fromkeys((MODEL_VARIABLE, *PROVIDER_VARIABLES, *settings.model_access, STATE_VARIABLE)))
 
@@ -174,7 +174,7 @@ def _assistant_seconds(config_file: str | None) -> float:
     return load_config(config_file).assistant.limits.seconds
 
 
-def _about_keys(target: Target) -> str:
+def _key_note(target: InstallTarget) -> str:
     title, settings = target.client.title, target.settings
     found = [name for name in PROVIDER_VARIABLES if name in settings.model_access]
     found = [MODEL_VARIABLE, *found] if settings.model else found
@@ -184,28 +184,28 @@ def _about_keys(target: Target) -> str:
     return f"set GEMINI_API_KEY (or another provider's key) where {title} is started; nothing of it is written."
 
 
-def _target(client: str, scope: str, name: str, folder: str) -> Target:
+def _target(client: str, scope: str, name: str, folder: str) -> InstallTarget:
     if not _NAME.fullmatch(name):
         raise ValidationError.of("name", f"{name!r} is no name for a server", hint="Use letters, digits and hyphens.")
     if "_" in name and client in _SPLIT_AT_UNDERSCORES:
         said = f"{CLIENTS[client].title} splits the names of tools at underscores"
         raise ValidationError.of("name", said, hint=f"Use hyphens: --name {name.replace('_', '-')}")
-    return Target(CLIENTS[client], cast("Scope", scope), Settings.from_environment(), folder, name)
+    return InstallTarget(CLIENTS[client], cast("Scope", scope), Settings.from_environment(), folder, name)
 
 
-def _folder(workspace: str | None, config_file: str | None, agent: str | None, *, dry_run: bool) -> str:
+def _workspace_folder(workspace: str | None, config_file: str | None, agent: str | None, *, dry_run: bool) -> str:
     """The workspace, when the server could open it as it will be started."""
     if config_file is not None and dry_run:
         # Opening the place would make the folders that the file speaks of.
-        agent_of(load_config(config_file), agent)
+        select_agent(load_config(config_file), agent)
         return os.path.abspath(workspace or ".")
-    folder = os.path.abspath(find_place(workspace, config_file, agent, acts=True).workspace)
+    folder = os.path.abspath(resolve_workspace(workspace, config_file, agent, acts_as_agent=True).workspace)
     if not os.path.isdir(folder):
         raise ConfigError(f"{folder} is not a folder.", hint="Create it, or name another one with --workspace.")
     return folder
 
 
-def _notes(target: Target, sets: tuple[Toolset, ...]) -> Iterator[str]:
+def _notes(target: InstallTarget, sets: tuple[Toolset, ...]) -> Iterator[str]:
     title = target.client.title
     if target.scope == "project":
         if target.client.project_note:

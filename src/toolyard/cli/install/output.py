@@ -10,10 +10,10 @@ from typing import Final
 
 import click
 
-from toolyard.config.clients.installer import Outcome, Report, Target
+from toolyard.config.clients.installer import InstallOutcome, InstallReport, InstallTarget
 from toolyard.core.text import printable
 
-_DONE: Final[dict[Outcome, str]] = {
+_OUTCOME_TEXT: Final[dict[InstallOutcome, str]] = {
     "added": "Added",
     "updated": "Updated",
     "replaced": "Replaced",
@@ -24,24 +24,32 @@ _SHOWN_CHARS: Final = 240
 """Of one line: some programs write their file on a single one."""
 
 
-def show(
-    report: Report, target: Target, *, words: Sequence[str], notes: Sequence[str], dry_run: bool, wants_json: bool
+def print_report(
+    report: InstallReport,
+    target: InstallTarget,
+    *,
+    words: Sequence[str],
+    notes: Sequence[str],
+    dry_run: bool,
+    wants_json: bool,
 ) -> None:
-    lines = [*_diff(report)]
+    lines = [*_diff_lines(report)]
     if wants_json:
-        click.echo(json.dumps(_as_json(report, target, words, notes, lines, dry_run=dry_run), indent=2))
+        click.echo(json.dumps(_report_fields(report, target, words, notes, lines, dry_run=dry_run), indent=2))
         return
     if dry_run and lines:
         for line in lines:
             click.echo(click.style(printable(line), fg=_COLORS.get(line[:1])))
-    for line in _sentences(report, target, words, dry_run=dry_run):
+    for line in _report_lines(report, target, words, dry_run=dry_run):
         click.echo(printable(line))
     if report.outcome not in ("removed", "absent"):
         for note in notes:
             click.echo(f"  note: {note}")
 
 
-def _sentences(report: Report, target: Target, words: Sequence[str], *, dry_run: bool) -> Iterator[str]:
+def _report_lines(
+    report: InstallReport, target: InstallTarget, words: Sequence[str], *, dry_run: bool
+) -> Iterator[str]:
     title, name = target.client.title, target.name
     if report.outcome == "unchanged":
         yield f'Already there: "{name}" in {report.path}. Nothing was changed.'
@@ -52,16 +60,16 @@ def _sentences(report: Report, target: Target, words: Sequence[str], *, dry_run:
     if dry_run:
         yield f"Nothing was written. This would change {report.path}."
         return
-    yield f'{_DONE[report.outcome]} "{name}" for {title}: {report.path}'
+    yield f'{_OUTCOME_TEXT[report.outcome]} "{name}" for {title}: {report.path}'
     if words:
         yield f"  it starts: {shlex.join(words)}"
-    if report.kept:
-        yield f"  the file as it was: {report.kept}"
-    if target.client.check and report.outcome != "removed":
-        yield f"  see it with: {target.client.check}"
+    if report.backup_path:
+        yield f"  the file as it was: {report.backup_path}"
+    if target.client.check_command and report.outcome != "removed":
+        yield f"  see it with: {target.client.check_command}"
 
 
-def _diff(report: Report) -> Iterator[str]:
+def _diff_lines(report: InstallReport) -> Iterator[str]:
     if report.before == report.after:
         return
     before, after = report.before.splitlines(), report.after.splitlines()
@@ -69,8 +77,14 @@ def _diff(report: Report) -> Iterator[str]:
         yield line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]} … ({len(line):,} characters)"
 
 
-def _as_json(
-    report: Report, target: Target, words: Sequence[str], notes: Sequence[str], diff: list[str], *, dry_run: bool
+def _report_fields(
+    report: InstallReport,
+    target: InstallTarget,
+    words: Sequence[str],
+    notes: Sequence[str],
+    diff: list[str],
+    *,
+    dry_run: bool,
 ) -> dict[str, object]:
     return {
         "client": target.client.name,
@@ -80,7 +94,7 @@ def _as_json(
         "outcome": report.outcome,
         "dry_run": dry_run,
         "command": [*words],
-        "backup": report.kept or None,
+        "backup": report.backup_path or None,
         "notes": [*notes],
         "diff": diff if dry_run else [],
     }

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toolyard.cli.common.resolve_workspace import Place
-from toolyard.config.agents import agent_of
+from toolyard.cli.common.resolve_workspace import ResolvedWorkspace
+from toolyard.config.agents import select_agent
 from toolyard.config.models import Agent, Backend
-from toolyard.workspace.agent_paths import NOBODY
+from toolyard.workspace.agent_paths import UNNAMED_AGENT
 
 
 def with_backend_options(
-    place: Place, agent: str | None, *, fresh: bool, allowed: tuple[str, ...], excluded: tuple[str, ...]
-) -> Place:
+    place: ResolvedWorkspace, agent: str | None, *, fresh: bool, allowed: tuple[str, ...], excluded: tuple[str, ...]
+) -> ResolvedWorkspace:
     """The place with an agent that has these options; those of its entry in the configuration, if any, stay."""
     config = place.config
-    found = agent_of(config, agent)
+    found = select_agent(config, agent)
     backend = found.backend if found is not None else Backend()
     changed = backend.model_copy(
         update={
@@ -24,6 +24,6 @@ def with_backend_options(
             **({"fresh": True, "cwd": place.workspace} if fresh else {}),
         }
     )
-    served = (found or Agent(id=agent or NOBODY)).model_copy(update={"backend": changed})
+    served = (found or Agent(id=agent or UNNAMED_AGENT)).model_copy(update={"backend": changed})
     agents = tuple(served if each is found else each for each in config.agents) or (served,)
     return replace(place, config=config.model_copy(update={"agents": agents}))

@@ -6,9 +6,9 @@ import click
 
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode, sets_of
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.common.param_types import Named, toolsets
-from toolyard.cli.common.resolve_workspace import find_place
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
+from toolyard.cli.common.param_types import NameChoice, parse_toolsets_option
+from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.cli.common.serve import errors_option, http_options, serve
 from toolyard.cli.mcp.backend_options import with_backend_options
 from toolyard.config.settings import Settings
@@ -29,18 +29,20 @@ _TOOLSETS = (
     "workspace: snapshots. all: everything. Several with commas: code,workspace."
 )
 _HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and /execute (described at /docs)."
-_RUNNING = "code_execution"  # as `in_context_tools` names it
+_CODE_GROUP = "code_execution"  # as `in_context_tools` names it
 
 
 @click.command(epilog=_EXAMPLES)
 @config_option()
 @workspace_option("The folder to serve.  [default: the current folder]")
-@click.option("--permission-mode", type=Named([m.value for m in PermissionMode]), help="[default: strict]")
+@click.option("--permission-mode", type=NameChoice([m.value for m in PermissionMode]), help="[default: strict]")
 @agent_option("Which agent of the configuration is served.")
 @click.option("--fresh", is_flag=True, help="Empty the folder first, after a snapshot of it (`fresh: true`).")
 @click.option("--allow-tool", metavar="PATTERN", multiple=True, help="Serve only these tools (`allowed_tools`).")
 @click.option("--exclude-tool", metavar="PATTERN", multiple=True, help="Leave out these tools (`exclude_tools`).")
-@click.option("--tools", metavar="SET,...", callback=toolsets, default="claude", show_default=True, help=_TOOLSETS)
+@click.option(
+    "--tools", metavar="SET,...", callback=parse_toolsets_option, default="claude", show_default=True, help=_TOOLSETS
+)
 @http_options(_HTTP)
 @errors_option()
 @state_option("Where the audit log is kept, outside every workspace.")
@@ -64,7 +66,7 @@ def mcp(
     HTTP asks for the bearer token in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
     """
     context = click.get_current_context()
-    place = find_place(workspace, config_file, agent, acts=True)
+    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     if fresh or allow_tool or exclude_tool:
         place = with_backend_options(place, agent, fresh=fresh, allowed=allow_tool, excluded=exclude_tool)
     settings = Settings.from_environment()
@@ -77,20 +79,20 @@ def mcp(
         toolset=tools,
         state_home=state,
         begins_session=True,
-        tell=lambda text: click.echo(runnable(text, context), err=True),
+        notify=lambda text: click.echo(complete_commands(text, context), err=True),
         errors=errors,
     )
-    _tell_what_cannot_be_called(options)
+    _warn_uncallable_tools(options)
     if place.config.has_servers and not has_code_mode(options.toolset):
         named = ",".join(sets_of(tools))
         click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
     serve(options, http, allow_host)
 
 
-def _tell_what_cannot_be_called(options: YardOptions) -> None:
+def _warn_uncallable_tools(options: YardOptions) -> None:
     """A set with search_tools and without execute_python finds tools that nothing can call."""
     chosen = options.config.toolyard.in_context_tools
     sets = sets_of(options.toolset)
-    if chosen and not chosen.get(_RUNNING) and has_code_mode(sets) and Toolset.MINIMAL not in sets:
-        told = f"in_context_tools leaves out {_RUNNING}: what search_tools finds cannot be called from code."
+    if chosen and not chosen.get(_CODE_GROUP) and has_code_mode(sets) and Toolset.MINIMAL not in sets:
+        told = f"in_context_tools leaves out {_CODE_GROUP}: what search_tools finds cannot be called from code."
         click.echo(told, err=True)

@@ -10,18 +10,18 @@ from typing import Any
 
 import click
 
-from toolyard.cli.common.workspace_lookup import Where
+from toolyard.cli.common.workspace_lookup import WorkspaceOptions
 from toolyard.cli.memory import edit, show
-from toolyard.cli.memory.context import command, echo_json, end, memory, one_line, open_memories
+from toolyard.cli.memory.context import command, echo_json, exit_if_incomplete, memory, one_line, open_memories
 from toolyard.core.errors import ToolyardError
 from toolyard.core.text import printable
-from toolyard.memory.agent_memories import Memories
+from toolyard.memory.agent_memories import AgentMemories
 from toolyard.memory.memory import FACTS, HISTORY, PATTERNS, PREFERENCES
 from toolyard.memory.search import entries_of, grep_agents, search_agents
 
 __all__ = ["edit", "memory", "show"]  # importing the modules adds their commands to the group
 
-_MOST = 100
+_MAX_RESULTS = 100
 _KINDS = {
     FACTS: ("fact", "facts"),
     HISTORY: ("task", "tasks"),
@@ -40,20 +40,22 @@ _KINDS = {
 @click.option(
     "--last", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Newest of each kind."
 )
-def list_memories(where: Where, *, last: int, wants_json: bool) -> None:
+def list_memories(where: WorkspaceOptions, *, last: int, wants_json: bool) -> None:
     """List whose memories there are, with what is in them: counts, and the newest entries."""
     with open_memories(where) as memories:
-        listed = [_listed(memories, who, last) for who in ([where.agent] if where.agent else memories.known())]
+        listed = [
+            _memory_fields(memories, who, last) for who in ([where.agent] if where.agent else memories.known_agents())
+        ]
     if wants_json:
         echo_json(listed)
     for each in listed if not wants_json else ():
-        _print(each)
+        _print_memory(each)
     faults = [fault for each in listed for fault in each["faults"]]
     is_empty = not any(each[plural] for each in listed for _, plural in _KINDS.values())
     is_idle = not any(each["current_task"] for each in listed)
     if is_empty and is_idle and not faults:
         click.echo("Nothing is remembered here yet.", err=True)
-    end(faults)
+    exit_if_incomplete(faults)
 
 
 @command(
@@ -66,15 +68,23 @@ def list_memories(where: Where, *, last: int, wants_json: bool) -> None:
 @click.argument("question", required=False)
 @click.option("--grep", "pattern", metavar="PATTERN", help="Lines that match a regular expression, by ripgrep.")
 @click.option("-i", "--ignore-case", is_flag=True, help="With --grep: small and capital letters are the same.")
-@click.option("--top", metavar="N", type=click.IntRange(1, _MOST), default=10, show_default=True, help="How many.")
+@click.option(
+    "--top", metavar="N", type=click.IntRange(1, _MAX_RESULTS), default=10, show_default=True, help="How many."
+)
 def search_memory(
-    where: Where, *, question: str | None, pattern: str | None, ignore_case: bool, top: int, wants_json: bool
+    where: WorkspaceOptions,
+    *,
+    question: str | None,
+    pattern: str | None,
+    ignore_case: bool,
+    top: int,
+    wants_json: bool,
 ) -> None:
     """Find what is remembered: the entries nearest to a QUESTION, or lines with --grep."""
     if (question is None) == (pattern is None):
         raise click.UsageError("Give either a QUESTION or --grep PATTERN.")
     with open_memories(where) as memories:
-        agents = memories.readable_by(where.agent) if where.agent else memories.known()
+        agents = memories.readable_by(where.agent) if where.agent else memories.known_agents()
         if pattern is not None:
             _grep(memories, agents, pattern, ignore_case=ignore_case, wants_json=wants_json)
             return
@@ -85,12 +95,12 @@ def search_memory(
     for hit in found.hits if not wants_json else ():
         click.echo(f"{click.style(printable(hit.agent), bold=True)}  {hit.file}  {printable(hit.id)}")
         click.echo(f"    {one_line(hit.text)}")
-    end(found.faults, "" if found.hits else "Nothing that is remembered fits.")
+    exit_if_incomplete(found.faults, "" if found.hits else "Nothing that is remembered fits.")
 
 
-def _listed(memories: Memories, agent: str, last: int) -> dict[str, Any]:
+def _memory_fields(memories: AgentMemories, agent: str, entry_count: int) -> dict[str, Any]:
     faults: list[str] = []
-    kept = memories.of(agent)
+    kept = memories.memory_of(agent)
     entries = list(entries_of(kept, faults))
     by_file = {file: [entry for entry in entries if entry.file == file] for file in _KINDS}
     doing = None
@@ -98,7 +108,7 @@ def _listed(memories: Memories, agent: str, last: int) -> dict[str, Any]:
         doing = memories.tasks_of(agent).current()
     except ToolyardError as error:
         faults.append(str(error))
-    newest = [entry for each in by_file.values() for entry in each[max(len(each) - last, 0) :]]
+    newest = [entry for each in by_file.values() for entry in each[max(len(each) - entry_count, 0) :]]
     return {
         "agent": agent,
         "folder": f"{memories.root.path}/{kept.folder}",
@@ -109,7 +119,7 @@ def _listed(memories: Memories, agent: str, last: int) -> dict[str, Any]:
     }
 
 
-def _print(listed: dict[str, Any]) -> None:
+def _print_memory(listed: dict[str, Any]) -> None:
     counts = ", ".join(
         f"{listed[plural]:,} {singular if listed[plural] == 1 else plural}" for singular, plural in _KINDS.values()
     )
@@ -122,7 +132,9 @@ def _print(listed: dict[str, Any]) -> None:
         click.echo(f"    {_KINDS[entry['file']][0]:<10}  {name}{about}")
 
 
-def _grep(memories: Memories, agents: tuple[str, ...], pattern: str, *, ignore_case: bool, wants_json: bool) -> None:
+def _grep(
+    memories: AgentMemories, agents: tuple[str, ...], pattern: str, *, ignore_case: bool, wants_json: bool
+) -> None:
     from toolyard.files.search import GrepQuery
 
     query = GrepQuery(pattern, output_mode="content", case_insensitive=ignore_case, line_numbers=True)
@@ -135,4 +147,4 @@ def _grep(memories: Memories, agents: tuple[str, ...], pattern: str, *, ignore_c
             click.echo(printable(line))
         if result.note:
             click.echo(f"[{printable(result.note)}]", err=True)
-    end(found.faults, "" if results else "No line of any memory matches.")
+    exit_if_incomplete(found.faults, "" if results else "No line of any memory matches.")

@@ -9,13 +9,18 @@ from collections.abc import Iterable
 
 import click
 
-from toolyard.cli.common.options import runnable
-from toolyard.cli.common.workspace_group import placed
-from toolyard.cli.common.workspace_lookup import Kept, Where, find_kept, require_agent
+from toolyard.cli.common.options import complete_commands
+from toolyard.cli.common.workspace_group import workspace_command
+from toolyard.cli.common.workspace_lookup import (
+    WorkspaceData,
+    WorkspaceOptions,
+    require_agent,
+    resolve_data_workspace,
+)
 from toolyard.config.settings import Settings
 from toolyard.core.text import printable
-from toolyard.memory.agent_memories import Memories
-from toolyard.workspace.agent_paths import home_of
+from toolyard.memory.agent_memories import AgentMemories
+from toolyard.workspace.agent_paths import resolve_agent_paths
 
 INCOMPLETE = 1
 SHORTEST_PREFIX = 4
@@ -28,7 +33,7 @@ def memory() -> None:
     """See, search and correct what agents remember."""
 
 
-command = placed(
+command = workspace_command(
     memory,
     who="Whose memory; has to be said where there are several agents.",
     state="Where the state of workspaces is kept.",
@@ -36,13 +41,13 @@ command = placed(
 """A command of the group."""
 
 
-def open_memories(where: Where, *, acts: bool = False, adds: bool = False) -> Memories:
-    """The memories of the root that is meant. A command that `acts` has to know as whom. The caller closes them."""
-    place = find_kept(Kept.MEMORY, where, acts=acts, adds=adds)
+def open_memories(where: WorkspaceOptions, *, acts_as_agent: bool = False, adds: bool = False) -> AgentMemories:
+    """The memories of the root that is meant. A command that `acts_as_agent` has to know as whom. The caller closes them."""
+    place = resolve_data_workspace(WorkspaceData.MEMORY, where, acts_as_agent=acts_as_agent, adds=adds)
     real = os.path.realpath(place.workspace)
-    home = home_of(place.config, real, where.agent, Settings.from_environment(), where.state or "")
+    home = resolve_agent_paths(place.config, real, where.agent, Settings.from_environment(), where.state or "")
     require_agent(place.config, home, where.agent, adds=adds)
-    return Memories(home)
+    return AgentMemories(home)
 
 
 def one_line(text: str) -> str:
@@ -55,10 +60,10 @@ def echo_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2).replace("\x7f", "\\u007f"))
 
 
-def end(faults: Iterable[str], nothing: str = "") -> None:
+def exit_if_incomplete(faults: Iterable[str], nothing: str = "") -> None:
     """Say what could not be read, or that there is nothing; either is exit code 1."""
     said = [f"! {fault}" for fault in faults] or ([nothing] if nothing else [])
     for line in said:
-        click.echo(printable(runnable(line)), err=True)
+        click.echo(printable(complete_commands(line)), err=True)
     if said:
         sys.exit(INCOMPLETE)

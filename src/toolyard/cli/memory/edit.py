@@ -8,16 +8,23 @@ from dataclasses import asdict
 
 import click
 
-from toolyard.cli.common.workspace_lookup import Where
-from toolyard.cli.memory.context import SHORTEST_PREFIX, command, echo_json, end, one_line, open_memories
+from toolyard.cli.common.workspace_lookup import WorkspaceOptions
+from toolyard.cli.memory.context import (
+    SHORTEST_PREFIX,
+    command,
+    echo_json,
+    exit_if_incomplete,
+    one_line,
+    open_memories,
+)
 from toolyard.core.errors import ToolyardError, ValidationError
 from toolyard.core.text import printable
-from toolyard.memory.agent_memories import Memories
+from toolyard.memory.agent_memories import AgentMemories
 from toolyard_runtime.memory_entries import MOST_TEXT
 
 _SHOWN_REFUSALS = 5
 _SHOWN_IDS = 5
-_FROM_INPUT = "-"
+_STDIN = "-"
 
 
 @command(
@@ -28,14 +35,14 @@ _FROM_INPUT = "-"
 )
 @click.argument("text")
 @click.option("--topic", default="", metavar="T", help="What it is about, in a word or two.")
-def add_fact(where: Where, *, text: str, topic: str, wants_json: bool) -> None:
+def add_fact(where: WorkspaceOptions, *, text: str, topic: str, wants_json: bool) -> None:
     """Let an agent remember a fact. TEXT is read from the input where it is -."""
-    if text == _FROM_INPUT:
+    if text == _STDIN:
         # One more than a fact may have: what is longer is refused, however long it is.
         read = sys.stdin.read(MOST_TEXT + 1)
         text = read.strip() if len(read) <= MOST_TEXT else read
-    with open_memories(where, acts=True, adds=True) as memories:
-        fact = memories.of(memories.agent).remember(text, topic)
+    with open_memories(where, acts_as_agent=True, adds=True) as memories:
+        fact = memories.memory_of(memories.agent).remember(text, topic)
         who = memories.agent
     if wants_json:
         echo_json({"agent": who, "id": fact.id, "entry": fact.entry})
@@ -49,36 +56,36 @@ def add_fact(where: Where, *, text: str, topic: str, wants_json: bool) -> None:
     "toolyard memory forget 3f0c9a61d2b84e57 --config team.yaml --agent writer",
 )
 @click.argument("identity", metavar="ID")
-def forget_fact(where: Where, *, identity: str, wants_json: bool) -> None:
+def forget_fact(where: WorkspaceOptions, *, identity: str, wants_json: bool) -> None:
     """Take a fact out of an agent's memory. ID is its id, or the first characters of it."""
-    with open_memories(where, acts=True) as memories:
+    with open_memories(where, acts_as_agent=True) as memories:
         who = memories.agent
-        fact = memories.of(who).forget(_whole(memories, who, identity))
+        fact = memories.memory_of(who).forget(_find_fact_id(memories, who, identity))
     if wants_json:
         echo_json({"agent": who, "id": fact.id, "entry": fact.entry})
     else:
         click.echo(f"{printable(who)} has forgotten: {one_line(fact.text)}")
 
 
-def _whole(memories: Memories, who: str, identity: str) -> str:
+def _find_fact_id(memories: AgentMemories, who: str, identity: str) -> str:
     """The id of a fact of `who` that is meant. Raises with whose it is when it is somebody else's."""
-    if found := _facts(memories, who, identity):
+    if found := _matching_ids(memories, who, identity):
         if len(found) > 1:
             several = ", ".join(found[:_SHOWN_IDS])
             raise ValidationError.of("id", f"{identity!r} begins several: {several}", hint="Give more of it.")
         return found[0]
     owners: list[str] = []
-    for other in memories.known():
+    for other in memories.known_agents():
         with contextlib.suppress(ToolyardError):  # what cannot be read there is not what was asked for
-            owners += [other] if other != who and _facts(memories, other, identity) else []
+            owners += [other] if other != who and _matching_ids(memories, other, identity) else []
     if owners:
         hint = f"It is {owners[0]}'s: --agent {owners[0]}"
         raise ValidationError.of("id", f"{who} has no fact {identity}", hint=hint)
     return identity
 
 
-def _facts(memories: Memories, agent: str, identity: str) -> list[str]:
-    ids = [fact.id for fact in memories.of(agent).facts()]
+def _matching_ids(memories: AgentMemories, agent: str, identity: str) -> list[str]:
+    ids = [fact.id for fact in memories.memory_of(agent).facts()]
     if identity in ids:
         return [identity]
     return [each for each in ids if each.startswith(identity)] if len(identity) >= SHORTEST_PREFIX else []
@@ -97,7 +104,7 @@ def _facts(memories: Memories, agent: str, identity: str) -> list[str]:
 @click.option("--run-id", default="", metavar="R", help="Only memories of this run (mem0's run_id).")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
 def import_memories(
-    where: Where,
+    where: WorkspaceOptions,
     *,
     path: str,
     source: str,
@@ -115,11 +122,11 @@ def import_memories(
     """
     from toolyard.memory.mem0 import import_mem0, read_store
 
-    with open_memories(where, acts=True, adds=True) as memories:
+    with open_memories(where, acts_as_agent=True, adds=True) as memories:
         who = memories.agent
         contents = read_store(path, collection)
-        chosen = contents.belonging(user_id=user, agent_id=agent_id, run_id=run_id)
-        done = import_mem0(memories.of(who), chosen, dry_run=dry_run)
+        chosen = contents.filter_by_session(user_id=user, agent_id=agent_id, run_id=run_id)
+        done = import_mem0(memories.memory_of(who), chosen, dry_run=dry_run)
     others = len(contents.memories) - len(chosen)
     if wants_json:
         about = {"from": source, "kind": contents.kind, "collection": contents.collection, "dry_run": dry_run}
@@ -142,7 +149,7 @@ def import_memories(
             if count:
                 click.echo(f"  {count:,} {note}")
     refused = ", ".join(done.refused[:_SHOWN_REFUSALS])
-    end(
+    exit_if_incomplete(
         [f"{len(done.refused):,} are too long to be facts: {refused}"] if done.refused else (),
         "" if chosen else "No memory of the store fits.",
     )

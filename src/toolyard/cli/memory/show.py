@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import click
 
-from toolyard.cli.common.workspace_lookup import Where
-from toolyard.cli.memory.context import SHORTEST_PREFIX, command, echo_json, end, open_memories
+from toolyard.cli.common.workspace_lookup import WorkspaceOptions
+from toolyard.cli.memory.context import SHORTEST_PREFIX, command, echo_json, exit_if_incomplete, open_memories
 from toolyard.core.agent_folder_names import agent_folder
 from toolyard.core.errors import ValidationError
 from toolyard.core.text import printable
 from toolyard.files.locked_document import FILE_BYTES
 from toolyard.files.safe_paths import read_file
-from toolyard.memory.agent_memories import Memories
+from toolyard.memory.agent_memories import AgentMemories
 from toolyard.memory.facts import Fact
 from toolyard.memory.memory import FACTS, HISTORY, PATTERNS, PREFERENCES, Memory
 from toolyard.memory.search import MemoryHit, entries_of
@@ -40,14 +40,14 @@ _FILES = {
     who="Whose memory.  [default: whoever has it]",
 )
 @click.argument("what", metavar="NAME")
-def show_memory(where: Where, *, what: str, wants_json: bool) -> None:
+def show_memory(where: WorkspaceOptions, *, what: str, wants_json: bool) -> None:
     """Show one entry whole, or one file.
 
     NAME is an id, or the first characters of one; the title of a pattern; the key of a preference; or a file:
     facts, tasks, patterns, preferences, task, or its full name.
     """
     with open_memories(where) as memories:
-        agents = (where.agent,) if where.agent else memories.known()
+        agents = (where.agent,) if where.agent else memories.known_agents()
         file = _FILES.get(what, what)
         if file in _FILES.values():
             _show_file(memories, agents, file, wants_json=wants_json)
@@ -55,8 +55,8 @@ def show_memory(where: Where, *, what: str, wants_json: bool) -> None:
             _show_entry(memories, agents, what, wants_json=wants_json)
 
 
-def _show_file(memories: Memories, agents: tuple[str, ...], file: str, *, wants_json: bool) -> None:
-    found = {who: data for who in agents if (data := _data(memories, who, file)) is not None}
+def _show_file(memories: AgentMemories, agents: tuple[str, ...], file: str, *, wants_json: bool) -> None:
+    found = {who: data for who in agents if (data := _read_memory_file(memories, who, file)) is not None}
     if len(found) > 1:
         several = ", ".join(found)
         hint = f"Say whose: --agent {next(iter(found))}"
@@ -68,17 +68,17 @@ def _show_file(memories: Memories, agents: tuple[str, ...], file: str, *, wants_
             echo_json({"agent": who, "file": file, "text": text})
         else:
             click.echo("\n".join(map(printable, text.removesuffix("\n").split("\n"))))
-    end((), "" if found else f"There is no {file} here.")
+    exit_if_incomplete((), "" if found else f"There is no {file} here.")
 
 
-def _data(memories: Memories, agent: str, file: str) -> bytes | None:
-    folder = agent_folder(agent, TASKS) if file == CURRENT else memories.of(agent).folder
+def _read_memory_file(memories: AgentMemories, agent: str, file: str) -> bytes | None:
+    folder = agent_folder(agent, TASKS) if file == CURRENT else memories.memory_of(agent).folder
     return read_file(memories.root, f"{folder}/{file}", FILE_BYTES)
 
 
-def _show_entry(memories: Memories, agents: tuple[str, ...], what: str, *, wants_json: bool) -> None:
+def _show_entry(memories: AgentMemories, agents: tuple[str, ...], what: str, *, wants_json: bool) -> None:
     faults: list[str] = []
-    entries = [entry for who in agents for entry in entries_of(memories.of(who), faults)]
+    entries = [entry for who in agents for entry in entries_of(memories.memory_of(who), faults)]
     found = [entry for entry in entries if entry.id == what]
     if not found and len(what) >= SHORTEST_PREFIX:
         found = [entry for entry in entries if entry.id.startswith(what)]
@@ -88,16 +88,16 @@ def _show_entry(memories: Memories, agents: tuple[str, ...], what: str, *, wants
             "name", f"{what!r} is said of several: {several}", hint="Give more of it, or say whose with --agent ID."
         )
     for hit in found:
-        whole = _ENTRIES[hit.file](memories.of(hit.agent), hit)
+        whole = _ENTRY_READERS[hit.file](memories.memory_of(hit.agent), hit)
         if wants_json:
             echo_json({"agent": hit.agent, "file": hit.file, "id": hit.id, "entry": whole})
         else:
             click.echo(f"{click.style(printable(hit.agent), bold=True)}  {hit.file}  {printable(hit.id)}")
-            _print(whole)
-    end(faults if not found else (), "" if found else f"Nothing called {what!r} is remembered here.")
+            _print_entry(whole)
+    exit_if_incomplete(faults if not found else (), "" if found else f"Nothing called {what!r} is remembered here.")
 
 
-def _print(entry: Any) -> None:
+def _print_entry(entry: Any) -> None:
     if not isinstance(entry, dict):
         click.echo(printable(str(entry)))
         return
@@ -109,25 +109,25 @@ def _print(entry: Any) -> None:
             click.echo(f"    {printable(line)}")
 
 
-def _fact(memory: Memory, hit: MemoryHit) -> Any:
+def _fact_entry(memory: Memory, hit: MemoryHit) -> Any:
     return next((fact.entry for fact in memory.facts() if Fact(fact.entry).id == hit.id), hit.text)
 
 
-def _task(memory: Memory, hit: MemoryHit) -> Any:
+def _task_entry(memory: Memory, hit: MemoryHit) -> Any:
     return next((task.entry for task in memory.history() if PastTask(task.entry).id == hit.id), hit.text)
 
 
-def _pattern(_: Memory, hit: MemoryHit) -> Any:
+def _pattern_entry(_: Memory, hit: MemoryHit) -> Any:
     return {"title": hit.id, "text": hit.text}
 
 
-def _preference(memory: Memory, hit: MemoryHit) -> Any:
+def _preference_entry(memory: Memory, hit: MemoryHit) -> Any:
     return {hit.id: memory.preferences().get(hit.id)}
 
 
-_ENTRIES: dict[str, Callable[[Memory, MemoryHit], Any]] = {
-    FACTS: _fact,
-    HISTORY: _task,
-    PATTERNS: _pattern,
-    PREFERENCES: _preference,
+_ENTRY_READERS: dict[str, Callable[[Memory, MemoryHit], Any]] = {
+    FACTS: _fact_entry,
+    HISTORY: _task_entry,
+    PATTERNS: _pattern_entry,
+    PREFERENCES: _preference_entry,
 }

@@ -34,7 +34,7 @@ def show_check(report: CheckReport, *, wants_json: bool = False) -> None:
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        _show(report, Console(no_color=Settings.from_environment().no_color or None))
+        _print_tables(report, Console(no_color=Settings.from_environment().no_color or None))
     else:
         for line in plain_lines(report):
             click.echo(printable(line))
@@ -42,19 +42,19 @@ def show_check(report: CheckReport, *, wants_json: bool = False) -> None:
 
 def plain_lines(report: CheckReport) -> Iterator[str]:
     """The whole of it, a line for each thing."""
-    for name, words in _of_run(report):
+    for name, words in _run_rows(report):
         yield f"{name}: {words}"
     for agent in report.agents:
         yield ""
         yield f"agent {agent.id}"
-        for name, words in _of_agent(agent):
+        for name, words in _agent_rows(agent):
             yield f"  {name}: {words}"
     if report.problems or report.notices:
         yield ""
     for finding in report.problems:
-        yield f"problem  {_worded(finding)}"
+        yield f"problem  {_finding_with_hint(finding)}"
     for finding in report.notices:
-        yield f"notice   {_worded(finding)}"
+        yield f"notice   {_finding_with_hint(finding)}"
     yield ""
     yield verdict(report)
 
@@ -71,11 +71,11 @@ def verdict(report: CheckReport) -> str:
     return f"Not ready: {number} {'problem stops' if number == 1 else 'problems stop'} the run."
 
 
-def _worded(finding: Finding) -> str:
-    return _told(finding) + (f" ({finding.hint})" if finding.hint else "")
+def _finding_with_hint(finding: Finding) -> str:
+    return _finding_text(finding) + (f" ({finding.hint})" if finding.hint else "")
 
 
-def _told(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     """Whose it is and what; whose is not said twice."""
     named = (f"agent {finding.agent} ", f'agent "{finding.agent}" ')
     if not finding.agent or any(words in finding.text for words in named):
@@ -83,7 +83,7 @@ def _told(finding: Finding) -> str:
     return f"{finding.agent}: {finding.text}"
 
 
-def _of_run(report: CheckReport) -> Iterator[tuple[str, str]]:
+def _run_rows(report: CheckReport) -> Iterator[tuple[str, str]]:
     yield "configuration", report.config or "none"
     mode = "tools are files" if report.execution_mode == "filesystem_first" else "every tool is in the context"
     yield "execution mode", f"{report.execution_mode}: {mode}"
@@ -92,7 +92,7 @@ def _of_run(report: CheckReport) -> Iterator[tuple[str, str]]:
     yield "ends after", ", ".join(limits) + " at most"
 
 
-def _of_agent(agent: AgentCheck) -> Iterator[tuple[str, str]]:
+def _agent_rows(agent: AgentCheck) -> Iterator[tuple[str, str]]:
     model = f"{agent.backend}, {agent.model}" if agent.model else agent.backend
     yield "model", model or "none"
     if agent.access:
@@ -101,8 +101,8 @@ def _of_agent(agent: AgentCheck) -> Iterator[tuple[str, str]]:
     if agent.workspace:
         yield "may", f"{agent.mode}: {agent.rights}"
         yield "walls", agent.walls
-    yield "servers", _servers(agent.servers)
-    yield "tools", _listed(agent.tools, _SHOWN_TOOLS) or "none"
+    yield "servers", _servers_text(agent.servers)
+    yield "tools", _join_limited(agent.tools, _SHOWN_TOOLS) or "none"
     parts = f"{agent.tool_tokens:,} for tools, {agent.prompt_tokens:,} for the system prompt"
     yield "context", f"{agent.tokens:,} tokens before the task: {parts}"
     if agent.file_tools:
@@ -110,12 +110,12 @@ def _of_agent(agent: AgentCheck) -> Iterator[tuple[str, str]]:
         yield "as files", f"{agent.file_tools:,} tools, {cost}"
 
 
-def _servers(servers: tuple[ServerCheck, ...]) -> str:
+def _servers_text(servers: tuple[ServerCheck, ...]) -> str:
     if not servers:
         return "none"
     words: list[str] = []
     for server in servers:
-        failed = f"failed when it was last asked: {_shortened(server.note)}" if server.note else ""
+        failed = f"failed when it was last asked: {_shorten_reason(server.note)}" if server.note else ""
         if server.state is ServerState.KNOWN:
             count = f"{server.tools} tool{'' if server.tools == 1 else 's'}"
             said = f"{count}, {failed}" if failed else count
@@ -124,20 +124,20 @@ def _servers(servers: tuple[ServerCheck, ...]) -> str:
         else:
             said = server.state.value
         words.append(f"{server.name} ({said})")
-    return _listed(tuple(words), _SHOWN_SERVERS)
+    return _join_limited(tuple(words), _SHOWN_SERVERS)
 
 
-def _shortened(reason: str) -> str:
+def _shorten_reason(reason: str) -> str:
     first = reason.partition("\n")[0].rstrip(".")
     return first if len(first) <= _REASON_CHARS else f"{first[: _REASON_CHARS - 1]}…"
 
 
-def _listed(words: tuple[str, ...], most: int) -> str:
+def _join_limited(words: tuple[str, ...], most: int) -> str:
     more = len(words) - most
     return ", ".join(words[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _show(report: CheckReport, console: Console) -> None:
+def _print_tables(report: CheckReport, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -151,12 +151,12 @@ def _show(report: CheckReport, console: Console) -> None:
         console.print(grid)
         console.print()
 
-    table("Run", _of_run(report))
+    table("Run", _run_rows(report))
     for agent in report.agents:
-        table(f"Agent {agent.id}", _of_agent(agent))
+        table(f"Agent {agent.id}", _agent_rows(agent))
     for mark, style, findings in (("✗", "bold red", report.problems), ("!", "yellow", report.notices)):
         for finding in findings:
-            line = Text(f"{mark} ", style=style).append(printable(_told(finding)), style="default")
+            line = Text(f"{mark} ", style=style).append(printable(_finding_text(finding)), style="default")
             console.print(line, soft_wrap=True)
             if finding.hint:
                 console.print(Text(f"  → {printable(finding.hint)}", style="dim"), soft_wrap=True)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from toolyard.cli.common.options import state_option
-from toolyard.cli.common.param_types import Amount, Named
-from toolyard.cli.common.signals import reader_minded, signals_heard
-from toolyard.cli.common.stdin_argument import words_given
+from toolyard.cli.common.param_types import NameChoice, PositiveNumber
+from toolyard.cli.common.signals import handle_signals, stop_on_broken_pipe
+from toolyard.cli.common.stdin_argument import read_text_argument
 from toolyard.core.paths import is_beneath
 from toolyard.core.text import printable
 
@@ -64,11 +64,11 @@ Exit codes: 0 with an answer, 1 without one, 2 wrong use, 124 ended by a limit, 
 )
 @click.option("--list", "wants_list", is_flag=True, help="List the runs that there are, of CONFIG or of all files.")
 @click.option("--rounds", metavar="N", type=click.IntRange(min=1), help="Most rounds.  [default: as configured]")
-@click.option("--timeout", metavar="S", type=Amount(), help="Most seconds.")
+@click.option("--timeout", metavar="S", type=PositiveNumber(), help="Most seconds.")
 @click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), help="Most tokens of all agents together.")
-@click.option("--max-cost", metavar="USD", type=Amount(), help="Most money.")
+@click.option("--max-cost", metavar="USD", type=PositiveNumber(), help="Most money.")
 @click.option("--apply", "folder", metavar="DIR", help="Bring what the winner changed into this folder.")
-@click.option("--display", type=Named([*_DISPLAYS]), help="[default: as configured, simple in a pipe]")
+@click.option("--display", type=NameChoice([*_DISPLAYS]), help="[default: as configured, simple in a pipe]")
 @state_option("Where runs, audit log and snapshots are kept.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one event a line, as JSON, as they come.")
 def run(
@@ -100,7 +100,7 @@ def run(
 
         show_runs(config_file, state or settings.state_home, wants_json=wants_json)
         return
-    config = _config(config_file, resume, state or settings.state_home)
+    config = _load_run_config(config_file, resume, state or settings.state_home)
     limits = _limits(config, rounds, timeout, max_tokens, max_cost)
     if check:
         _check(config, settings, state, limits, wants_json=wants_json)
@@ -108,19 +108,19 @@ def run(
     from toolyard.team.options import RunOptions
 
     options = RunOptions(
-        config, _task(task, resume), settings=settings, state_home=state, limits=limits, resume=resume
+        config, _read_task(task, resume), settings=settings, state_home=state, limits=limits, resume=resume
     )
-    if resume and folder is not None and _applied(options, folder, wants_json=wants_json):
+    if resume and folder is not None and _apply_finished_run(options, folder, wants_json=wants_json):
         return
     sys.exit(_run(options, display, folder, wants_json=wants_json))
 
 
-def _config(path: str | None, resume: str, state_home: str) -> Config:
+def _load_run_config(path: str | None, resume: str, state_home: str) -> Config:
     from toolyard.config.agents import check_memory_rights
     from toolyard.config.loader import load_config
 
     if path is None and resume:
-        path = _config_of(resume, state_home)
+        path = _config_path_of_run(resume, state_home)
     if path is None:
         raise click.UsageError("Name the configuration: toolyard run CONFIG TASK. `toolyard init` writes one.")
     if not os.path.exists(path):
@@ -130,7 +130,7 @@ def _config(path: str | None, resume: str, state_home: str) -> Config:
     return config
 
 
-def _config_of(resume: str, state_home: str) -> str:
+def _config_path_of_run(resume: str, state_home: str) -> str:
     from toolyard.team.paths import find_run
     from toolyard.team.store import RunStore
 
@@ -147,12 +147,12 @@ def _check(config: Config, settings: Settings, state: str | None, limits: TeamLi
     sys.exit(1 if report.problems else 0)
 
 
-def _task(given: str | None, resume: str) -> str:
+def _read_task(given: str | None, resume: str) -> str:
     if resume:
         if given is not None:
             raise click.UsageError("A run that is resumed has its task already: leave TASK out.")
         return ""
-    given = words_given(given, "TASK") if given is not None else None
+    given = read_text_argument(given, "TASK") if given is not None else None
     if given is None or not given.strip():
         raise click.UsageError("Say what is to be done: toolyard run CONFIG TASK.")
     return given
@@ -167,9 +167,9 @@ def _limits(
 
 
 def _run(options: RunOptions, chosen: str | None, folder: str | None, *, wants_json: bool) -> int:
-    from toolyard.cli.drive.approvals import askers_of
+    from toolyard.cli.drive.approvals import make_askers
     from toolyard.cli.run.displays import display_for
-    from toolyard.cli.run.summary import resuming
+    from toolyard.cli.run.summary import resume_command
     from toolyard.team.run import TeamRun
 
     if folder is not None:
@@ -179,16 +179,16 @@ def _run(options: RunOptions, chosen: str | None, folder: str | None, *, wants_j
     display = display_for(
         kind,
         no_color=options.settings.no_color,
-        resume=lambda finished: resuming(finished, options.state_home),
+        resume=lambda finished: resume_command(finished, options.state_home),
         has_report=ui.logging_enabled,
     )
     with contextlib.closing(display) as showing:
-        run = TeamRun(replace(options, askers=askers_of(showing.pause)), showing.hear)
+        run = TeamRun(replace(options, askers=make_askers(showing.pause)), showing.handle_event)
         if kind not in {"json", "silent"} and sys.stderr.isatty():
             click.echo("Getting ready ...", err=True)  # what models and servers need is loaded, for a second or two
-        finished = asyncio.run(_watched(run, showing))
+        finished = asyncio.run(_show_run(run, showing))
     if folder is not None and finished.has_answer:
-        _deliver(options, finished, folder, wants_json=wants_json)
+        _apply_files(options, finished, folder, wants_json=wants_json)
     return _exit_code(finished)
 
 
@@ -201,45 +201,45 @@ def _check_target(folder: str, state_home: str) -> None:
         raise click.BadParameter(what, param_hint="'--apply'")
 
 
-def _applied(options: RunOptions, folder: str, *, wants_json: bool) -> bool:
+def _apply_finished_run(options: RunOptions, folder: str, *, wants_json: bool) -> bool:
     """Bring the files of a run that is over. False where it is not."""
     from toolyard.team.paths import find_run
-    from toolyard.team.run_list import known_run
+    from toolyard.team.run_list import read_run
 
     state_home = options.state_home or options.settings.state_home
-    run = known_run(find_run(options.resume, state_home))
+    run = read_run(find_run(options.resume, state_home))
     if not run.is_over:
         return False
     _check_target(folder, state_home)
-    _deliver(options, run, folder, wants_json=wants_json)
+    _apply_files(options, run, folder, wants_json=wants_json)
     return True
 
 
-async def _watched(run: TeamRun, showing: Display) -> RunFinished:
-    def stopped() -> None:
+async def _show_run(run: TeamRun, display: Display) -> RunFinished:
+    def stop_run() -> None:
         run.stop()
-        showing.stopping()
+        display.show_stopping()
 
-    with signals_heard(stopped, showing.close, _INTERRUPTED), reader_minded(run.stop):
+    with handle_signals(stop_run, display.close, _INTERRUPTED), stop_on_broken_pipe(run.stop):
         return await run.go()
 
 
 def _exit_code(finished: RunFinished) -> int:
-    from toolyard.team.events import Ended
+    from toolyard.team.events import EndReason
 
-    if finished.ended is Ended.INTERRUPTED:
+    if finished.ended is EndReason.INTERRUPTED:
         return _INTERRUPTED
     if not finished.has_answer:
         return 1
-    return _LIMIT if finished.ended in {Ended.TIME, Ended.TOKENS, Ended.COST} else 0
+    return _LIMIT if finished.ended in {EndReason.TIME, EndReason.TOKENS, EndReason.COST} else 0
 
 
-def _deliver(options: RunOptions, finished: RunFinished | KnownRun, folder: str, *, wants_json: bool) -> None:
+def _apply_files(options: RunOptions, finished: RunFinished | KnownRun, folder: str, *, wants_json: bool) -> None:
     """Bring the winner's files, and say so where a person reads."""
     from toolyard.team.apply_result import TeamFiles
 
     files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
-    delivered = files.deliver(finished.winner, finished.snapshot, folder)
+    delivered = files.apply_to_folder(finished.winner, finished.snapshot, folder)
     if wants_json:
         return
     if not delivered.undo:
@@ -247,12 +247,14 @@ def _deliver(options: RunOptions, finished: RunFinished | KnownRun, folder: str,
         return
     removed = f", {delivered.removed} removed" if delivered.removed else ""
     click.echo(f"Brought into {delivered.folder}: {delivered.written} written{removed}.", err=True)
-    for line in delivered.left:
+    for line in delivered.skipped:
         click.echo(f"Left alone: {printable(line)}", err=True)
     whose = ("--agent", finished.winner, "--workspace", delivered.folder)
-    where = shlex.join(("--config", options.config.source or "", *whose, *_named("--state", options.state_home)))
+    where = shlex.join(
+        ("--config", options.config.source or "", *whose, *_option_words("--state", options.state_home))
+    )
     click.echo(printable(f"To undo it: toolyard snapshot restore {delivered.undo} {where}"), err=True)
 
 
-def _named(option: str, value: str | None) -> tuple[str, ...]:
+def _option_words(option: str, value: str | None) -> tuple[str, ...]:
     return (option, value) if value else ()

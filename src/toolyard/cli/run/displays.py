@@ -10,8 +10,8 @@ from typing import Literal, Protocol, TypeAlias
 from rich.console import Console
 
 from toolyard.cli.run.live_display import LiveDisplay
-from toolyard.cli.run.streams import Outlets
-from toolyard.cli.run.summary import resuming
+from toolyard.cli.run.streams import OutputStreams
+from toolyard.cli.run.summary import resume_command
 from toolyard.cli.run.text_display import JsonDisplay, SilentDisplay, SimpleDisplay
 from toolyard.team.events import RunFinished, TeamEvent
 
@@ -21,11 +21,11 @@ DisplayKind: TypeAlias = Literal["rich_terminal", "textual_terminal", "simple", 
 class Display(Protocol):
     """Owns what it has drawn until `close()`, which leaves the terminal as it was. Raises nothing into a run."""
 
-    def hear(self, event: TeamEvent) -> None:
+    def handle_event(self, event: TeamEvent) -> None:
         """Told of everything, in order. After the last event, what the run came to has been printed."""
         ...
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """The user wants it to stop: say so until it has."""
         ...
 
@@ -41,14 +41,14 @@ def display_for(
     *,
     no_color: bool = False,
     on_gone: Callable[[], None] = lambda: None,
-    resume: Callable[[RunFinished], str] = resuming,
+    resume: Callable[[RunFinished], str] = resume_command,
     has_report: bool = True,
 ) -> Display:
     """`on_gone` is called once nobody is left who reads the output, perhaps by another thread.
 
     `resume` says which command goes on with a run that has ended; nothing where none can.
     """
-    outlets = Outlets(on_gone, no_color=no_color)
+    outlets = OutputStreams(on_gone, no_color=no_color)
     match kind:
         case "json":
             return JsonDisplay(outlets.answers)

@@ -1,7 +1,7 @@
 """The whole screen of a run: the task above, the agents, notices, and a line with what it has cost so far.
 
 Agents stand beside each other where it is wide, below each other where it is narrow, and in a few lines each where
-there are more than panels have room for. `screen` returns exactly as many lines as there are, each of the full width.
+there are more than panels have room for. `render_screen` returns exactly as many lines as there are, each of the full width.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from rich.text import Text
 
 from toolyard.cli.drive.format import one_line
 from toolyard.cli.run import format as words
-from toolyard.cli.run.panels import Pen, fitted, panel, rows, split_line
-from toolyard.cli.run.state import Agent, State, Team
+from toolyard.cli.run.panels import DrawContext, fit_width, render_panel, render_rows, split_line
+from toolyard.cli.run.state import AgentProgress, AgentStatus, TeamProgress
 
-_LEAST_WIDTH, _LEAST_HEIGHT = 36, 6
+_MIN_WIDTH, _MIN_HEIGHT = 36, 6
 """Of a panel that is worth its frame."""
 _GOOD_WIDTH, _GOOD_HEIGHT = 50, 12
 """Of one that is read with ease: more is not better."""
-_MOST_ROWS: Final = 3
+_MAX_ROWS: Final = 3
 """Lines of an agent without a panel."""
 _LONGEST_NAME: Final = 20
 _SHOWN_NOTICES: Final = 2
@@ -29,25 +29,25 @@ _HINT: Final = "Ctrl-C stops and keeps the work"
 _SHORT_HINT: Final = "Ctrl-C stops"
 _STOPPING: Final = "stopping; Ctrl-C again ends it at once"
 _URGENCY: Final = {
-    State.WORKING: 0,
-    State.WAITING: 1,
-    State.FAILED: 2,
-    State.ANSWERED: 3,
-    State.VOTED: 4,
-    State.READY: 5,
+    AgentStatus.WORKING: 0,
+    AgentStatus.WAITING: 1,
+    AgentStatus.FAILED: 2,
+    AgentStatus.ANSWERED: 3,
+    AgentStatus.VOTED: 4,
+    AgentStatus.READY: 5,
 }
 
 
-def screen(team: Team, width: int, height: int, pen: Pen) -> list[Text]:
-    head, foot = [_heading(team, width)], [*_notices(team, width, height), _status(team, width, pen)]
+def render_screen(team: TeamProgress, width: int, height: int, pen: DrawContext) -> list[Text]:
+    head, foot = [_heading_line(team, width)], [*_notice_lines(team, width, height), _status_line(team, width, pen)]
     room = height - len(head) - len(foot)
     if room < 1:
-        return [fitted(line, width) for line in (*head, *foot)][-height:]
+        return [fit_width(line, width) for line in (*head, *foot)][-height:]
     agents = [*team.agents.values()]
     columns = best_columns(len(agents), width, room)
-    body = _grid(agents, columns, width, room, pen) if columns else _list(agents, width, room, pen)
+    body = _panel_grid(agents, columns, width, room, pen) if columns else _agent_list(agents, width, room, pen)
     body += [Text(" " * width)] * (room - len(body))
-    return [fitted(line, width) for line in (*head, *body[:room], *foot)]
+    return [fit_width(line, width) for line in (*head, *body[:room], *foot)]
 
 
 def best_columns(agents: int, width: int, height: int) -> int:
@@ -55,7 +55,7 @@ def best_columns(agents: int, width: int, height: int) -> int:
     best, found = 0.0, 0
     for columns in range(1, agents + 1):
         wide, high = width // columns, height // -(-agents // columns)
-        if wide < _LEAST_WIDTH or high < _LEAST_HEIGHT:
+        if wide < _MIN_WIDTH or high < _MIN_HEIGHT:
             continue
         score = min(wide, _GOOD_WIDTH) / _GOOD_WIDTH * min(high, _GOOD_HEIGHT) / _GOOD_HEIGHT
         if score >= best:
@@ -63,28 +63,28 @@ def best_columns(agents: int, width: int, height: int) -> int:
     return found
 
 
-def _grid(agents: list[Agent], columns: int, width: int, height: int, pen: Pen) -> list[Text]:
+def _panel_grid(agents: list[AgentProgress], columns: int, width: int, height: int, pen: DrawContext) -> list[Text]:
     lines: list[Text] = []
     count = -(-len(agents) // columns)
     for row in range(count):
         across = agents[row * columns : (row + 1) * columns]
         high = _share(height, count, row)
-        panels = [panel(one, _share(width, len(across), place), high, pen) for place, one in enumerate(across)]
+        panels = [render_panel(one, _share(width, len(across), place), high, pen) for place, one in enumerate(across)]
         lines += [Text.assemble(*parts) for parts in zip(*panels, strict=True)]
     return lines
 
 
-def _list(agents: list[Agent], width: int, height: int, pen: Pen) -> list[Text]:
+def _agent_list(agents: list[AgentProgress], width: int, height: int, pen: DrawContext) -> list[Text]:
     """A few lines for each. Those at work come first where not all of them fit."""
-    names = min(max((len(words.named(agent.info.id)) for agent in agents), default=0), _LONGEST_NAME)
+    names = min(max((len(words.short_name(agent.info.id)) for agent in agents), default=0), _LONGEST_NAME)
     if len(agents) <= height:
-        each = min(height // max(len(agents), 1), _MOST_ROWS)
-        return [line for agent in agents for line in rows(agent, width, each, pen, names)]
+        each = min(height // max(len(agents), 1), _MAX_ROWS)
+        return [line for agent in agents for line in render_rows(agent, width, each, pen, names)]
     urgent = sorted(agents, key=lambda agent: _URGENCY[agent.state])[: height - 1]
     shown = [agent for agent in agents if any(agent is one for one in urgent)]
     left = [agent for agent in agents if not any(agent is one for one in urgent)]
-    lines = [line for agent in shown for line in rows(agent, width, 1, pen, names)]
-    at_work = sum(agent.state in (State.WORKING, State.WAITING) for agent in left)
+    lines = [line for agent in shown for line in render_rows(agent, width, 1, pen, names)]
+    at_work = sum(agent.state in (AgentStatus.WORKING, AgentStatus.WAITING) for agent in left)
     return [*lines, Text(f"… and {len(left)} more agents, {at_work} of them at work", "dim")]
 
 
@@ -92,51 +92,51 @@ def _share(whole: int, parts: int, which: int) -> int:
     return whole // parts + (which < whole % parts)
 
 
-def _heading(team: Team, width: int) -> Text:
+def _heading_line(team: TeamProgress, width: int) -> Text:
     again = " (resumed)" if team.is_resumed else ""
-    return fitted(
+    return fit_width(
         Text.assemble(("toolyard ", "bold"), (f"run {one_line(team.run)}{again}  ", "dim"), one_line(team.task)),
         width,
     )
 
 
-def _notices(team: Team, width: int, height: int) -> list[Text]:
-    if height < _LEAST_HEIGHT + _SHOWN_NOTICES:
+def _notice_lines(team: TeamProgress, width: int, height: int) -> list[Text]:
+    if height < _MIN_HEIGHT + _SHOWN_NOTICES:
         return []
     recent = [*team.notices][-_SHOWN_NOTICES:]
-    return [fitted(Text.assemble(("! ", "yellow"), (one_line(text), "yellow")), width) for text in recent]
+    return [fit_width(Text.assemble(("! ", "yellow"), (one_line(text), "yellow")), width) for text in recent]
 
 
-def _status(team: Team, width: int, pen: Pen) -> Text:
-    used, limits = team.spent, team.limits
+def _status_line(team: TeamProgress, width: int, pen: DrawContext) -> Text:
+    used, limits = team.usage, team.limits
     rounds, elapsed = int(limits.get("rounds", 0)), max(pen.now - team.began, 0.0)
     parts = [Text(f"round {team.round}" + (f"/{rounds}" if rounds else ""))]
-    parts.append(_measure(elapsed, limits.get("seconds"), words.watch))
-    parts.append(_measure(used.total, limits.get("tokens"), lambda n: words.tokens(int(n)), " tokens"))
+    parts.append(_usage_text(elapsed, limits.get("seconds"), words.format_clock))
+    parts.append(_usage_text(used.total, limits.get("tokens"), lambda n: words.format_tokens(int(n)), " tokens"))
     if used.cost is not None or limits.get("cost"):
-        parts.append(_measure(used.cost or 0.0, limits.get("cost"), words.money))
-    at_work = sum(agent.state in (State.WORKING, State.WAITING) for agent in team.agents.values())
+        parts.append(_usage_text(used.cost or 0.0, limits.get("cost"), words.format_cost))
+    at_work = sum(agent.state in (AgentStatus.WORKING, AgentStatus.WAITING) for agent in team.agents.values())
     parts.append(Text(f"{at_work}/{len(team.agents)} at work", "dim"))
     if team.is_stopping:
-        hint, told = Text(_STOPPING, "bold yellow"), _with_dots(parts)
+        hint, told = Text(_STOPPING, "bold yellow"), _join_with_dots(parts)
         return split_line(hint, told if hint.cell_len + told.cell_len + 2 <= width else Text(), width)
     # Short of room, what it has cost comes before how many are at work, and before what it may cost.
     brief = [Text(part.plain.partition("/")[0]) for part in parts[:-1]]
     for shown, hint in ((parts, _HINT), (parts, _SHORT_HINT), (parts[:-1], _SHORT_HINT), (brief, _SHORT_HINT)):
-        told = _with_dots(shown)
+        told = _join_with_dots(shown)
         if told.cell_len + len(hint) + 1 <= width:
             return split_line(told, Text(hint, "dim"), width)
-    return fitted(_with_dots(brief), width)
+    return fit_width(_join_with_dots(brief), width)
 
 
-def _with_dots(parts: list[Text]) -> Text:
+def _join_with_dots(parts: list[Text]) -> Text:
     line = Text()
     for number, part in enumerate(parts):
         line.append(" · " if number else "", "dim").append_text(part)
     return line
 
 
-def _measure(value: float, limit: float | None, say: words.Say, unit: str = "") -> Text:
+def _usage_text(value: float, limit: float | None, say: words.NumberFormatter, unit: str = "") -> Text:
     if not limit:
         return Text(f"{say(value)}{unit}")
     share = value / limit

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import click
 
 from toolyard.core.text import printable
-from toolyard.team.events import Ended
+from toolyard.team.events import EndReason
 from toolyard.team.run_list import KnownRun, list_runs
 
 _SHOWN_TASK = 60
@@ -26,20 +26,20 @@ def show_runs(config_file: str | None, state_home: str, *, wants_json: bool) -> 
     if not runs:
         click.echo("There are no runs yet.", err=True)
     for run in runs:
-        click.echo(_line(run))
+        click.echo(_run_line(run))
 
 
-def _line(run: KnownRun) -> str:
+def _run_line(run: KnownRun) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
     task = printable(" ".join(run.task.split()))
     short = task if len(task) <= _SHOWN_TASK else f"{task[:_SHOWN_TASK]}..."
-    return f"{run.run[:_SHORT]}  {when}  {_ending(run)}  {printable(run.config)}  {short}"
+    return f"{run.run[:_SHORT]}  {when}  {_ending_text(run)}  {printable(run.config)}  {short}"
 
 
-def _ending(run: KnownRun) -> str:
+def _ending_text(run: KnownRun) -> str:
     """Only an answer has an author: a run is not interrupted by the agent whose answer is the best so far."""
     ended = run.ended or "not ended"
     if not run.winner:
         return ended
-    joined = {Ended.ANSWERED.value: " by ", Ended.CONSENSUS.value: " for "}.get(ended, ", best answer: ")
+    joined = {EndReason.ANSWERED.value: " by ", EndReason.CONSENSUS.value: " for "}.get(ended, ", best answer: ")
     return f"{ended}{joined}{run.winner}"

@@ -1,7 +1,7 @@
 """A run in a terminal: a panel for each agent on a screen of their own, and a summary when it is over.
 
 `LiveDisplay` owns the alternate screen, the cursor and a thread that draws; `pause()` gives the terminal back for a
-while and `close()` for good, with all that was on it before. `hear` takes notes only, so that a slow terminal slows
+while and `close()` for good, with all that was on it before. `handle_event` takes notes only, so that a slow terminal slows
 nobody. Lines that have not changed are not sent again, which spares slow connections; all of them are now and then,
 should somebody else have written over them.
 """
@@ -20,87 +20,87 @@ from rich.padding import Padding
 from rich.segment import ControlType, Segment, Segments
 from rich.text import Text
 
-from toolyard.cli.common.terminal_text import Harmless, TerminalMarkdown, Trimmed
-from toolyard.cli.drive.format import clean
+from toolyard.cli.common.terminal_text import TerminalMarkdown, TerminalSafe, Trimmed
+from toolyard.cli.drive.format import terminal_safe
 from toolyard.cli.run import summary as ending
-from toolyard.cli.run.layout import screen
-from toolyard.cli.run.panels import Pen
-from toolyard.cli.run.state import Team
-from toolyard.cli.run.streams import Outlets
+from toolyard.cli.run.layout import render_screen
+from toolyard.cli.run.panels import DrawContext
+from toolyard.cli.run.state import TeamProgress
+from toolyard.cli.run.streams import OutputStreams
 from toolyard.team.events import RunFinished, TeamEvent
 
 FRAME_SECONDS: Final = 0.1
-_REST: Final = 5
+_REST_FACTOR: Final = 5
 """How many times as long as a drawing took there is none."""
-_HEAL_SECONDS: Final = 5.0
+_REDRAW_SECONDS: Final = 5.0
 _WIDEST: Final = 100
 """Columns of the answer: longer lines are hard to read."""
 _LONGEST_ANSWER: Final = 100_000
 """Characters that are laid out; the rest is in the report."""
-_LEAST_SIZE: Final = 4
+_MIN_SIZE: Final = 4
 
 
-def _raw(codes: str) -> Segment:
+def _escape_segment(codes: str) -> Segment:
     return Segment(codes, None, [(ControlType.HOME,)])
 
 
 # A terminal may count a character wider than we do: without wrapping that spoils one line and not the screen.
-_NO_WRAP, _WRAP = _raw("\x1b[?7l"), _raw("\x1b[?7h")
+_NO_WRAP, _WRAP = _escape_segment("\x1b[?7l"), _escape_segment("\x1b[?7h")
 # Terminals that know it show a drawing when it is whole; others pass over it.
-_BEGIN, _END = _raw("\x1b[?2026h"), _raw("\x1b[?2026l")
-_ERASE_LINE: Final = _raw("\x1b[2K")
+_BEGIN, _END = _escape_segment("\x1b[?2026h"), _escape_segment("\x1b[?2026l")
+_ERASE_LINE: Final = _escape_segment("\x1b[2K")
 
 
 class LiveDisplay:
     def __init__(
         self,
         console: Console,
-        outlets: Outlets,
+        outlets: OutputStreams,
         *,
         on_gone: Callable[[], None] = lambda: None,
-        resume: Callable[[RunFinished], str] = ending.resuming,
+        resume: Callable[[RunFinished], str] = ending.resume_command,
         has_report: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.team = Team()
+        self.team = TeamProgress()
         self._console, self._outlets, self._clock = console, outlets, clock
         self._on_gone, self._resume, self._has_report = on_gone, resume, has_report
-        self._notes, self._terminal = threading.Lock(), threading.RLock()
-        self._shown: list[list[Segment]] = []
-        self._size, self._healed = (0, 0), 0.0
+        self._state_lock, self._terminal_lock = threading.Lock(), threading.RLock()
+        self._drawn_lines: list[list[Segment]] = []
+        self._size, self._redrawn_at = (0, 0), 0.0
         self._pauses, self._is_on, self._is_over = 0, False, False
         self._fault = ""
         self._stop = threading.Event()
         self._drawer: threading.Thread | None = None
 
-    def hear(self, event: TeamEvent) -> None:
-        with self._notes:
-            self.team.hear(event)
+    def handle_event(self, event: TeamEvent) -> None:
+        with self._state_lock:
+            self.team.handle_event(event)
         if isinstance(event, RunFinished):
             self.close()
-            self._sum_up(event)
+            self._print_summary(event)
         elif self._drawer is None and not self._is_over:
             self._drawer = threading.Thread(target=self._keep_drawing, name="display", daemon=True)
-            self._enter()
+            self._enter_screen()
             self._drawer.start()
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """The user wants it to stop."""
-        with self._notes:
+        with self._state_lock:
             self.team.is_stopping = True
 
     @contextlib.contextmanager
     def pause(self) -> Generator[None]:
-        with self._terminal:
+        with self._terminal_lock:
             self._pauses += 1
-            self._leave()
+            self._leave_screen()
         try:
             yield
         finally:
-            with self._terminal:
+            with self._terminal_lock:
                 self._pauses -= 1
                 if self._drawer is not None and not self._is_over and not self._pauses:
-                    self._enter()
+                    self._enter_screen()
 
     def close(self) -> None:
         """Give the terminal back. May be called at any time, and more than once."""
@@ -108,34 +108,36 @@ class LiveDisplay:
         self._stop.set()
         if self._drawer is not None and self._drawer is not threading.current_thread():
             self._drawer.join()
-        with self._terminal:
-            self._leave()
+        with self._terminal_lock:
+            self._leave_screen()
 
     def draw(self) -> None:
         """Bring the screen up to date."""
-        with self._terminal:
+        with self._terminal_lock:
             if not self._is_on:
                 return
             size = self._console.size
             now = self._clock()
-            is_whole = (size.width, size.height) != self._size or not 0 <= now - self._healed < _HEAL_SECONDS
+            is_whole = (size.width, size.height) != self._size or not 0 <= now - self._redrawn_at < _REDRAW_SECONDS
             self._size = (size.width, size.height)
-            self._healed = now if is_whole else self._healed
+            self._redrawn_at = now if is_whole else self._redrawn_at
             lines = self._lines(size.width, size.height, now)
-            parts = [_BEGIN, *([_raw("\x1b[2J")] if is_whole else [])]
+            parts = [_BEGIN, *([_escape_segment("\x1b[2J")] if is_whole else [])]
             for number, line in enumerate(lines):
-                if is_whole or number >= len(self._shown) or line != self._shown[number]:
+                if is_whole or number >= len(self._drawn_lines) or line != self._drawn_lines[number]:
                     parts += [Control.move_to(0, number).segment, _ERASE_LINE, *line]
-            self._shown = lines
+            self._drawn_lines = lines
             if len(parts) > 1:
                 self._console.print(Segments([*parts, _END]), end="", crop=False, soft_wrap=True)
 
     def _lines(self, width: int, height: int, now: float) -> list[list[Segment]]:
-        with self._notes:
-            told = screen(self.team, max(width, _LEAST_SIZE), max(height, _LEAST_SIZE), Pen(self._console, now))
+        with self._state_lock:
+            told = render_screen(
+                self.team, max(width, _MIN_SIZE), max(height, _MIN_SIZE), DrawContext(self._console, now)
+            )
         options = self._console.options.update(width=width, no_wrap=True, overflow="crop")
         return [
-            [part for part in self._console.render(Harmless(line), options) if part.text != "\n"]
+            [part for part in self._console.render(TerminalSafe(line), options) if part.text != "\n"]
             for line in told[:height]
         ]
 
@@ -150,21 +152,21 @@ class LiveDisplay:
                 return
             except Exception as error:  # noqa: BLE001 - whatever goes wrong in a drawing, the run goes on
                 self._fault = f"{type(error).__name__}: {error}"
-                with self._terminal:
-                    self._leave()
+                with self._terminal_lock:
+                    self._leave_screen()
                 return
             # Where drawing is slow it is done less often: the time belongs to the agents.
-            pause = max(FRAME_SECONDS, (time.monotonic() - began) * _REST)
+            pause = max(FRAME_SECONDS, (time.monotonic() - began) * _REST_FACTOR)
 
-    def _enter(self) -> None:
-        with self._terminal, contextlib.suppress(OSError, ValueError):
+    def _enter_screen(self) -> None:
+        with self._terminal_lock, contextlib.suppress(OSError, ValueError):
             if not self._is_on and not self._pauses:
-                self._is_on, self._shown, self._size = True, [], (0, 0)
+                self._is_on, self._drawn_lines, self._size = True, [], (0, 0)
                 self._console.set_alt_screen(True)
                 self._console.show_cursor(show=False)
                 self._console.print(Segments([_NO_WRAP]), end="", crop=False)
 
-    def _leave(self) -> None:
+    def _leave_screen(self) -> None:
         with contextlib.suppress(OSError, ValueError):
             if self._is_on:
                 self._is_on = False
@@ -172,25 +174,27 @@ class LiveDisplay:
                 self._console.show_cursor(show=True)
                 self._console.set_alt_screen(False)
 
-    def _sum_up(self, finished: RunFinished) -> None:
+    def _print_summary(self, finished: RunFinished) -> None:
         try:
-            self._print(ending.verdict(finished))
+            self._print(ending.verdict_lines(finished))
             if finished.has_answer and not self._outlets.is_split:
                 self._print([Text(), ending.answer_heading(finished), Text()])
-                text = clean(finished.text[:_LONGEST_ANSWER])
+                text = terminal_safe(finished.text[:_LONGEST_ANSWER])
                 self._print([Padding(Trimmed(TerminalMarkdown(text)), (0, 0, 0, 2), expand=False)])
                 if len(finished.text) > _LONGEST_ANSWER:
                     self._print([Text("  … the rest is in the report", "dim")])
             self._print([Text()])
-            told = ending.particulars(self.team, finished, self._resume(finished), has_report=self._has_report)
+            told = ending.detail_lines(self.team, finished, self._resume(finished), has_report=self._has_report)
             self._print(told)
             if self._fault:
-                self._print([Text(f"  The display failed, and the run went on: {clean(self._fault)}", "yellow")])
+                self._print(
+                    [Text(f"  The display failed, and the run went on: {terminal_safe(self._fault)}", "yellow")]
+                )
         except (OSError, ValueError):  # nobody is there to be told
             self._on_gone()
         if finished.has_answer and self._outlets.is_split:
-            self._outlets.answer(finished.text)
+            self._outlets.write_answer(finished.text)
 
     def _print(self, told: Iterable[RenderableType]) -> None:
         for each in told:
-            self._console.print(Harmless(each), width=min(self._console.width, _WIDEST), crop=False)
+            self._console.print(TerminalSafe(each), width=min(self._console.width, _WIDEST), crop=False)

@@ -12,12 +12,12 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from toolyard.cli.common.broken_pipe import is_left_unread
+from toolyard.cli.common.broken_pipe import silence_broken_pipe
 from toolyard.cli.drive.displays import ASCII
-from toolyard.cli.run.format import for_files
+from toolyard.cli.run.format import escape_controls
 
 
-class Outlet:
+class OutputStream:
     """One stream."""
 
     def __init__(self, stream: TextIO, on_gone: Callable[[], None] = lambda: None, *, no_color: bool = False) -> None:
@@ -29,10 +29,10 @@ class Outlet:
             file=stream, no_color=no_color or None, highlight=False, markup=False, emoji=False, soft_wrap=True
         )
 
-    def put(self, line: Text) -> None:
+    def print_line(self, line: Text) -> None:
         """A line, coloured where that can be seen."""
         if self.is_terminal and not self._is_ascii:
-            self._safely(lambda: self._console.print(line, soft_wrap=True))
+            self._write_unless_closed(lambda: self._console.print(line, soft_wrap=True))
         else:
             self.write(f"{line.plain.rstrip()}\n")
 
@@ -40,39 +40,39 @@ class Outlet:
         """`text` as it is, at once."""
         if self._is_ascii:
             text = text.translate(ASCII).encode("ascii", "backslashreplace").decode()
-        self._safely(lambda: self._written(text))
+        self._write_unless_closed(lambda: self._write_and_flush(text))
 
-    def _written(self, text: str) -> None:
+    def _write_and_flush(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
 
-    def _safely(self, write: Callable[[], None]) -> None:
+    def _write_unless_closed(self, write: Callable[[], None]) -> None:
         if self.is_gone:
             return
         try:
             write()
         except (OSError, ValueError) as error:  # ValueError: it is closed
             self.is_gone = True
-            if not isinstance(error, BrokenPipeError) or not is_left_unread(self._stream):
-                _last_words(self._stream, error)
+            if not isinstance(error, BrokenPipeError) or not silence_broken_pipe(self._stream):
+                _report_write_error(self._stream, error)
             self._on_gone()
 
 
-class Outlets:
+class OutputStreams:
     """The answer goes to standard output; the rest beside it in a terminal, and to standard error elsewhere."""
 
     def __init__(self, on_gone: Callable[[], None] = lambda: None, *, no_color: bool = False) -> None:
-        self.answers = Outlet(sys.stdout, on_gone, no_color=no_color)
+        self.answers = OutputStream(sys.stdout, on_gone, no_color=no_color)
         self.is_split = not self.answers.is_terminal
-        self.errors = Outlet(sys.stderr, no_color=no_color)
+        self.errors = OutputStream(sys.stderr, no_color=no_color)
         self.progress = self.errors if self.is_split else self.answers
 
-    def answer(self, text: str) -> None:
+    def write_answer(self, text: str) -> None:
         """The answer alone, for whoever takes it from a pipe or a file."""
-        self.answers.write(f"{for_files(text).rstrip()}\n")
+        self.answers.write(f"{escape_controls(text).rstrip()}\n")
 
 
-def _last_words(stream: TextIO, error: Exception) -> None:
+def _report_write_error(stream: TextIO, error: Exception) -> None:
     """Of a file that takes no more, as on a full disk, somebody should know."""
     if stream is sys.stderr:
         return

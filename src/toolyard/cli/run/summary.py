@@ -9,121 +9,125 @@ from typing import Final
 
 from rich.text import Text
 
-from toolyard.cli.drive.format import clean, one_line, span
+from toolyard.cli.drive.format import format_duration, one_line, terminal_safe
 from toolyard.cli.run import format as words
-from toolyard.cli.run.state import Agent, State, Team
-from toolyard.snapshots.service.format import counted
-from toolyard.team.events import Ended, RunFinished
+from toolyard.cli.run.state import AgentProgress, AgentStatus, TeamProgress
+from toolyard.snapshots.service.format import pluralize
+from toolyard.team.events import EndReason, RunFinished
 
 REPORT_NAME: Final = "report.html"
-_MOST_FILES: Final = 20
+_MAX_FILES: Final = 20
 _LONGEST_NAME: Final = 24
 _GOOD, _LIMIT, _BAD = ("✓", "green"), ("!", "yellow"), ("✗", "red")
-_ENDED: Final[dict[Ended, tuple[str, str, str]]] = {
-    Ended.ANSWERED: (*_GOOD, "Answered"),
-    Ended.CONSENSUS: (*_GOOD, "Consensus"),
-    Ended.ROUNDS: (*_LIMIT, "Rounds are over"),
-    Ended.TIME: (*_LIMIT, "Time is over"),
-    Ended.TOKENS: (*_LIMIT, "Tokens are spent"),
-    Ended.COST: (*_LIMIT, "Money is spent"),
-    Ended.INTERRUPTED: (*_LIMIT, "Interrupted"),
-    Ended.FAILED: (*_BAD, "Failed"),
+_ENDED: Final[dict[EndReason, tuple[str, str, str]]] = {
+    EndReason.ANSWERED: (*_GOOD, "Answered"),
+    EndReason.CONSENSUS: (*_GOOD, "Consensus"),
+    EndReason.ROUNDS: (*_LIMIT, "Rounds are over"),
+    EndReason.TIME: (*_LIMIT, "Time is over"),
+    EndReason.TOKENS: (*_LIMIT, "Tokens are spent"),
+    EndReason.COST: (*_LIMIT, "Money is spent"),
+    EndReason.INTERRUPTED: (*_LIMIT, "Interrupted"),
+    EndReason.FAILED: (*_BAD, "Failed"),
 }
 
-_HIGHER: Final = {
-    Ended.ROUNDS: " --rounds N",
-    Ended.TIME: " --timeout SECONDS",
-    Ended.TOKENS: " --max-tokens N",
-    Ended.COST: " --max-cost USD",
+_HIGHER_LIMIT_OPTIONS: Final = {
+    EndReason.ROUNDS: " --rounds N",
+    EndReason.TIME: " --timeout SECONDS",
+    EndReason.TOKENS: " --max-tokens N",
+    EndReason.COST: " --max-cost USD",
 }
 
 
-def verdict(finished: RunFinished) -> Iterator[Text]:
+def verdict_lines(finished: RunFinished) -> Iterator[Text]:
     """Why it is over, and what it took."""
     mark, colour, word = _ENDED[finished.ended]
     yield Text.assemble((f"{mark} {word}", f"bold {colour}"), "  ", one_line(finished.why))
-    took = [counted(finished.rounds, "round")] if finished.rounds else []
-    told = [*took, *([span(finished.seconds)] if finished.seconds else []), *words.spent(finished.spent)]
+    took = [pluralize(finished.rounds, "round")] if finished.rounds else []
+    told = [
+        *took,
+        *([format_duration(finished.seconds)] if finished.seconds else []),
+        *words.format_usage(finished.spent),
+    ]
     if told:
         yield Text("  " + " · ".join(told), "dim")
 
 
 def answer_heading(finished: RunFinished) -> Text:
-    return Text.assemble((f"{words.named(finished.winner)}'s answer", "bold"))
+    return Text.assemble((f"{words.short_name(finished.winner)}'s answer", "bold"))
 
 
-def particulars(team: Team, finished: RunFinished, resume: str, *, has_report: bool) -> Iterator[Text]:
+def detail_lines(team: TeamProgress, finished: RunFinished, resume: str, *, has_report: bool) -> Iterator[Text]:
     """Who did what, the files, and where to go on."""
-    yield from _agents(team, finished)
+    yield from _agent_lines(team, finished)
     winner = team.agents.get(finished.winner)
     if winner is not None and winner.files_changed:
-        yield from _files(winner, finished.snapshot)
+        yield from _file_lines(winner, finished.snapshot)
     for notice in team.notices:
         yield Text.assemble(("  ! ", "yellow"), (one_line(notice), "yellow"))
     folder = finished.folder or team.folder
     if has_report and folder:
-        yield in_one_piece(Text.assemble(("  Report  ", "dim"), clean(os.path.join(folder, REPORT_NAME))))
+        yield without_wrapping(Text.assemble(("  Report  ", "dim"), terminal_safe(os.path.join(folder, REPORT_NAME))))
     if resume:
-        yield in_one_piece(Text.assemble(("  Resume  ", "dim"), clean(resume)))
+        yield without_wrapping(Text.assemble(("  Resume  ", "dim"), terminal_safe(resume)))
 
 
-def resuming(finished: RunFinished, state: str | None = None) -> str:
+def resume_command(finished: RunFinished, state: str | None = None) -> str:
     """The command that goes on with a run, where one can; after a limit, with a higher one."""
-    if finished.ended in {Ended.ANSWERED, Ended.CONSENSUS}:
+    if finished.ended in {EndReason.ANSWERED, EndReason.CONSENSUS}:
         return ""
     where = f" --state {shlex.quote(state)}" if state else ""
-    return f"toolyard run --resume {finished.run}{where}{_HIGHER.get(finished.ended, '')}"
+    return f"toolyard run --resume {finished.run}{where}{_HIGHER_LIMIT_OPTIONS.get(finished.ended, '')}"
 
 
-def in_one_piece(line: Text) -> Text:
+def without_wrapping(line: Text) -> Text:
     """However long it is: somebody copies it."""
     line.no_wrap, line.overflow = True, "ignore"
     return line
 
 
-def _agents(team: Team, finished: RunFinished) -> Iterator[Text]:
+def _agent_lines(team: TeamProgress, finished: RunFinished) -> Iterator[Text]:
     if not team.agents:
         return
-    widest = min(max(len(words.named(name)) for name in team.agents), _LONGEST_NAME)
+    widest = min(max(len(words.short_name(name)) for name in team.agents), _LONGEST_NAME)
     for name, agent in team.agents.items():
-        mark, style = _standing(agent, finished)
-        told = [part for part in (_came_to(agent, finished), *words.spent(agent.spent)) if part]
-        line = Text.assemble("  ", (mark, style), " ", (f"{words.named(name):<{widest}}", "bold"))
+        mark, style = _agent_mark(agent, finished)
+        told = [part for part in (_agent_outcome(agent, finished), *words.format_usage(agent.usage)) if part]
+        line = Text.assemble("  ", (mark, style), " ", (f"{words.short_name(name):<{widest}}", "bold"))
         yield line.append("  " + " · ".join(told), "" if name == finished.winner else "dim")
 
 
-def _standing(agent: Agent, finished: RunFinished) -> tuple[str, str]:
+def _agent_mark(agent: AgentProgress, finished: RunFinished) -> tuple[str, str]:
     if agent.info.id == finished.winner:
         return "★", "green"
-    return ("✗", "red") if agent.state is State.FAILED else ("·", "dim")
+    return ("✗", "red") if agent.state is AgentStatus.FAILED else ("·", "dim")
 
 
-def _came_to(agent: Agent, finished: RunFinished) -> str:
+def _agent_outcome(agent: AgentProgress, finished: RunFinished) -> str:
     name = agent.info.id
-    if agent.state is State.FAILED:
+    if agent.state is AgentStatus.FAILED:
         return f"failed: {one_line(agent.failure)}"
     votes = sum(choice == name for choice in finished.votes.values())
-    parts = [_first_place(votes, finished)] if name == finished.winner else []
+    parts = [_winner_text(votes, finished)] if name == finished.winner else []
     if name in finished.votes:
-        parts.append(words.choice(name, finished.votes[name]))
+        parts.append(words.describe_vote(name, finished.votes[name]))
     if agent.files_changed:
-        parts.append(f"{counted(agent.files_changed, 'file')} changed")
+        parts.append(f"{pluralize(agent.files_changed, 'file')} changed")
     return ", ".join(parts) or ("answered" if agent.has_answered else "no answer")
 
 
-def _first_place(votes: int, finished: RunFinished) -> str:
+def _winner_text(votes: int, finished: RunFinished) -> str:
     """Nobody has won what is not over, or what nobody voted on."""
-    if finished.ended in {Ended.CONSENSUS, Ended.ROUNDS} and votes:
-        return f"won with {counted(votes, 'vote')}"
-    return "answered" if finished.ended is Ended.ANSWERED else "best so far"
+    if finished.ended in {EndReason.CONSENSUS, EndReason.ROUNDS} and votes:
+        return f"won with {pluralize(votes, 'vote')}"
+    return "answered" if finished.ended is EndReason.ANSWERED else "best so far"
 
 
-def _files(winner: Agent, snapshot: str) -> Iterator[Text]:
-    kept = words.snapshot(snapshot or winner.snapshot)
-    yield Text.assemble(("  Files", "dim"), f"   {counted(winner.files_changed, 'file')}, snapshot {kept}")
+def _file_lines(winner: AgentProgress, snapshot: str) -> Iterator[Text]:
+    kept = words.short_snapshot(snapshot or winner.snapshot)
+    yield Text.assemble(("  Files", "dim"), f"   {pluralize(winner.files_changed, 'file')}, snapshot {kept}")
     if winner.info.workspace:
-        yield in_one_piece(Text.assemble(("  in      ", "dim"), clean(winner.info.workspace)))
-    for path in [*winner.files][:_MOST_FILES]:
-        yield in_one_piece(Text.assemble("    ", ("±", "magenta"), " ", words.named(path)))
-    if winner.files_changed > _MOST_FILES:
-        yield Text(f"    … and {winner.files_changed - _MOST_FILES:,} more", "dim")
+        yield without_wrapping(Text.assemble(("  in      ", "dim"), terminal_safe(winner.info.workspace)))
+    for path in [*winner.files][:_MAX_FILES]:
+        yield without_wrapping(Text.assemble("    ", ("±", "magenta"), " ", words.short_name(path)))
+    if winner.files_changed > _MAX_FILES:
+        yield Text(f"    … and {winner.files_changed - _MAX_FILES:,} more", "dim")

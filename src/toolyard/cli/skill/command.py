@@ -14,29 +14,29 @@ from typing import Any
 
 import click
 
-from toolyard.cli.common.options import runnable
+from toolyard.cli.common.options import complete_commands
 from toolyard.cli.skill import edit, validate
-from toolyard.cli.skill.context import Skills, Where, command, opened, skill
+from toolyard.cli.skill.context import SkillsContext, WorkspaceOptions, command, open_skills, skill
 from toolyard.core.errors import ToolyardError
 from toolyard.core.text import printable
 from toolyard.files.roots import Root
 from toolyard.skills import SkillEntry, versions
 from toolyard.skills.skill import MODULE
-from toolyard.skills.skill_files import File, Tree
+from toolyard.skills.skill_files import SkillFile, SkillTree
 from toolyard.skills.skill_md import PAGE
-from toolyard.skills.store import load
-from toolyard.skills.usage_stats import Uses
+from toolyard.skills.store import load_skill_files
+from toolyard.skills.usage_stats import UsageStats
 
 __all__ = ["edit", "skill", "validate"]  # importing the modules adds their commands to the group
 
 
 @command("list", "toolyard skill list --owner community")
 @click.option("--owner", metavar="NAME", help="Only an agent's, or the community's.")
-def list_skills(where: Where, *, owner: str | None, wants_json: bool) -> None:
+def list_skills(where: WorkspaceOptions, *, owner: str | None, wants_json: bool) -> None:
     """List the skills, in the order in which `skills.NAME` is looked for: own, community's, others', attached."""
-    with opened(where) as skills:
-        uses = uses_of(skills)
-        entries = [entry for entry in skills.shelf.entries(history=True) if owner in {None, entry.owner}]
+    with open_skills(where) as skills:
+        uses = use_counts(skills)
+        entries = [entry for entry in skills.library.entries(history=True) if owner in {None, entry.owner}]
     if wants_json:
         click.echo(json.dumps([fields_of(entry, uses) for entry in entries], indent=2))
     else:
@@ -44,27 +44,27 @@ def list_skills(where: Where, *, owner: str | None, wants_json: bool) -> None:
             _print(entry, uses)
     if not entries:
         ways = "Agents keep one with save_skill(name, code, description); `toolyard skill import PATH` brings others."
-        click.echo(runnable(f"No skill was kept here. {ways}"), err=True)
+        click.echo(complete_commands(f"No skill was kept here. {ways}"), err=True)
 
 
 @command("show", "toolyard skill show create_website --version 2")
 @click.argument("name")
 @click.option("--version", "number", metavar="N", type=click.IntRange(min=1), help="A former version.")
-def show_skill(where: Where, *, name: str, number: int | None, wants_json: bool) -> None:
+def show_skill(where: WorkspaceOptions, *, name: str, number: int | None, wants_json: bool) -> None:
     """Show one skill: where it is, who saved it, its versions, its files, its page and its Python.
 
     NAME is a skill's name, or OWNER/NAME.
     """
-    with opened(where) as skills:
+    with open_skills(where) as skills:
         if number is not None:
-            owner, last = skills.once(name)
-            tree: Tree = load(skills.root, owner, last, number)
+            owner, last = skills.possibly_removed_skill(name)
+            tree: SkillTree = load_skill_files(skills.root, owner, last, number)
             about: dict[str, Any] = {"owner": owner, "name": last, "version": number}
         else:
             entry = skills.find(name)
             owner, last = entry.owner, entry.name
-            tree = _tree(skills, entry)
-            about = fields_of(entry, uses_of(skills))
+            tree = _read_tree(skills, entry)
+            about = fields_of(entry, use_counts(skills))
         known = () if os.path.isabs(owner) else versions(skills.root, owner, last)
     texts = {path: tree[path].data.decode("utf-8", "replace") for path in (PAGE, MODULE) if path in tree}
     if wants_json:
@@ -102,37 +102,37 @@ def fields_of(entry: SkillEntry, uses: dict[str, int]) -> dict[str, Any]:
         "saved_at": version.time if version is not None else "",
         "promoted_from": version.promoted_from if version is not None else "",
         "edited": entry.edited,
-        "uses": uses.get(_key(entry), 0),
+        "uses": uses.get(_usage_key(entry), 0),
         "fault": entry.fault,
         "remarks": list(entry.remarks),
     }
 
 
-def uses_of(skills: Skills) -> dict[str, int]:
+def use_counts(skills: SkillsContext) -> dict[str, int]:
     """How often each was used, by whomever."""
     counts: dict[str, int] = {}
     with contextlib.suppress(ToolyardError):
         state = Root(skills.yard.home.state)
         try:
-            for use in Uses(state).read():
+            for use in UsageStats(state).read():
                 counts[use.skill] = counts.get(use.skill, 0) + use.count
         finally:
             state.close()
     return counts
 
 
-def _key(entry: SkillEntry) -> str:
+def _usage_key(entry: SkillEntry) -> str:
     return entry.path if entry.attached else f"{entry.owner}/{entry.name}"
 
 
-def _tree(skills: Skills, entry: SkillEntry) -> dict[str, File]:
-    from toolyard.skills.archive import read_folder
+def _read_tree(skills: SkillsContext, entry: SkillEntry) -> dict[str, SkillFile]:
+    from toolyard.skills.archive import read_skill_folder
 
-    return read_folder(skills.shelf.path_of(entry))
+    return read_skill_folder(skills.library.path_of(entry))
 
 
 def _print(entry: SkillEntry, uses: dict[str, int]) -> None:
-    count = uses.get(_key(entry), 0)
+    count = uses.get(_usage_key(entry), 0)
     facts = [
         f"version {entry.version.number}" if entry.version is not None else "",
         f"saved by {entry.version.agent}" if entry.version is not None and entry.version.agent else "",

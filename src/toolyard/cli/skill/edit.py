@@ -8,52 +8,52 @@ from typing import Any
 
 import click
 
-from toolyard.cli.common.options import runnable
-from toolyard.cli.skill.context import Skills, Where, command, opened
+from toolyard.cli.common.options import complete_commands
+from toolyard.cli.skill.context import SkillsContext, WorkspaceOptions, command, open_skills
 from toolyard.core.agent_folder_names import COMMUNITY
 from toolyard.core.errors import ToolyardError, ValidationError
 from toolyard.core.text import printable
-from toolyard.skills import Checks, check, export_skill, import_skill, remove, restore, versions
-from toolyard.skills.archive import ARCHIVES, read_source, skills_in
-from toolyard.skills.import_check import Resolver
+from toolyard.skills import SkillChecks, check_skill, export_skill, import_skill, remove, restore, versions
+from toolyard.skills.archive import ARCHIVE_SUFFIXES, find_skill_sources, read_source
+from toolyard.skills.import_check import ImportResolver
 from toolyard.skills.skill_md import PAGE
-from toolyard.skills.store import is_kept
+from toolyard.skills.store import is_unchanged
 
 FAILED = 1
 
 
 @command("remove", "toolyard skill remove community/create_website")
 @click.argument("name")
-def remove_skill(where: Where, *, name: str, wants_json: bool) -> None:
+def remove_skill(where: WorkspaceOptions, *, name: str, wants_json: bool) -> None:
     """Take a skill away. It stays among its versions, from where `restore` brings it back."""
-    with opened(where) as skills:
-        owner, last = skills.only(name)
+    with open_skills(where) as skills:
+        owner, last = skills.unambiguous_skill(name)
         remove(skills.root, owner, last, by="")
-        number = _newest(skills, owner, last)
-        skills.note(f"Removed {owner}/{last}.")
+        number = _newest_version(skills, owner, last)
+        skills.record_action(f"Removed {owner}/{last}.")
     if wants_json:
         click.echo(json.dumps({"skill": f"{owner}/{last}", "version": number}))
     else:
-        back = runnable(f"`toolyard skill restore {owner}/{last} {number}`")
+        back = complete_commands(f"`toolyard skill restore {owner}/{last} {number}`")
         click.echo(f"Removed {printable(f'{owner}/{last}')}. It is kept as version {number}: {back}")
 
 
 @command("restore", "toolyard skill restore agent_a/create_website 2")
 @click.argument("name")
 @click.argument("version", type=click.IntRange(min=1))
-def restore_skill(where: Where, *, name: str, version: int, wants_json: bool) -> None:
+def restore_skill(where: WorkspaceOptions, *, name: str, version: int, wants_json: bool) -> None:
     """Put a former version in use again, as a new one. `show` lists them."""
-    with opened(where) as skills:
-        owner, last = skills.once(name)
+    with open_skills(where) as skills:
+        owner, last = skills.possibly_removed_skill(name)
         path = restore(skills.root, owner, last, version, by="")
-        skills.note(f"Restored version {version} of {owner}/{last}.")
+        skills.record_action(f"Restored version {version} of {owner}/{last}.")
     click.echo(json.dumps({"path": path}) if wants_json else f"Restored version {version}: {printable(path)}")
 
 
 @command("import", "toolyard skill import ~/.claude/skills --agent agent_a")
 @click.argument("source")
 @click.option("--name", metavar="NAME", default="", help="Keep it under this name.")
-def import_skills(where: Where, *, source: str, name: str, wants_json: bool) -> None:
+def import_skills(where: WorkspaceOptions, *, source: str, name: str, wants_json: bool) -> None:
     """Keep skills of a folder, an archive (.zip, .skill), or a folder of skills such as ~/.claude/skills.
 
     They are the agent's with --agent, else the community's. One of the same name stays as a version; one that is
@@ -63,14 +63,14 @@ def import_skills(where: Where, *, source: str, name: str, wants_json: bool) -> 
     if name and len(sources) > 1:
         raise click.UsageError(f"{source} holds {len(sources)} skills: --name is for one.")
     owner = where.agent or COMMUNITY
-    with opened(where, adds=True) as skills:
-        done = [_imported(skills, owner, each, name) for each in sources]
+    with open_skills(where, adds=True) as skills:
+        done = [_import_one(skills, owner, each, name) for each in sources]
         new = [each for each in done if "path" in each and not each["unchanged"]]
-        skills.note(f"Imported {len(new)} skills from {source}.")
+        skills.record_action(f"Imported {len(new)} skills from {source}.")
     if wants_json:
         click.echo(json.dumps(done, indent=2))
     for each in done if not wants_json else ():
-        click.echo(printable(_told(each)))
+        click.echo(printable(_describe_import(each)))
         for remark in each.get("remarks", ()):
             click.echo(f"  · {printable(remark)}")
     if not all("path" in each for each in done):
@@ -80,17 +80,17 @@ def import_skills(where: Where, *, source: str, name: str, wants_json: bool) -> 
 @command("export", "toolyard skill export create_website website.zip")
 @click.argument("name")
 @click.argument("target")
-def export(where: Where, *, name: str, target: str, wants_json: bool) -> None:
+def export(where: WorkspaceOptions, *, name: str, target: str, wants_json: bool) -> None:
     """Write a skill to a new archive (.zip, .skill), or as a new folder into the folder TARGET."""
-    with opened(where) as skills:
-        owner, last = skills.kept(name, titles=True)
-        if not target.endswith(ARCHIVES):
+    with open_skills(where) as skills:
+        owner, last = skills.writable_skill(name, titles=True)
+        if not target.endswith(ARCHIVE_SUFFIXES):
             os.makedirs(target, exist_ok=True)
         path = export_skill(skills.root, owner, last, target)
     click.echo(json.dumps({"path": path}) if wants_json else f"Wrote {printable(path)}")
 
 
-def _newest(skills: Skills, owner: str, name: str) -> int:
+def _newest_version(skills: SkillsContext, owner: str, name: str) -> int:
     """The number under which what was removed is kept."""
     return max((version.number for version in versions(skills.root, owner, name) if version.hash), default=0)
 
@@ -102,26 +102,28 @@ def _sources(source: str) -> list[str]:
         raise ValidationError.of(
             "source", f"{source} is neither a folder nor an archive", hint="Name one that is there."
         )
-    found = skills_in(source)
+    found = find_skill_sources(source)
     if not found:
         raise ValidationError.of("source", f"{source} holds no skill", hint=f"A skill is a folder with a {PAGE}.")
     return found
 
 
-def _told(done: dict[str, Any]) -> str:
+def _describe_import(done: dict[str, Any]) -> str:
     if "path" not in done:
         return f"✗ {done['source']}: {done['fault']}"
     return f"{done['source']} -> {done['path']}{', which is as it was' if done['unchanged'] else ''}"
 
 
-def _imported(skills: Skills, owner: str, source: str, name: str) -> dict[str, Any]:
+def _import_one(skills: SkillsContext, owner: str, source: str, name: str) -> dict[str, Any]:
     """What became of one. What is not right about it is said, and keeps nobody from using it."""
     try:
         chosen, tree = read_source(source, name)
-        was_there = is_kept(skills.root, owner, chosen, tree)
+        was_there = is_unchanged(skills.root, owner, chosen, tree)
         path = import_skill(skills.root, owner, source, by="", name=name)
     except ToolyardError as error:
         return {"source": source, "fault": str(error)}
     agent = skills.yard.agent if owner == COMMUNITY else owner
-    report = check(Checks(Resolver(skills.root, agent, attached=skills.shelf.attached)), chosen, tree, owner)
+    report = check_skill(
+        SkillChecks(ImportResolver(skills.root, agent, attached=skills.library.attached)), chosen, tree, owner
+    )
     return {"source": source, "path": path, "unchanged": was_there, "remarks": [*report.faults, *report.remarks]}

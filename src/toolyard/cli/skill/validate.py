@@ -10,23 +10,23 @@ from dataclasses import dataclass
 
 import click
 
-from toolyard.cli.skill.context import Skills, Where, command, opened
+from toolyard.cli.skill.context import SkillsContext, WorkspaceOptions, command, open_skills
 from toolyard.core.agent_folder_names import COMMUNITY
 from toolyard.core.errors import ToolyardError, ValidationError
 from toolyard.core.text import printable
-from toolyard.skills import Report, check, promote, versions
-from toolyard.skills.archive import read_folder, read_source, skills_in
+from toolyard.skills import ValidationReport, check_skill, promote, versions
+from toolyard.skills.archive import find_skill_sources, read_skill_folder, read_source
 from toolyard.skills.skill_md import PAGE
-from toolyard.skills.staging import laid_aside
+from toolyard.skills.staging import staged_skill
 from toolyard.skills.versions import Version
 
 DOES_NOT_PASS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _CheckedSkill:
     name: str
-    report: Report
+    report: ValidationReport
 
     def fields(self) -> dict[str, object]:
         report = self.report
@@ -36,22 +36,22 @@ class _Checked:
             "faults": list(report.faults),
             "remarks": list(report.remarks),
             "example": report.example.where if report.example is not None else None,
-            "ran": report.ran.ok if report.ran is not None else None,
+            "ran": report.example_result.ok if report.example_result is not None else None,
         }
 
 
 @command("validate", "toolyard skill validate ./downloads/pdf-forms.zip")
 @click.argument("names", nargs=-1)
-def validate(where: Where, *, names: tuple[str, ...], wants_json: bool) -> None:
+def validate(where: WorkspaceOptions, *, names: tuple[str, ...], wants_json: bool) -> None:
     """Check skills: the page, the Python, the imports, and the example, which runs in the sandbox.
 
     NAMES are skills, OWNER/NAME, or paths of folders, archives and folders of skills; all that are kept when none
     is given. Exit code 1 when one does not pass.
     """
     is_kept = not names or not all(map(os.path.exists, names))
-    with opened(where, names[0] if names else "", runs=True, looks=is_kept) as skills:
-        every = [each for name in names for each in _meant(name)] if names else _all(skills)
-        checked = [_checked(skills, name) for name in every]
+    with open_skills(where, names[0] if names else "", runs=True, looks=is_kept) as skills:
+        every = [each for name in names for each in _expand_name(name)] if names else _all_skill_names(skills)
+        checked = [_check_skill(skills, name) for name in every]
     if wants_json:
         click.echo(json.dumps([each.fields() for each in checked], indent=2))
     else:
@@ -66,69 +66,69 @@ def validate(where: Where, *, names: tuple[str, ...], wants_json: bool) -> None:
 @command("promote", "toolyard skill promote agent_a/create_website")
 @click.argument("name")
 @click.option("--replace", "replaces", is_flag=True, help="Take the place of one that is not from this agent.")
-def promote_skill(where: Where, *, name: str, replaces: bool, wants_json: bool) -> None:
+def promote_skill(where: WorkspaceOptions, *, name: str, replaces: bool, wants_json: bool) -> None:
     """Copy an agent's skill to everybody's, after checking it."""
-    with opened(where, name, runs=True) as skills:
-        owner, last = skills.of_an_agent(name)
+    with open_skills(where, name, runs=True) as skills:
+        owner, last = skills.agent_skill(name)
         if owner == COMMUNITY:
             raise ValidationError.of("name", f"{name!r} is everybody's already", hint="Name one of an agent's.")
         checks = skills.yard.skill_checks(agent=owner)
-        before = _everybodys(skills, last)
+        before = _community_versions(skills, last)
         path = promote(skills.root, owner, last, replace=replaces, checks=checks, by="")
-        is_new = _everybodys(skills, last) != before
+        is_new = _community_versions(skills, last) != before
         if is_new:
-            skills.note(f"Promoted {owner}/{last}.")
+            skills.record_action(f"Promoted {owner}/{last}.")
     said = f"Promoted {owner}/{last}: {path}" if is_new else f"{owner}/{last} is everybody's as it is: {path}"
     click.echo(json.dumps({"path": path}) if wants_json else said)
 
 
-def _everybodys(skills: Skills, name: str) -> tuple[Version, ...]:
+def _community_versions(skills: SkillsContext, name: str) -> tuple[Version, ...]:
     with contextlib.suppress(ToolyardError):  # a record that cannot be read says nothing
         return versions(skills.root, COMMUNITY, name)
     return ()
 
 
-def _meant(name: str) -> list[str]:
+def _expand_name(name: str) -> list[str]:
     """The skills in a folder of skills; a name for itself."""
     is_one = os.path.isfile(os.path.join(name, PAGE)) or not os.path.isdir(name)
-    return [name] if is_one else skills_in(name) or [name]
+    return [name] if is_one else find_skill_sources(name) or [name]
 
 
-def _all(skills: Skills) -> list[str]:
-    return [f"{entry.owner}/{entry.name}" for entry in skills.shelf.entries() if not entry.attached]
+def _all_skill_names(skills: SkillsContext) -> list[str]:
+    return [f"{entry.owner}/{entry.name}" for entry in skills.library.entries() if not entry.attached]
 
 
-def _checked(skills: Skills, name: str) -> _Checked:
+def _check_skill(skills: SkillsContext, name: str) -> _CheckedSkill:
     if os.path.exists(name) and (os.path.isfile(name) or os.path.isfile(os.path.join(name, PAGE))):
-        return _Checked(name, _check_source(skills, name))
+        return _CheckedSkill(name, _check_source(skills, name))
     entry = skills.find(name, history=False)
     if entry.attached:
-        return _Checked(entry.path, _check_source(skills, entry.path))
+        return _CheckedSkill(entry.path, _check_source(skills, entry.path))
     shown = f"{entry.owner}/{entry.name}"
     if entry.fault:
-        return _Checked(shown, Report((entry.fault,)))
+        return _CheckedSkill(shown, ValidationReport((entry.fault,)))
     checks = skills.yard.skill_checks(agent=skills.yard.agent if entry.owner == COMMUNITY else entry.owner)
     try:
-        tree = read_folder(skills.shelf.path_of(entry))
+        tree = read_skill_folder(skills.library.path_of(entry))
     except ToolyardError as error:
-        return _Checked(shown, Report((error.message,)))
-    return _Checked(shown, check(checks, entry.name, tree, entry.owner))
+        return _CheckedSkill(shown, ValidationReport((error.message,)))
+    return _CheckedSkill(shown, check_skill(checks, entry.name, tree, entry.owner))
 
 
-def _check_source(skills: Skills, path: str) -> Report:
+def _check_source(skills: SkillsContext, path: str) -> ValidationReport:
     """A skill that is not kept here: it is laid aside among the agent's while it is tried."""
     try:
         name, tree = read_source(path)
     except ToolyardError as error:
-        return Report((error.message,))
+        return ValidationReport((error.message,))
     agent = skills.yard.agent
-    with laid_aside(skills.root, agent, name, tree) as prelude:
-        return check(skills.yard.skill_checks(), name, tree, agent, prelude)
+    with staged_skill(skills.root, agent, name, tree) as prelude:
+        return check_skill(skills.yard.skill_checks(), name, tree, agent, prelude)
 
 
-def _print(checked: _Checked) -> None:
+def _print(checked: _CheckedSkill) -> None:
     report = checked.report
-    ran = ", its example ran" if report.ran is not None and report.ran.ok else ""
+    ran = ", its example ran" if report.example_result is not None and report.example_result.ok else ""
     said = click.style("passes", fg="green") + ran if report.ok else click.style("does not pass", fg="red")
     click.echo(f"{click.style(printable(checked.name), bold=True)}  {said}")
     for mark, text in (*(("✗", fault) for fault in report.faults), *(("·", remark) for remark in report.remarks)):

@@ -12,17 +12,22 @@ import click
 
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.workspace_group import placed
-from toolyard.cli.common.workspace_lookup import Kept, Where, find_kept, require_agent
+from toolyard.cli.common.workspace_group import workspace_command
+from toolyard.cli.common.workspace_lookup import (
+    WorkspaceData,
+    WorkspaceOptions,
+    require_agent,
+    resolve_data_workspace,
+)
 from toolyard.cli.snapshot import output as printing
 from toolyard.core.agent_folder_names import AGENTS, WORKSPACE
 from toolyard.core.errors import ConfigError, ToolError, ToolyardError, ValidationError
-from toolyard.core.events import Outcome
-from toolyard.core.paths import beneath
-from toolyard.snapshots import LATEST, DiffLimits, Rebuilt, Snapshot, SnapshotStore
-from toolyard.snapshots.service.auto_snapshots import Keeper
-from toolyard.snapshots.service.history import History
-from toolyard.workspace.agent_paths import NOBODY
+from toolyard.core.events import CallOutcome
+from toolyard.core.paths import relative_to
+from toolyard.snapshots import LATEST, DiffLimits, RebuildResult, Snapshot, SnapshotStore
+from toolyard.snapshots.service.auto_snapshots import AutoSnapshots
+from toolyard.snapshots.service.history import SnapshotHistory
+from toolyard.workspace.agent_paths import UNNAMED_AGENT
 from toolyard.workspace.layout import MEMORY, TASKS
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
@@ -47,54 +52,58 @@ def snapshot() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class SnapshotContext:
     yard: Yard
-    keeper: Keeper
-    every: History
-    rebuilt: Rebuilt | None = None
+    snapshots: AutoSnapshots
+    full_history: SnapshotHistory
+    rebuilt: RebuildResult | None = None
     """What making the index again came to, where that was asked for."""
 
     @property
-    def history(self) -> History:
+    def history(self) -> SnapshotHistory:
         """Raises ConfigError in a team's folder without its configuration, where nobody said whose are meant."""
-        root = self.keeper.place.root
-        if not self.yard.options.config.agents and (team := _team(root)) and not self.keeper.store.list(root):
+        root = self.snapshots.location.root
+        if (
+            not self.yard.options.config.agents
+            and (team := _team_agents(root))
+            and not self.snapshots.store.list(root)
+        ):
             one = f"--config FILE --agent {shlex.quote(team[0])}"
             raise ConfigError(
                 f"{root} is the folder of a team ({', '.join(team)}) and has no snapshots of its own.",
                 hint=f"Name the team's configuration and one of them: {one}. "
                 "For this folder alone, take one with `toolyard snapshot create`.",
             )
-        return self.every
+        return self.full_history
 
     @property
-    def who(self) -> str:
+    def author(self) -> str:
         """As whom snapshots are taken: an agent that is configured or named, else the user."""
-        return "" if self.keeper.place.agent == NOBODY else self.keeper.place.agent
+        return "" if self.snapshots.location.agent == UNNAMED_AGENT else self.snapshots.location.agent
 
-    def get(self, name: str, way: str) -> Snapshot:
+    def get_snapshot(self, name: str, way: str) -> Snapshot:
         """A snapshot, of any agent's. Whoever writes a path in its place is told the `way`, a command."""
         try:
-            return self.history.get(name, of_others=True)
+            return self.history.get(name, any_folder=True)
         except ToolyardError as error:
-            if not name or not os.path.lexists(os.path.join(self.keeper.place.root, name)):
+            if not name or not os.path.lexists(os.path.join(self.snapshots.location.root, name)):
                 raise
             told = f"{name} is a path of the workspace, and no snapshot"
             raise ValidationError.of("snapshot", told, hint=f"Perhaps `toolyard snapshot {way}`?") from error
 
-    def is_of_a_peer(self, snapshot: Snapshot) -> bool:
+    def is_from_peer(self, snapshot: Snapshot) -> bool:
         """Whether it is of another agent of the same layout."""
-        return snapshot.root != self.keeper.place.root and snapshot.agent in self.yard.home.agents
+        return snapshot.root != self.snapshots.location.root and snapshot.agent in self.yard.home.agents
 
-    def own(self, name: str) -> Snapshot:
+    def own_snapshot(self, name: str) -> Snapshot:
         """A snapshot to be restored here. Raises ToolError with whose it is where it is not of this workspace."""
-        found = self.get(name, f"restore {LATEST} {shlex.quote(name)}")
-        if found.root == self.keeper.place.root:
+        found = self.get_snapshot(name, f"restore {LATEST} {shlex.quote(name)}")
+        if found.root == self.snapshots.location.root:
             return found
-        whose = f"{found.agent}'s" if self.is_of_a_peer(found) else f"of {found.root}"
+        whose = f"{found.agent}'s" if self.is_from_peer(found) else f"of {found.root}"
         flag = (
             f"--agent {shlex.quote(found.agent)}"
-            if self.is_of_a_peer(found)
+            if self.is_from_peer(found)
             else f"--workspace {shlex.quote(found.root)}"
         )
         raise ToolError(
@@ -102,34 +111,38 @@ class Opened:
             hint=f"Restore it there: `toolyard snapshot restore {found.id} {flag}`",
         )
 
-    def note(self, what: str) -> None:
+    def record_action(self, description: str) -> None:
         """What the user did to the workspace, beside what agents did."""
-        self.yard.record("snapshot", what, Outcome.OK)
+        self.yard.record("snapshot", description, CallOutcome.OK)
 
 
-command = placed(snapshot, who=_WHO, state="Where the snapshots are kept, outside every workspace.")
+command = workspace_command(snapshot, who=_WHO, state="Where the snapshots are kept, outside every workspace.")
 """A command of the group."""
 
 
 @contextlib.contextmanager
-def opened_store(where: Where, *, acts: bool = True, adds: bool = False, rebuild: bool = False) -> Generator[Opened]:
-    """The workspace that is meant. Without `acts`, of several agents all may be meant."""
-    place = find_kept(Kept.SNAPSHOTS, where, acts=acts, adds=adds)
+def open_snapshots(
+    where: WorkspaceOptions, *, acts_as_agent: bool = True, adds: bool = False, rebuild: bool = False
+) -> Generator[SnapshotContext]:
+    """The workspace that is meant. Without `acts_as_agent`, of several agents all may be meant."""
+    place = resolve_data_workspace(WorkspaceData.SNAPSHOTS, where, acts_as_agent=acts_as_agent, adds=adds)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=where.agent, state_home=where.state)
     with Yard.open(options) as yard:
         everybody = yard.home.has_layout and not yard.home.is_member
         keeper = yard.snapshots
         rebuilt = None
         if rebuild:
-            rebuilt = SnapshotStore.rebuild(keeper.place.folder, printing.ticking("Rebuilding"))
-            printing.rebuilt(rebuilt)
+            rebuilt = SnapshotStore.rebuild(keeper.location.folder, printing.progress_ticker("Rebuilding"))
+            printing.print_rebuilt(rebuilt)
         if where.agent is not None:
-            taken_by = (each.agent for each in keeper.store.list(keeper.place.root))
+            taken_by = (each.agent for each in keeper.store.list(keeper.location.root))
             require_agent(place.config, yard.home, where.agent, taken_by, adds=adds)
-        yield Opened(yard, keeper, History(keeper.store, None if everybody else keeper.place.root), rebuilt)
+        yield SnapshotContext(
+            yard, keeper, SnapshotHistory(keeper.store, None if everybody else keeper.location.root), rebuilt
+        )
 
 
-def _team(root: str) -> list[str]:
+def _team_agents(root: str) -> list[str]:
     """The agents that have their folders here, as a layout makes them."""
     agents = os.path.join(root, AGENTS)
     try:
@@ -140,9 +153,9 @@ def _team(root: str) -> list[str]:
     return [name for name in names if all(os.path.isdir(os.path.join(agents, name, part)) for part in parts)]
 
 
-def inside(path: str, root: str) -> bytes:
+def snapshot_path(path: str, root: str) -> bytes:
     """A path of the command line, absolute or relative to the workspace, as snapshots have it."""
-    found = beneath(os.path.normpath(os.path.join(root, path)), root)
+    found = relative_to(os.path.normpath(os.path.join(root, path)), root)
     if found is None:
         raise ValidationError.of("path", f"{path} lies outside the workspace", hint=f"Name a path below {root}.")
     return b"" if found == "." else os.fsencode(found)

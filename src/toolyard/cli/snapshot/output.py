@@ -13,46 +13,55 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolyard.core.text import printable
-from toolyard.snapshots import Change, Diff, Entry, Rebuilt, Restored, Snapshot, Verified, What
+from toolyard.snapshots import (
+    ChangeType,
+    Diff,
+    PathChange,
+    RebuildResult,
+    RestoreResult,
+    Snapshot,
+    TreeEntry,
+    VerifyResult,
+)
 from toolyard.snapshots.service.format import (
     MARKS,
-    Listed,
-    about,
-    age,
+    HistoryEntry,
+    author_and_reason,
     change_line,
-    counted,
+    display_path,
     entry_line,
     folded_line,
-    left_line,
     line_counts,
     note_lines,
-    path_of,
+    pluralize,
+    relative_age,
     restored_text,
+    skipped_repositories_line,
     stat_line,
 )
 
 if TYPE_CHECKING:
-    from toolyard.snapshots import Collected
+    from toolyard.snapshots import PruneResult
 
 _COLOURS = {
-    What.ADDED: "green",
-    What.REMOVED: "red",
-    What.CHANGED: "yellow",
-    What.RENAMED: "cyan",
-    What.MODE: "magenta",
+    ChangeType.ADDED: "green",
+    ChangeType.REMOVED: "red",
+    ChangeType.CHANGED: "yellow",
+    ChangeType.RENAMED: "cyan",
+    ChangeType.MODE: "magenta",
 }
-_LINES = {"+": "green", "-": "red", "@": "cyan"}
+_LINE_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _HEADINGS = ("--- ", "+++ ")
 _NOTES_SHOWN = 50
-_PATIENCE = 1.0
-_TICK = 0.2
-_AGE_SAYS_ENOUGH = 3_600.0
+_QUIET_SECONDS = 1.0
+_TICK_SECONDS = 0.2
+_RECENT_SECONDS = 3_600.0
 _NS = 1_000_000_000
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 
-def as_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
@@ -70,10 +79,10 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * _SECONDS[match[2]]
 
 
-def ticking(doing: str, *, tells_all: bool = False) -> Callable[[], None]:
+def progress_ticker(activity: str, *, prints_without_terminal: bool = False) -> Callable[[], None]:
     """To be called now and then, by any thread: after a second it tells somebody at a terminal that work goes on.
 
-    With `tells_all` those who are at no terminal are told, too, once.
+    With `prints_without_terminal` those who are at no terminal are told, too, once.
     """
     began = last = time.monotonic()
     shows = sys.stderr.isatty()
@@ -82,20 +91,20 @@ def ticking(doing: str, *, tells_all: bool = False) -> Callable[[], None]:
     def tick() -> None:
         nonlocal last
         now = time.monotonic()
-        if now - began <= _PATIENCE:
+        if now - began <= _QUIET_SECONDS:
             return
         if not shows:
-            if tells_all and told.acquire(blocking=False):
-                click.echo(f"{doing} ...", err=True)
-        elif now - last > _TICK:
+            if prints_without_terminal and told.acquire(blocking=False):
+                click.echo(f"{activity} ...", err=True)
+        elif now - last > _TICK_SECONDS:
             last = now
-            click.echo(f"\r{doing} ... {now - began:.0f} s \r", nl=False, err=True)
+            click.echo(f"\r{activity} ... {now - began:.0f} s \r", nl=False, err=True)
 
     return tick
 
 
-def listed(found: Sequence[Listed]) -> None:
-    times = [_when(each.snapshot) for each in found]
+def print_list(found: Sequence[HistoryEntry]) -> None:
+    times = [_local_time(each.snapshot) for each in found]
     width = max(map(len, times), default=0)
     for each, when in zip(found, times, strict=True):
         line = each.line(f"  {when:<{width}}" if width else "")
@@ -103,106 +112,111 @@ def listed(found: Sequence[Listed]) -> None:
         click.echo(f"{click.style(name, fg='yellow')}{rest}")
 
 
-def _when(snapshot: Snapshot) -> str:
+def _local_time(snapshot: Snapshot) -> str:
     """The local time of what is so old that an age alone says too little."""
-    if time.time_ns() - snapshot.time_ns < _AGE_SAYS_ENOUGH * _NS:
+    if time.time_ns() - snapshot.time_ns < _RECENT_SECONDS * _NS:
         return ""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.time_ns / _NS))
 
 
-def folder(entries: Iterable[Entry]) -> None:
+def print_folder(entries: Iterable[TreeEntry]) -> None:
     for entry in entries:
         click.echo(printable(entry_line(entry)))
 
 
-def head(snapshot: Snapshot) -> None:
-    files = counted(snapshot.counts.files, "file")
+def print_head(snapshot: Snapshot) -> None:
+    files = pluralize(snapshot.counts.files, "file")
     click.echo(
-        click.style(f"{snapshot.id}, {age(snapshot.time_ns)}, {files}, {printable(about(snapshot))}", bold=True)
+        click.style(
+            f"{snapshot.id}, {relative_age(snapshot.time_ns)}, {files}, {printable(author_and_reason(snapshot))}",
+            bold=True,
+        )
     )
     for note in snapshot.notes[:_NOTES_SHOWN]:
-        click.echo(f"  {printable(path_of(note.path))}: {printable(note.why)}")
+        click.echo(f"  {printable(display_path(note.path))}: {printable(note.why)}")
 
 
-def content(data: bytes) -> None:
+def print_content(data: bytes) -> None:
     """The lines of a file, which may be an agent's, for a terminal."""
     decoded = data.decode("utf-8", "backslashreplace").removesuffix("\n")
     for line in decoded.split("\n") if data else ():
-        click.echo(_tabbed(line.removesuffix("\r")))
+        click.echo(_escape_line(line.removesuffix("\r")))
 
 
-def _tabbed(line: str) -> str:
+def _escape_line(line: str) -> str:
     """Everything else that is not printable is escaped."""
     return "\t".join(map(printable, line.split("\t")))
 
 
-def diff(found: Diff, *, stat: bool) -> None:
+def print_diff(found: Diff, *, stat: bool) -> None:
     for change in found.changes:
-        _change(change, stat=stat)
-    for each in found.folded:
+        _print_change(change, stat=stat)
+    for each in found.collapsed:
         click.echo(f"{printable(folded_line(each))} (--all shows them)")
-    if found.left_off:
-        click.echo(f"and {counted(found.left_off, 'more change')}")
+    if found.omitted_count:
+        click.echo(f"and {pluralize(found.omitted_count, 'more change')}")
     if stat and found.total:
         counts = [line_counts(change.text) for change in found.changes]
         added, removed = sum(each[0] for each in counts), sum(each[1] for each in counts)
-        click.echo(f"{counted(found.total, 'path')} changed, +{added} -{removed}")
+        click.echo(f"{pluralize(found.total, 'path')} changed, +{added} -{removed}")
 
 
-def _change(change: Change, *, stat: bool) -> None:
+def _print_change(change: PathChange, *, stat: bool) -> None:
     line = stat_line(change) if stat else change_line(change)
     mark = MARKS[change.what]
     shown = printable(line).removeprefix(mark)
     click.echo(f"{click.style(mark, fg=_COLOURS[change.what], bold=True)}{click.style(shown, bold=not stat or None)}")
     for text in change.text.splitlines() if not stat else ():
         is_heading = text.startswith(_HEADINGS)
-        shown = _tabbed(text)
-        click.echo(click.style(shown, bold=is_heading or None, fg=None if is_heading else _LINES.get(text[:1])))
+        shown = _escape_line(text)
+        click.echo(
+            click.style(shown, bold=is_heading or None, fg=None if is_heading else _LINE_COLOURS.get(text[:1]))
+        )
 
 
-def restored(result: Restored) -> None:
+def print_restored(result: RestoreResult) -> None:
     click.echo(restored_text(result))
     for line in note_lines(result, _NOTES_SHOWN) if result.differed else ():
         click.echo(printable(line), err=True)
-    left(result.left, "Left")
+    print_left(result.skipped_repositories, "Left")
 
 
-def left(paths: Sequence[bytes], verb: str) -> None:
+def print_left(paths: Sequence[bytes], verb: str) -> None:
     if paths:
-        click.echo(printable(f"{left_line(paths, verb, '--with-git')}."))
+        click.echo(printable(f"{skipped_repositories_line(paths, verb, '--with-git')}."))
 
 
-def rebuilt(result: Rebuilt) -> None:
+def print_rebuilt(result: RebuildResult) -> None:
     """On standard error: what is verified afterwards is the answer."""
-    found = f"{counted(result.snapshots, 'snapshot')} and {counted(result.objects, 'object')}"
+    found = f"{pluralize(result.snapshots, 'snapshot')} and {pluralize(result.objects, 'object')}"
     click.echo(f"Made the index again from the packs, with {found}.", err=True)
     for path, size in result.unreadable.items():
-        click.echo(printable(f"Lost: {counted(size, 'byte')} of {path} cannot be read."), err=True)
+        click.echo(printable(f"Lost: {pluralize(size, 'byte')} of {path} cannot be read."), err=True)
     for snapshot in result.lost:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.time_ns / 1e9))
         click.echo(printable(f"Lost for good: snapshot {snapshot.id} of {when} ({snapshot.reason})."), err=True)
 
 
-def collected(result: Collected) -> None:
-    freed = counted(max(result.bytes_freed, 0), "byte")
-    click.echo(f"Dropped {counted(len(result.snapshots), 'snapshot')}, freed {freed}.")
+def print_collected(result: PruneResult) -> None:
+    freed = pluralize(max(result.bytes_freed, 0), "byte")
+    click.echo(f"Dropped {pluralize(len(result.snapshots), 'snapshot')}, freed {freed}.")
 
 
-def verified(result: Verified, snapshots: int, rebuilt: Rebuilt | None, *, forgotten: bool) -> None:
-    read = f"{counted(result.objects, 'object')} of {counted(snapshots, 'snapshot')}"
-    if result.is_sound and rebuilt is not None and not rebuilt.is_whole:
-        lost = f"{counted(len(rebuilt.lost), 'snapshot')}, {counted(sum(rebuilt.unreadable.values()), 'byte')}"
+def print_verified(result: VerifyResult, snapshots: int, rebuilt: RebuildResult | None, *, forgotten: bool) -> None:
+    read = f"{pluralize(result.objects, 'object')} of {pluralize(snapshots, 'snapshot')}"
+    if result.is_intact and rebuilt is not None and not rebuilt.is_complete:
+        lost = f"{pluralize(len(rebuilt.lost), 'snapshot')}, {pluralize(sum(rebuilt.unreadable.values()), 'byte')}"
         click.echo(f"Incomplete: {lost} lost. What is left is sound: read {read}.")
         return
-    if result.is_sound:
-        click.echo(f"Sound: read {read}, {counted(result.bytes_read, 'byte')}.")
+    if result.is_intact:
+        click.echo(f"Sound: read {read}, {pluralize(result.bytes_read, 'byte')}.")
         return
     where = f" in {', '.join(result.packs)}" if result.packs else ""
-    click.echo(f"Damaged: {counted(len(result.damaged), 'object')}{where} among {read}.")
-    for harm in result.harmed[:_NOTES_SHOWN]:
-        click.echo(f"  {harm.snapshot.id}  {printable(path_of(harm.path))}")
-    if len(result.harmed) > _NOTES_SHOWN:
-        click.echo(f"  and {counted(len(result.harmed) - _NOTES_SHOWN, 'more path')}")
+    click.echo(f"Damaged: {pluralize(len(result.damaged_objects), 'object')}{where} among {read}.")
+    for harm in result.damaged_paths[:_NOTES_SHOWN]:
+        click.echo(f"  {harm.snapshot.id}  {printable(display_path(harm.path))}")
+    if len(result.damaged_paths) > _NOTES_SHOWN:
+        click.echo(f"  and {pluralize(len(result.damaged_paths) - _NOTES_SHOWN, 'more path')}")
     if not forgotten:
         click.echo(
             "`toolyard snapshot verify --forget` gives up what is damaged, so that the next snapshot stores it anew."

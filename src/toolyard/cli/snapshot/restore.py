@@ -13,15 +13,30 @@ from dataclasses import replace
 
 import click
 
-from toolyard.cli.common.undo_hint import undoing
-from toolyard.cli.common.workspace_lookup import Where
+from toolyard.cli.common.undo_hint import undo_hint
+from toolyard.cli.common.workspace_lookup import WorkspaceOptions
 from toolyard.cli.snapshot import output as printing
-from toolyard.cli.snapshot.context import DIFF_LIMITS, Opened, all_option, command, git_option, inside, opened_store
+from toolyard.cli.snapshot.context import (
+    DIFF_LIMITS,
+    SnapshotContext,
+    all_option,
+    command,
+    git_option,
+    open_snapshots,
+    snapshot_path,
+)
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
 from toolyard.core.text import printable
-from toolyard.snapshots import DiffLimits, Restored, Snapshot
-from toolyard.snapshots.service.format import about, age, counted, path_of, restored_fields, restored_line
-from toolyard.snapshots.store.prune import doomed
+from toolyard.snapshots import DiffLimits, RestoreResult, Snapshot
+from toolyard.snapshots.service.format import (
+    author_and_reason,
+    display_path,
+    pluralize,
+    relative_age,
+    restored_fields,
+    restored_line,
+)
+from toolyard.snapshots.store.prune import expired_snapshots
 
 FAILED = 1
 _SECONDS_A_DAY = 86_400.0
@@ -35,7 +50,7 @@ _NS = 1_000_000_000
 @git_option
 @all_option
 def restore(
-    where: Where,
+    where: WorkspaceOptions,
     *,
     name: str,
     paths: tuple[str, ...],
@@ -48,15 +63,15 @@ def restore(
 
     A repository's .git stays as it is, unless it is named or --with-git is given; one that is gone comes back.
     """
-    with opened_store(where) as opened:
-        found = opened.own(name)
-        wanted = [inside(path, opened.keeper.place.root) for path in paths] or None
+    with open_snapshots(where) as opened:
+        found = opened.own_snapshot(name)
+        wanted = [snapshot_path(path, opened.snapshots.location.root) for path in paths] or None
         if dry_run:
-            limits = _dry_limits(with_git=with_git, tells_git=wants_all or wants_json)
-            _would_restore(opened, found, wanted or [b""], limits, wants_json=wants_json)
+            limits = _dry_run_limits(with_git=with_git, tells_git=wants_all or wants_json)
+            _print_restore_plan(opened, found, wanted or [b""], limits, wants_json=wants_json)
             return
-        result = _restored(opened, found, wanted, with_git=with_git)
-    _tell(result, undoing(result.before.id, paths, with_git=with_git), wants_json=wants_json)
+        result = _restore_snapshot(opened, found, wanted, with_git=with_git)
+    _print_result(result, undo_hint(result.before.id, paths, with_git=with_git), wants_json=wants_json)
 
 
 @command("undo", "toolyard snapshot undo --dry-run")
@@ -65,7 +80,13 @@ def restore(
 @git_option
 @all_option
 def undo(
-    where: Where, *, paths: tuple[str, ...], dry_run: bool, with_git: bool, wants_all: bool, wants_json: bool
+    where: WorkspaceOptions,
+    *,
+    paths: tuple[str, ...],
+    dry_run: bool,
+    with_git: bool,
+    wants_all: bool,
+    wants_json: bool,
 ) -> None:
     """Go back to the newest snapshot that differs from the workspace as it is. Done again, it undoes itself.
 
@@ -75,84 +96,88 @@ def undo(
         named = shlex.join(paths)
         ways = f"`toolyard snapshot restore latest {named}`, or an older one: `toolyard snapshot list --path {named}`"
         raise ValidationError.of("undo", "takes back the whole workspace, and no single path", hint=f"Perhaps {ways}")
-    with opened_store(where) as opened:
-        found = opened.history.differing(printing.ticking("Comparing"), with_git=with_git)
+    with open_snapshots(where) as opened:
+        found = opened.history.newest_different(printing.progress_ticker("Comparing"), with_git=with_git)
         if found is None:
             raise ToolError("There is nothing to undo: no snapshot differs from the workspace as it is.")
         if not wants_json:
-            printing.head(found)
+            printing.print_head(found)
         if dry_run:
-            limits = _dry_limits(with_git=with_git, tells_git=wants_all or wants_json)
-            _would_restore(opened, found, [b""], limits, wants_json=wants_json)
+            limits = _dry_run_limits(with_git=with_git, tells_git=wants_all or wants_json)
+            _print_restore_plan(opened, found, [b""], limits, wants_json=wants_json)
             return
-        result = _restored(opened, found, None, with_git=with_git)
-    _tell(result, undoing(result.before.id, (), with_git=with_git), wants_json=wants_json)
+        result = _restore_snapshot(opened, found, None, with_git=with_git)
+    _print_result(result, undo_hint(result.before.id, (), with_git=with_git), wants_json=wants_json)
 
 
-def _restored(opened: Opened, found: Snapshot, paths: Sequence[bytes] | None, *, with_git: bool) -> Restored:
-    place = opened.keeper.place
-    result = opened.keeper.store.restore(
+def _restore_snapshot(
+    opened: SnapshotContext, found: Snapshot, paths: Sequence[bytes] | None, *, with_git: bool
+) -> RestoreResult:
+    place = opened.snapshots.location
+    result = opened.snapshots.store.restore(
         found.id,
         root=place.root,
         paths=paths,
-        agent=opened.who,
-        check=printing.ticking("Restoring"),
-        leaves_git=not with_git,
+        agent=opened.author,
+        check=printing.progress_ticker("Restoring"),
+        skip_git=not with_git,
     )
-    opened.note(restored_line(result))
+    opened.record_action(restored_line(result))
     if result.differed:
-        _keep_restored(opened, found)
+        _snapshot_restored_state(opened, found)
     return result
 
 
-def _keep_restored(opened: Opened, found: Snapshot) -> None:
+def _snapshot_restored_state(opened: SnapshotContext, found: Snapshot) -> None:
     """Take what came back as the newest snapshot: what is changed after this is then undone to it."""
     try:
-        check = printing.ticking("Taking a snapshot")
-        opened.keeper.create(reason=f"after restoring {found.id}", check=check, agent=opened.who)
+        check = printing.progress_ticker("Taking a snapshot")
+        opened.snapshots.create(reason=f"after restoring {found.id}", check=check, agent=opened.author)
     except (ToolyardError, OSError) as error:  # what was asked for is done
         why = error.message if isinstance(error, ToolyardError) else error.strerror
         click.echo(printable(f"It was restored, and no snapshot of that could be taken: {why}"), err=True)
 
 
-def _tell(result: Restored, undoing: str, *, wants_json: bool) -> None:
+def _print_result(result: RestoreResult, undo_text: str, *, wants_json: bool) -> None:
     if wants_json:
-        printing.as_json(restored_fields(result))
+        printing.print_json(restored_fields(result))
     else:
-        printing.restored(result)
+        printing.print_restored(result)
         if result.differed:
-            click.echo(undoing)
+            click.echo(undo_text)
     if result.failed:
         sys.exit(FAILED)
 
 
-def _dry_limits(*, with_git: bool, tells_git: bool) -> DiffLimits:
-    return replace(DIFF_LIMITS, chars=0, folds_git=not tells_git, leaves_git=not with_git)
+def _dry_run_limits(*, with_git: bool, tells_git: bool) -> DiffLimits:
+    return replace(DIFF_LIMITS, chars=0, collapse_git=not tells_git, skip_git=not with_git)
 
 
-def _would_restore(
-    opened: Opened, found: Snapshot, places: Sequence[bytes], limits: DiffLimits, *, wants_json: bool
+def _print_restore_plan(
+    opened: SnapshotContext, found: Snapshot, places: Sequence[bytes], limits: DiffLimits, *, wants_json: bool
 ) -> None:
-    root, store = opened.keeper.place.root, opened.keeper.store
+    root, store = opened.snapshots.location.root, opened.snapshots.store
     diffs = [store.diff(found.id, root=root, path=place, limits=limits) for place in places]
     changes = [change for each in diffs for change in each.changes]
     # From the snapshot to now: what came since would go, everything else would be written.
-    gone = [path_of(change.path) for change in changes if change.before is None or change.old_path is not None]
-    written = [path_of(change.old_path or change.path) for change in changes if change.before is not None]
-    left = [path for each in diffs for path in each.left]
+    gone = [display_path(change.path) for change in changes if change.before is None or change.old_path is not None]
+    written = [display_path(change.old_path or change.path) for change in changes if change.before is not None]
+    left = [path for each in diffs for path in each.skipped_repositories]
     if wants_json:
-        leave = [path_of(path) for path in left]
-        printing.as_json({"snapshot": found.id, "would_write": written, "would_remove": gone, "would_leave": leave})
+        leave = [display_path(path) for path in left]
+        printing.print_json(
+            {"snapshot": found.id, "would_write": written, "would_remove": gone, "would_leave": leave}
+        )
         return
     for verb, listed in (("write", written), ("remove", gone)):
         for path in listed:
             click.echo(printable(f"would {verb} {path}"))
-    for folded in (folded for each in diffs for folded in each.folded):
-        told = f"would bring back {counted(folded.count, 'path')} in {path_of(folded.path)}"
+    for folded in (folded for each in diffs for folded in each.collapsed):
+        told = f"would bring back {pluralize(folded.count, 'path')} in {display_path(folded.path)}"
         click.echo(printable(f"{told} (--all shows them)"))
     if not any(each.total for each in diffs):
         click.echo("Nothing would change.")
-    printing.left(left, "Would leave")
+    printing.print_left(left, "Would leave")
 
 
 @command("gc", "toolyard snapshot gc --keep 50 --older-than 30d")
@@ -161,47 +186,49 @@ def _would_restore(
 @click.option("--dry-run", is_flag=True, help="Only say which would be dropped.")
 @click.option("--yes", is_flag=True, help="Do not ask, even where nothing but the newest would stay.")
 def gc(
-    where: Where, *, keep: int | None, older_than: float | None, dry_run: bool, yes: bool, wants_json: bool
+    where: WorkspaceOptions, *, keep: int | None, older_than: float | None, dry_run: bool, yes: bool, wants_json: bool
 ) -> None:
     """Drop old snapshots and give their room back. Without options, those that the configuration lets go.
 
     The newest of each workspace always stays.
     """
-    with opened_store(where, acts=False) as opened:
-        section = opened.keeper.section
+    with open_snapshots(where, acts_as_agent=False) as opened:
+        section = opened.snapshots.section
         if keep is None and older_than is None:
             keep, older_than = section.keep, section.days * _SECONDS_A_DAY
-        gone = doomed(opened.keeper.store.list(), keep, _since(older_than))
+        gone = expired_snapshots(opened.snapshots.store.list(), keep, _cutoff_ns(older_than))
         if dry_run:
-            _would_drop(gone, wants_json=wants_json)
+            _print_drop_plan(gone, wants_json=wants_json)
             return
         if gone and not keep and not yes and _drops_all(opened, older_than):
             _confirm(len(gone), asks=not wants_json and _at_terminal())
-        result = opened.keeper.store.gc(keep=keep, newer_than=older_than, check=printing.ticking("Collecting"))
-        opened.note(f"Dropped {len(result.snapshots)} snapshots.")
+        result = opened.snapshots.store.gc(
+            keep=keep, newer_than=older_than, check=printing.progress_ticker("Collecting")
+        )
+        opened.record_action(f"Dropped {len(result.snapshots)} snapshots.")
     if wants_json:
         dropped = [each.id for each in result.snapshots]
-        printing.as_json({"dropped": dropped, "objects": result.objects, "bytes_freed": result.bytes_freed})
+        printing.print_json({"dropped": dropped, "objects": result.objects, "bytes_freed": result.bytes_freed})
     else:
-        printing.collected(result)
+        printing.print_collected(result)
 
 
-def _since(older_than: float | None) -> int | None:
+def _cutoff_ns(older_than: float | None) -> int | None:
     return None if older_than is None else time.time_ns() - int(older_than * _NS)
 
 
-def _drops_all(opened: Opened, older_than: float | None) -> bool:
+def _drops_all(opened: SnapshotContext, older_than: float | None) -> bool:
     """Whether age protects none: what stays is only the newest, which always does."""
-    since = _since(older_than)
-    return since is None or all(each.time_ns < since for each in opened.keeper.store.list())
+    since = _cutoff_ns(older_than)
+    return since is None or all(each.time_ns < since for each in opened.snapshots.store.list())
 
 
-def _would_drop(gone: Sequence[Snapshot], *, wants_json: bool) -> None:
+def _print_drop_plan(gone: Sequence[Snapshot], *, wants_json: bool) -> None:
     if wants_json:
-        printing.as_json({"would_drop": [each.id for each in gone]})
+        printing.print_json({"would_drop": [each.id for each in gone]})
         return
     for each in gone:
-        click.echo(printable(f"would drop {each.id}, {age(each.time_ns)}, {about(each)}"))
+        click.echo(printable(f"would drop {each.id}, {relative_age(each.time_ns)}, {author_and_reason(each)}"))
     if not gone:
         click.echo("Nothing would be dropped.")
 
@@ -211,7 +238,7 @@ def _at_terminal() -> bool:
 
 
 def _confirm(count: int, *, asks: bool) -> None:
-    told = f"This drops {counted(count, 'snapshot')}, all but the newest of each workspace"
+    told = f"This drops {pluralize(count, 'snapshot')}, all but the newest of each workspace"
     if not asks:
         raise ValidationError.of("gc", f"{told}.", hint="See them with --dry-run; if that is meant, say --yes.")
     click.confirm(f"{told}. Go on?", abort=True)

@@ -18,23 +18,22 @@ import click
 
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.common.pattern_checks import IdlePattern, KnownTools, idle_patterns
-from toolyard.cli.common.prompts import SignIns, terminal_sign_ins
-from toolyard.cli.common.resolve_workspace import find_place
-from toolyard.cli.common.server_errors import counted_failures, last_lines, without_name
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
+from toolyard.cli.common.pattern_checks import KnownToolNames, UnmatchedPattern, unmatched_patterns
+from toolyard.cli.common.prompts import SignInPrompt, terminal_sign_in_prompt
+from toolyard.cli.common.resolve_workspace import resolve_workspace
+from toolyard.cli.common.server_errors import format_failures, last_stderr_lines, without_server_name
 from toolyard.cli.sync.suggest_file import check_configured
-from toolyard.codemode.catalog import FILE_NAME, Change, KnownTool, ToolChange
+from toolyard.codemode.catalog import FILE_NAME, ChangeKind, KnownTool, ToolChange
 from toolyard.codemode.catalog_errors import set_aside
-from toolyard.codemode.file_writer import CUSTOM
-from toolyard.codemode.last_sync import Names
+from toolyard.codemode.file_writer import CUSTOM_PREFIX
+from toolyard.codemode.last_sync import ToolNames
 from toolyard.codemode.service import CodeMode
-from toolyard.codemode.sync import OnAsked
-from toolyard.codemode.sync_report import SyncReport, SyncWish, tell_nobody
-from toolyard.codemode.sync_report import sync as run_sync
-from toolyard.core.events import Outcome
+from toolyard.codemode.sync import OnServerAnswered
+from toolyard.codemode.sync_report import SyncReport, SyncRequest, ignore_answer, run_sync
+from toolyard.core.events import CallOutcome
 from toolyard.core.text import printable
-from toolyard.core.tokens import can_count
+from toolyard.core.tokens import has_tokenizer
 
 ATTENTION = 1
 _SHOWN_CHANGES = 40
@@ -47,7 +46,7 @@ Examples:
   toolyard sync --config team.yaml --json
 """
 
-Run = Callable[[CodeMode, SyncWish, OnAsked], SyncReport]
+SyncFunction = Callable[[CodeMode, SyncRequest, OnServerAnswered], SyncReport]
 
 
 @click.command(epilog=_EXAMPLES)
@@ -81,60 +80,64 @@ def sync(
     """
     if dry_run and (accept or rebuild):
         raise click.UsageError("--accept and --rebuild write, which --dry-run does not: leave out one of them.")
-    place = find_place(workspace, config_file, agent)
-    sign_ins = terminal_sign_ins()
+    place = resolve_workspace(workspace, config_file, agent)
+    sign_ins = terminal_sign_in_prompt()
     options = YardOptions(
         workspace=place.workspace, config=place.config, agent=agent, state_home=state, on_authorize=sign_ins
     )
-    wish = SyncWish(servers, refresh=refresh, accept=accept)
+    wish = SyncRequest(servers, refresh=refresh, accept=accept)
     run = _preview if dry_run else run_sync
     with Yard.open(options) as yard:
         if rebuild:
-            _set_aside(yard)
+            _set_catalog_aside(yard)
         if not servers:
             check_configured(yard.codemode)
         if wants_json or sign_ins is None:
-            report = run(yard.codemode, wish, tell_nobody)
+            report = run(yard.codemode, wish, ignore_answer)
         else:
             report = _with_progress(yard, run, wish, sign_ins)
-        idle = _idle(yard.codemode, report.names)
+        idle = _unmatched_patterns(yard.codemode, report.names)
         if wants_json:
-            click.echo(json.dumps(_fields(report, idle), indent=2))
+            click.echo(json.dumps(_report_fields(report, idle), indent=2))
         else:
-            _show(report, idle, dry_run=dry_run)
+            _print_report(report, idle, dry_run=dry_run)
     if report.failed or report.quarantined:
         sys.exit(ATTENTION)
 
 
-def _set_aside(yard: Yard) -> None:
-    path = os.path.join(yard.codemode.around.state, FILE_NAME)
+def _set_catalog_aside(yard: Yard) -> None:
+    path = os.path.join(yard.codemode.deps.state, FILE_NAME)
     if (kept := set_aside(path)) is not None:
-        yard.record("sync", f"The catalog was set aside as {kept}.", Outcome.OK)
+        yard.record("sync", f"The catalog was set aside as {kept}.", CallOutcome.OK)
         click.echo(printable(f"The old catalog is {kept}. What was pinned in it is not compared."), err=True)
 
 
-def _preview(mode: CodeMode, wish: SyncWish, on_asked: OnAsked) -> SyncReport:
-    from toolyard.codemode.sync_preview import preview  # brings the connections, which a sync may do without
+def _preview(mode: CodeMode, wish: SyncRequest, on_asked: OnServerAnswered) -> SyncReport:
+    from toolyard.codemode.sync_preview import preview_sync  # brings the connections, which a sync may do without
 
-    return preview(mode, wish, on_asked)
-
-
-def _idle(mode: CodeMode, names: Names) -> tuple[IdlePattern, ...]:
-    servers = {name: tools for name, tools in names.items() if not name.startswith(CUSTOM)}
-    groups = {name.removeprefix(CUSTOM): tools for name, tools in names.items() if name.startswith(CUSTOM)}
-    return idle_patterns(mode.around.config, mode.resolved, KnownTools.of(mode.resolved, servers, groups))
+    return preview_sync(mode, wish, on_asked)
 
 
-def _with_progress(yard: Yard, run: Run, wish: SyncWish, sign_ins: SignIns) -> SyncReport:
+def _unmatched_patterns(mode: CodeMode, names: ToolNames) -> tuple[UnmatchedPattern, ...]:
+    servers = {name: tools for name, tools in names.items() if not name.startswith(CUSTOM_PREFIX)}
+    groups = {
+        name.removeprefix(CUSTOM_PREFIX): tools for name, tools in names.items() if name.startswith(CUSTOM_PREFIX)
+    }
+    return unmatched_patterns(
+        mode.deps.config, mode.resolved_servers, KnownToolNames.of(mode.resolved_servers, servers, groups)
+    )
+
+
+def _with_progress(yard: Yard, run: SyncFunction, wish: SyncRequest, sign_ins: SignInPrompt) -> SyncReport:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("asking servers"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        total = len(wish.servers) or len(yard.codemode.resolved.entries)
+        total = len(wish.servers) or len(yard.codemode.resolved_servers.entries)
         task = progress.add_task("", total=total)
         console = progress.console
-        sign_ins.say = lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
+        sign_ins.show = lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
 
         def on_asked(server: str, error: str) -> None:
             progress.update(task, advance=1, description=f"{'✗' if error else '✓'} {printable(server)}")
@@ -142,7 +145,7 @@ def _with_progress(yard: Yard, run: Run, wish: SyncWish, sign_ins: SignIns) -> S
         return run(yard.codemode, wish, on_asked)
 
 
-def _fields(report: SyncReport, idle: Sequence[IdlePattern]) -> dict[str, Any]:
+def _report_fields(report: SyncReport, idle: Sequence[UnmatchedPattern]) -> dict[str, Any]:
     return {
         "servers": report.servers,
         "tools": report.tools,
@@ -162,59 +165,61 @@ def _fields(report: SyncReport, idle: Sequence[IdlePattern]) -> dict[str, Any]:
     }
 
 
-def _show(report: SyncReport, idle: Sequence[IdlePattern], *, dry_run: bool) -> None:
+def _print_report(report: SyncReport, idle: Sequence[UnmatchedPattern], *, dry_run: bool) -> None:
     custom = f" and {report.custom:,} custom tool{_plural(report.custom)}" if report.custom else ""
-    heard = report.heard
-    failed = f" {printable(counted_failures([server for server, _ in report.failed]))};" if report.failed else ""
+    heard = report.answered_servers
+    failed = f" {printable(format_failures([server for server, _ in report.failed]))};" if report.failed else ""
     wrote = "wrote nothing" if dry_run else f"wrote {report.written:,} files"
     click.echo(
         f"{report.tools:,} tool{_plural(report.tools)} of {heard:,} server{_plural(heard)}{custom};{failed}"
         f" asked {len(report.asked)}, {wrote} in {report.seconds:.1f} s."
     )
-    lines = _changes(report.changes)
+    lines = _change_lines(report.changes)
     for line in lines[:_SHOWN_CHANGES]:
         click.echo(f"  {printable(line)}")
     if len(lines) > _SHOWN_CHANGES:
         click.echo(f"  … and {len(lines) - _SHOWN_CHANGES:,} more (--json has all)")
     if report.plain_tokens:
-        about = "" if can_count() else "about "
+        about = "" if has_tokenizer() else "about "
         cost = f"{about}{report.plain_tokens:,} tokens"
         click.echo(f"Put into a model's context they would cost {cost}; as files, none.")
     if report.note:
-        click.echo(f"! {printable(runnable(report.note))}", err=True)
+        click.echo(f"! {printable(complete_commands(report.note))}", err=True)
     for notice in report.notices:
         click.echo(f"! {printable(notice)}", err=True)
     for each in idle:
         click.echo(f"! {printable(f'{each} {each.hint}'.rstrip())}", err=True)
     for server, error in report.failed:
-        click.echo(f"✗ {printable(server)}: {printable(runnable(without_name(server, error)))}", err=True)
-        for line in last_lines(report.last_words.get(server, ""), error):
+        click.echo(
+            f"✗ {printable(server)}: {printable(complete_commands(without_server_name(server, error)))}", err=True
+        )
+        for line in last_stderr_lines(report.stderr_of_failed.get(server, ""), error):
             click.echo(f"    {printable(line)}", err=True)
     if report.failed:
-        click.echo(f"When that is mended, run {printable(runnable('`toolyard sync`'))}.", err=True)
+        click.echo(f"When that is mended, run {printable(complete_commands('`toolyard sync`'))}.", err=True)
     for tool in report.quarantined:
-        _show_waiting(tool)
+        _show_quarantined(tool)
 
 
-def _changes(changes: Sequence[ToolChange]) -> list[str]:
+def _change_lines(changes: Sequence[ToolChange]) -> list[str]:
     """A line for each tool; where that would be too many, one for each server."""
-    signs = {Change.ADDED: "+", Change.CHANGED: "~", Change.REMOVED: "-"}
+    signs = {ChangeKind.ADDED: "+", ChangeKind.CHANGED: "~", ChangeKind.REMOVED: "-"}
     if len(changes) <= _SHOWN_CHANGES:
-        return [f"{signs[change.change]} {_dotted(change.server)}.{change.tool}" for change in changes]
-    counted = Counter((_dotted(change.server), change.change) for change in changes)
+        return [f"{signs[change.change]} {_import_path(change.server)}.{change.tool}" for change in changes]
+    counted = Counter((_import_path(change.server), change.change) for change in changes)
     return [f"{signs[change]} {server}: {count} tool{_plural(count)}" for (server, change), count in counted.items()]
 
 
-def _dotted(server: str) -> str:
+def _import_path(server: str) -> str:
     """A group of custom tools as code imports it."""
-    return server.replace("/", ".", 1) if server.startswith(CUSTOM) else server
+    return server.replace("/", ".", 1) if server.startswith(CUSTOM_PREFIX) else server
 
 
 def _plural(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def _show_waiting(tool: KnownTool) -> None:
+def _show_quarantined(tool: KnownTool) -> None:
     """What changed in a tool that waits, for a person to judge."""
     import difflib
     from dataclasses import asdict
@@ -222,10 +227,10 @@ def _show_waiting(tool: KnownTool) -> None:
     click.echo(f"! {printable(f'{tool.server}.{tool.schema.name}')} changed since it was pinned:", err=True)
     before, after = (
         json.dumps(asdict(schema), indent=1, ensure_ascii=False).splitlines()
-        for schema in (tool.schema, tool.waiting or tool.schema)
+        for schema in (tool.schema, tool.pending or tool.schema)
     )
     for line in list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]:
         if not line.startswith("@@"):
             click.echo(click.style(f"    {printable(line)}", fg="green" if line.startswith("+") else "red"), err=True)
-    trust = runnable(f"`toolyard sync --accept {shlex.quote(tool.server)}`").strip("`")
+    trust = complete_commands(f"`toolyard sync --accept {shlex.quote(tool.server)}`").strip("`")
     click.echo(f"  To trust it: {printable(trust)}", err=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 
-from toolyard.codemode.generated_folder import SERVERS, TOOLS, is_ours
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, is_generated
 from toolyard.codemode.service import CodeMode
-from toolyard.config.server_files import holds_servers
+from toolyard.config.server_files import is_server_file
 from toolyard.core.errors import ConfigError
 
-_NEAR = (
+_KNOWN_SERVER_FILES = (
     ".mcp.json",
     "mcp.json",
     ".cursor/mcp.json",
@@ -27,9 +27,9 @@ def check_configured(mode: CodeMode) -> None:
 
     A configuration without servers is one: a program may have written it.
     """
-    resolved, root = mode.resolved, mode.root.path
+    resolved, root = mode.resolved_servers, mode.root.path
     if (
-        mode.around.config.source
+        mode.deps.config.source
         or resolved.entries
         or resolved.errors
         or len(mode.custom)
@@ -37,13 +37,13 @@ def check_configured(mode: CodeMode) -> None:
         or mode.catalog.servers()
     ):
         return
-    if any(is_ours(root, name, mode.around.state) for name in (SERVERS, TOOLS)):
+    if any(is_generated(root, name, mode.deps.state) for name in (SERVERS, TOOLS)):
         return
-    raise ConfigError("No servers are configured; nothing was written.", hint=_advice(root))
+    raise ConfigError("No servers are configured; nothing was written.", hint=_server_file_hint(root))
 
 
-def _advice(root: str) -> str:
-    for name in _NEAR:
+def _server_file_hint(root: str) -> str:
+    for name in _KNOWN_SERVER_FILES:
         for path in (name, os.path.join(root, name)):
             if _has_servers(path):
                 return f"There are some in {path}: `toolyard sync --config {shlex.quote(path)}`."
@@ -53,6 +53,6 @@ def _advice(root: str) -> str:
 def _has_servers(path: str) -> bool:
     """Only looked at: what a file that was merely found says is not done."""
     try:
-        return os.path.isfile(path) and holds_servers(path)
+        return os.path.isfile(path) and is_server_file(path)
     except ConfigError:
         return False

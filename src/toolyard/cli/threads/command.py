@@ -11,12 +11,12 @@ from dataclasses import asdict
 
 import click
 
-from toolyard.cli.common.workspace_lookup import Where
+from toolyard.cli.common.workspace_lookup import WorkspaceOptions
 from toolyard.cli.threads import output as printing
-from toolyard.cli.threads.context import Shelf, command, open_shelf, threads, whole_id
-from toolyard.cli.threads.export import markdown, write_private
+from toolyard.cli.threads.context import ThreadsContext, command, find_thread_id, open_threads, threads
+from toolyard.cli.threads.export import thread_markdown, write_private
 from toolyard.core.errors import ValidationError
-from toolyard.snapshots.service.format import counted
+from toolyard.snapshots.service.format import pluralize
 
 __all__ = ["threads"]
 
@@ -26,47 +26,47 @@ _EVERY = 1_000_000
 
 @command("list", "toolyard threads list", "toolyard threads list --json | jq '.[].id'")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="How many.")
-def list_threads(where: Where, *, limit: int, wants_json: bool) -> None:
+def list_threads(where: WorkspaceOptions, *, limit: int, wants_json: bool) -> None:
     """List the threads, the newest first: id, age, turns, tools and how they began."""
-    with open_shelf(where) as shelf:
+    with open_threads(where) as shelf:
         found = shelf.store.list(limit)
-        total = len(found) if len(found) < limit else len(shelf.store.starting(""))
+        total = len(found) if len(found) < limit else len(shelf.store.ids_with_prefix(""))
     if wants_json:
-        printing.as_json([asdict(each) for each in found])
+        printing.print_json([asdict(each) for each in found])
     elif found:
-        printing.listed(found)
+        printing.print_list(found)
         if total > len(found):
-            click.echo(printing.unlisted(len(found), total), err=True)
+            click.echo(printing.unlisted_note(len(found), total), err=True)
     else:
-        click.echo(printing.harmless(shelf.nothing), err=True)
+        click.echo(printing.escape_lines(shelf.empty_message), err=True)
 
 
 @command("show", "toolyard threads show 3f0c9a61", "toolyard threads show 3f0c9a61 --last 1")
 @click.argument("identity", metavar="ID")
 @click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N turns.")
-def show(where: Where, *, identity: str, last: int | None, wants_json: bool) -> None:
+def show(where: WorkspaceOptions, *, identity: str, last: int | None, wants_json: bool) -> None:
     """Show what was said in a thread. ID is its id, or the first characters of it."""
-    with open_shelf(where) as shelf:
-        thread = shelf.store.read(whole_id(shelf, identity))
+    with open_threads(where) as shelf:
+        thread = shelf.store.read(find_thread_id(shelf, identity))
     if wants_json:
-        printing.as_json(printing.fields(thread, last))
+        printing.print_json(printing.thread_fields(thread, last))
     else:
-        printing.conversation(thread, last)
+        printing.print_thread(thread, last)
 
 
 @command("search", 'toolyard threads search "index reports"', "toolyard threads search deadlock --top 5")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--top", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="How many turns.")
-def search(where: Where, *, words: tuple[str, ...], top: int, wants_json: bool) -> None:
+def search(where: WorkspaceOptions, *, words: tuple[str, ...], top: int, wants_json: bool) -> None:
     """Find turns in which all WORDS occur, in what was asked or answered, of the newest threads first."""
-    with open_shelf(where) as shelf:
+    with open_threads(where) as shelf:
         found = shelf.store.search(" ".join(words), top)
     if wants_json:
-        printing.as_json(
+        printing.print_json(
             [{"id": hit.thread.id, "turn": hit.turn, "role": hit.role, "excerpt": hit.excerpt} for hit in found]
         )
     else:
-        printing.hits(found)
+        printing.print_hits(found)
     if not found:
         click.echo("No turn has all of these words.", err=True)
         sys.exit(_NOTHING_FITS)
@@ -88,17 +88,19 @@ def search(where: Where, *, words: tuple[str, ...], top: int, wants_json: bool) 
 )
 @click.option("-o", "--output", metavar="FILE", help="Write it there, for you alone to read.  [default: print it]")
 @click.option("--force", is_flag=True, help="With -o: replace a file that is there.")
-def export(where: Where, *, identity: str, form: str, output: str | None, force: bool, wants_json: bool) -> None:
+def export(
+    where: WorkspaceOptions, *, identity: str, form: str, output: str | None, force: bool, wants_json: bool
+) -> None:
     """Write a thread out whole, to keep or to pass on. ID is its id, or the first characters of it."""
-    with open_shelf(where) as shelf:
-        thread = shelf.store.read(whole_id(shelf, identity))
+    with open_threads(where) as shelf:
+        thread = shelf.store.read(find_thread_id(shelf, identity))
     is_json = wants_json or form == "json"
-    text = f"{printing.json_text(printing.fields(thread))}\n" if is_json else markdown(thread)
+    text = f"{printing.json_text(printing.thread_fields(thread))}\n" if is_json else thread_markdown(thread)
     if output is not None:
         write_private(output, _as_bytes(text), force=force)
-        click.echo(f"Wrote {printing.harmless(output)}.", err=True)
-    elif printing.is_shown():
-        click.echo(printing.harmless(text), nl=False)
+        click.echo(f"Wrote {printing.escape_lines(output)}.", err=True)
+    elif printing.is_terminal():
+        click.echo(printing.escape_lines(text), nl=False)
     else:
         click.echo(_as_bytes(text), nl=False)
 
@@ -107,32 +109,34 @@ def export(where: Where, *, identity: str, form: str, output: str | None, force:
 @click.argument("identities", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Delete every thread of the workspace.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
-def delete(where: Where, *, identities: tuple[str, ...], everything: bool, yes: bool, wants_json: bool) -> None:
+def delete(
+    where: WorkspaceOptions, *, identities: tuple[str, ...], everything: bool, yes: bool, wants_json: bool
+) -> None:
     """Delete threads for good. ID is an id, or the first characters of one."""
     if bool(identities) == everything:
         raise click.UsageError("Give the IDs of threads, or --all.")
-    with open_shelf(where) as shelf:
-        chosen = _chosen(shelf, identities)
+    with open_threads(where) as shelf:
+        chosen = _whole_ids(shelf, identities)
         if everything:
             chosen = [each.id for each in shelf.store.list(_EVERY)]
             if chosen and not yes:
                 _confirm(len(chosen), asks=not wants_json and sys.stdin.isatty())
         deleted = [each for each in chosen if shelf.store.delete(each)]
     if wants_json:
-        printing.as_json({"deleted": deleted})
+        printing.print_json({"deleted": deleted})
     elif everything and not deleted:
-        click.echo(printing.harmless(shelf.nothing), err=True)
+        click.echo(printing.escape_lines(shelf.empty_message), err=True)
     elif everything:
-        click.echo(f"Deleted {counted(len(deleted), 'thread')}.")
+        click.echo(f"Deleted {pluralize(len(deleted), 'thread')}.")
     else:
         for each in deleted:
             click.echo(f"Deleted thread {each}.")
 
 
-def _chosen(shelf: Shelf, identities: tuple[str, ...]) -> list[str]:
+def _whole_ids(shelf: ThreadsContext, identities: tuple[str, ...]) -> list[str]:
     """All of them are found before the first is deleted."""
     try:
-        return [*dict.fromkeys(whole_id(shelf, each) for each in identities)]
+        return [*dict.fromkeys(find_thread_id(shelf, each) for each in identities)]
     except ValidationError as error:
         if len(identities) > 1:
             raise ValidationError(f"{error.message} Nothing was deleted.", hint=error.hint) from error

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import click
 
-from toolyard.assistant.threads.location import threads_of
+from toolyard.assistant.threads.location import open_workspace_threads
 from toolyard.assistant.threads.store import ExpiredThread, ThreadStore, UnknownThread
-from toolyard.cli.common.workspace_group import placed
-from toolyard.cli.common.workspace_lookup import Kept, Where, find_kept
-from toolyard.config.assistant import IN_STATE
+from toolyard.cli.common.workspace_group import workspace_command
+from toolyard.cli.common.workspace_lookup import WorkspaceData, WorkspaceOptions, resolve_data_workspace
+from toolyard.config.assistant import SQLITE_STORAGE
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ValidationError
-from toolyard.workspace.agent_paths import Home, home_of
+from toolyard.workspace.agent_paths import AgentPaths, resolve_agent_paths
 
 _SHORTEST_PREFIX = 6
 """Of an id: fewer characters are more likely a slip."""
@@ -38,52 +38,52 @@ def threads() -> None:
     """See, search, export and delete the threads of `toolyard assistant`."""
 
 
-command = placed(threads, who=None, state="Where the state of workspaces is kept.")
+command = workspace_command(threads, who=None, state="Where the state of workspaces is kept.")
 """A command of the group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ThreadsContext:
     """The threads of a workspace."""
 
     store: ThreadStore
-    place: str
+    location: str
     """Whose they are and where they would be, for the end of a sentence."""
 
     @property
-    def nothing(self) -> str:
+    def empty_message(self) -> str:
         """That there are none, in words."""
-        return f"There are no threads {self.place}."
+        return f"There are no threads {self.location}."
 
 
 @contextlib.contextmanager
-def open_shelf(where: Where) -> Generator[Shelf]:
+def open_threads(where: WorkspaceOptions) -> Generator[ThreadsContext]:
     """The threads of the workspace that is meant; where there are none, nothing is made.
 
     Raises ConfigError for a workspace that is not there, unless it left threads behind.
     """
-    place = find_kept(Kept.THREADS, where)
+    place = resolve_data_workspace(WorkspaceData.THREADS, where)
     folder = os.path.realpath(place.workspace)
-    home = home_of(place.config, folder, None, Settings.from_environment(), where.state or "")
-    with threads_of(home, place.config) as opened:
+    home = resolve_agent_paths(place.config, folder, None, Settings.from_environment(), where.state or "")
+    with open_workspace_threads(home, place.config) as opened:
         if not os.path.isdir(folder) and not opened.threads.list(1):
             raise ConfigError(f"{folder} is not a folder.", hint="Name the project with --workspace.")
-        yield Shelf(opened.threads, _told(home, place.config))
+        yield ThreadsContext(opened.threads, _describe_location(home, place.config))
 
 
-def _told(home: Home, config: Config) -> str:
-    if config.assistant.storage == IN_STATE:
+def _describe_location(home: AgentPaths, config: Config) -> str:
+    if config.assistant.storage == SQLITE_STORAGE:
         return f"of {home.root} in {home.state}"
     return f"of {config.assistant.namespace or home.root} in Redis"
 
 
-def whole_id(shelf: Shelf, given: str) -> str:
+def find_thread_id(shelf: ThreadsContext, given: str) -> str:
     """The id of the thread that is meant. Raises ValidationError."""
     if len(given) < _SHORTEST_PREFIX:
         raise ValidationError(
             f"{given!r} is too short for the id of a thread.", hint=f"Give at least {_SHORTEST_PREFIX} characters."
         )
-    found = shelf.store.starting(given)
+    found = shelf.store.ids_with_prefix(given)
     if len(found) > 1:
         several = ", ".join(found[:_SHOWN_IDS])
         raise ValidationError(f"{given!r} begins several ids: {several}.", hint="Give more of it.")
@@ -95,5 +95,5 @@ def whole_id(shelf: Shelf, given: str) -> str:
     except ExpiredThread:
         raise ValidationError(f"Thread {given} has expired, and its text is deleted.", hint=hint) from None
     except UnknownThread:
-        raise ValidationError(f"There is no thread {given[:_SHOWN_CHARS]!r} {shelf.place}.", hint=hint) from None
+        raise ValidationError(f"There is no thread {given[:_SHOWN_CHARS]!r} {shelf.location}.", hint=hint) from None
     return given  # it came in this moment

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from toolyard.assistant.threads.thread import Message, Thread
-from toolyard.cli.threads.output import answered, heading, moment, turns_of
+from toolyard.cli.threads.output import answer_heading, count_turns, format_time, turn_heading
 from toolyard.core.errors import ToolError
 from toolyard.core.text import printable
 from toolyard.files.temp_names import temporary_name
@@ -23,46 +23,46 @@ _PRIVATE: Final = 0o600
 _SHORTEST_FENCE: Final = 3
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 """As Markdown has it."""
-_SIGN: Final = re.compile(r"[\\`*_\[\]<>&!#~|$]")
+_MARKDOWN_SIGN: Final = re.compile(r"[\\`*_\[\]<>&!#~|$]")
 _ELSEWHERE: Final = "Name another file with -o, or leave -o out to have it printed."
 
 
-def markdown(thread: Thread) -> str:
-    return "\n\n".join(_markdown(thread)) + "\n"
+def thread_markdown(thread: Thread) -> str:
+    return "\n\n".join(_markdown_blocks(thread)) + "\n"
 
 
-def _markdown(thread: Thread) -> Iterator[str]:
-    yield f"# {_text(thread.summary.title) or 'Thread'}"
-    yield f"Thread {_code(thread.id)}, {moment(thread.created)} to {moment(thread.updated)}: {turns_of(thread)}."
+def _markdown_blocks(thread: Thread) -> Iterator[str]:
+    yield f"# {_escape_markdown(thread.summary.title) or 'Thread'}"
+    yield f"Thread {_inline_code(thread.id)}, {format_time(thread.created)} to {format_time(thread.updated)}: {count_turns(thread)}."
     for number, turn in enumerate(thread.turns, 1):
-        yield f"## {_text(heading(number, turn.asked))}"
+        yield f"## {_escape_markdown(turn_heading(number, turn.asked))}"
         yield "### Asked"
-        yield _fenced(turn.asked.text.strip("\n"))
+        yield _code_fence(turn.asked.text.strip("\n"))
         yield from _files(turn.asked)
-        said = _text(answered(turn.answered))
+        said = _escape_markdown(answer_heading(turn.answered))
         yield f"### {said[:1].upper()}{said[1:]}"
-        yield _quoted(turn.answered.text.strip("\n"))
+        yield _block_quote(turn.answered.text.strip("\n"))
         yield from _files(turn.answered)
 
 
 def _files(message: Message) -> Iterator[str]:
     if message.files:
-        yield f"Files: {', '.join(_code(file.path) for file in message.files)}"
+        yield f"Files: {', '.join(_inline_code(file.path) for file in message.files)}"
 
 
-def _text(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """On one line, with every sign escaped that could mean something."""
-    return _SIGN.sub(r"\\\g<0>", printable(text).strip())
+    return _MARKDOWN_SIGN.sub(r"\\\g<0>", printable(text).strip())
 
 
-def _code(text: str) -> str:
+def _inline_code(text: str) -> str:
     shown = printable(text)
     marks = "`" * (_longest_marks(shown) + 1)
     pad = " " if shown.strip(" ") and (shown[0] in " `" or shown[-1] in " `") else ""
     return f"{marks}{pad}{shown}{pad}{marks}"
 
 
-def _fenced(text: str) -> str:
+def _code_fence(text: str) -> str:
     fence = "`" * max(_longest_marks(text) + 1, _SHORTEST_FENCE)
     return f"{fence}text\n{text}\n{fence}"
 
@@ -71,7 +71,7 @@ def _longest_marks(text: str) -> int:
     return max(map(len, re.findall(r"`+", text)), default=0)
 
 
-def _quoted(text: str) -> str:
+def _block_quote(text: str) -> str:
     return "\n".join(f"> {line}".rstrip(" ") for line in _LINE_END.split(text))
 
 
@@ -82,7 +82,7 @@ def write_private(path: str, data: bytes, *, force: bool) -> None:
     if os.path.lexists(target) and not os.path.isfile(target):
         raise ToolError(f"{shown} is no file that could be replaced; nothing was written.", hint=_ELSEWHERE)
     try:
-        _place(target, data, force=force)
+        _write_atomically(target, data, force=force)
     except FileExistsError:
         hint = "Name another file with -o, or replace this one with --force."
         raise ToolError(f"{shown} is there already; nothing was written.", hint=hint) from None
@@ -90,7 +90,7 @@ def write_private(path: str, data: bytes, *, force: bool) -> None:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.", hint=_ELSEWHERE) from error
 
 
-def _place(target: str, data: bytes, *, force: bool) -> None:
+def _write_atomically(target: str, data: bytes, *, force: bool) -> None:
     """Raises OSError, FileExistsError where somebody was there before."""
     if not force and os.path.lexists(target):
         raise FileExistsError

@@ -16,9 +16,9 @@ import click
 
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.cli.common.options import agent_option, config_option, runnable, state_option, workspace_option
-from toolyard.cli.common.resolve_workspace import find_place
-from toolyard.cli.common.server_errors import without_name
+from toolyard.cli.common.options import agent_option, complete_commands, config_option, state_option, workspace_option
+from toolyard.cli.common.resolve_workspace import resolve_workspace
+from toolyard.cli.common.server_errors import without_server_name
 from toolyard.cli.tools.names import NamedTool, ToolNames
 from toolyard.cli.tools.status import ToolState, ToolStates
 from toolyard.codemode.files import CompiledTool
@@ -44,7 +44,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ToolRow:
     """A tool with all that is told of it."""
 
     named: NamedTool
@@ -86,13 +86,13 @@ def list_tools(
     wants_json: bool,
 ) -> None:
     """List every tool with the file that stands for it."""
-    place = find_place(workspace, config_file, agent)
+    place = resolve_workspace(workspace, config_file, agent)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
         names = _known_names(yard)
         if server is not None:
             _check_server(yard, server, names)
-        found = [each for each in _all(yard, names) if server is None or _is_of(each, server)]
+        found = [each for each in _all_rows(yard, names) if server is None or _belongs_to(each, server)]
     if wants_json:
         click.echo(json.dumps([each.fields() for each in found], indent=2))
     for each in found if not wants_json else ():
@@ -101,7 +101,8 @@ def list_tools(
         click.echo(f"    {printable(each.compiled.summary)}")
     if not found:
         click.echo(
-            runnable("No tool is known here. Name your servers with --config, and run `toolyard sync`."), err=True
+            complete_commands("No tool is known here. Name your servers with --config, and run `toolyard sync`."),
+            err=True,
         )
 
 
@@ -125,7 +126,7 @@ def show_tool(
 
     NAME is SERVER TOOL, SERVER.TOOL, the name that code imports, or the path of its file.
     """
-    place = find_place(workspace, config_file, agent)
+    place = resolve_workspace(workspace, config_file, agent)
     options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
         names = _known_names(yard)
@@ -133,7 +134,7 @@ def show_tool(
         if named.is_own:
             hint = "`toolyard call` runs it; docs/tools.md describes it."
             raise ValidationError.of("tool", f"{named} is one of Toolyard's own file tools", hint=hint)
-        shown = next((each for each in _all(yard, names) if each.named == named), None)
+        shown = next((each for each in _all_rows(yard, names) if each.named == named), None)
         schema = _schema(yard, named)
     if shown is None or schema is None:
         raise ValidationError.of("tool", f"{named} has no file yet", hint="Run `toolyard sync`.")
@@ -141,21 +142,21 @@ def show_tool(
         more = {"description": schema.description, "input_schema": schema.input_schema}
         click.echo(json.dumps({**shown.fields(), **more, "output_schema": schema.output_schema}, indent=2))
     else:
-        _show(shown, schema)
+        _print_tool(shown, schema)
 
 
 def _known_names(yard: Yard) -> ToolNames:
     """Where no server is configured, as without `--config`, what was synced before is shown, as `search` finds it."""
-    return ToolNames(yard.codemode, includes_unconfigured=not yard.codemode.resolved.entries)
+    return ToolNames(yard.codemode, includes_unconfigured=not yard.codemode.resolved_servers.entries)
 
 
-def _all(yard: Yard, names: ToolNames) -> Iterator[_Shown]:
+def _all_rows(yard: Yard, names: ToolNames) -> Iterator[_ToolRow]:
     states = ToolStates(yard)
     for named, compiled in names.all():
-        yield _Shown(named, compiled, names.place_of(compiled), states.of(named))
+        yield _ToolRow(named, compiled, names.file_path(compiled), states.state_of(named))
 
 
-def _is_of(shown: _Shown, server: str) -> bool:
+def _belongs_to(shown: _ToolRow, server: str) -> bool:
     return server in {shown.named.server, shown.compiled.path.split("/")[1]}
 
 
@@ -164,7 +165,7 @@ def _check_server(yard: Yard, server: str, names: ToolNames) -> None:
     failed = next((each for each in yard.codemode.catalog.servers() if each.name == server and each.error), None)
     if failed is not None and server not in names.servers:
         again = f"When it is mended, run `toolyard sync {shlex.quote(server)}`."
-        said = without_name(server, failed.error)
+        said = without_server_name(server, failed.error)
         subject = "it " if failed.error.startswith("Server ") else ""
         raise SystemFault(f"No tools of {server!r} are known: {subject}{said}", hint=again)
     known = {named.server: tool.path.split("/")[1] for named, tool in names.all()}
@@ -180,7 +181,7 @@ def _schema(yard: Yard, named: NamedTool) -> ToolSchema | None:
     return known.schema if known is not None else None
 
 
-def _show(shown: _Shown, schema: ToolSchema) -> None:
+def _print_tool(shown: _ToolRow, schema: ToolSchema) -> None:
     click.echo(click.style(printable(shown.compiled.signature), bold=True))
     module = shown.compiled.path.removesuffix(".py").split("/")
     click.echo(f"  import  from {'.'.join(module[:2])} import {shown.compiled.function}")
@@ -190,14 +191,14 @@ def _show(shown: _Shown, schema: ToolSchema) -> None:
         click.echo()
         for line in schema.description.strip().splitlines():
             click.echo(f"  {printable(line)}")
-    lines = list(_arguments(schema))
+    lines = list(_argument_lines(schema))
     if lines:
         click.echo("\n  Arguments:")
         for line in lines:
             click.echo(f"    {printable(line)}")
 
 
-def _arguments(schema: ToolSchema) -> Iterator[str]:
+def _argument_lines(schema: ToolSchema) -> Iterator[str]:
     properties: object = schema.input_schema.get("properties")
     required: object = schema.input_schema.get("required")
     needed = cast("list[object]", required) if isinstance(required, list) else []

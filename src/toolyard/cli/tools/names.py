@@ -16,16 +16,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from toolyard.app.own_tool_files import OWN_TOOL_NAMES
-from toolyard.codemode.file_writer import Written
+from toolyard.codemode.file_writer import WrittenServer
 from toolyard.codemode.files import OWN_SERVER, CompiledTool, code_name, compile_group, folder_names
-from toolyard.codemode.generated_folder import SERVERS, TOOLS, place_of
-from toolyard.config.suggestions import CLOSE_ENOUGH
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, generated_path
+from toolyard.config.suggestions import SIMILARITY_CUTOFF
 from toolyard.core.errors import ValidationError
 
 if TYPE_CHECKING:
     from toolyard.codemode.service import CodeMode
 
-_NEAREST = 3
+_MAX_SUGGESTIONS = 3
 _LONGEST_WORD = 300
 """Characters of a wrong name: comparing takes the longer the longer it is."""
 _SUFFIX = ".py"
@@ -40,11 +40,11 @@ class NamedTool:
     is_custom: bool = False
     is_own: bool = False
     """One of Toolyard's own file tools."""
-    called: str = ""
+    display_server: str = ""
     """The server's name for whoever calls, where that is another."""
 
     def __str__(self) -> str:
-        server = self.called or self.server
+        server = self.display_server or self.server
         return f"{TOOLS}.{server}.{self.tool}" if self.is_custom else f"{server}.{self.tool}"
 
 
@@ -58,24 +58,26 @@ class ToolNames:
 
     @cached_property
     def _server_names(self) -> list[str]:
-        names = [entry.name for entry in self._mode.resolved.entries]
-        others = self._mode.catalog.counts().keys() - set(names) if self._includes_unconfigured else ()
+        names = [entry.name for entry in self._mode.resolved_servers.entries]
+        others = self._mode.catalog.tool_counts().keys() - set(names) if self._includes_unconfigured else ()
         return [*names, *sorted(others)]
 
     @cached_property
     def servers(self) -> Mapping[str, Sequence[CompiledTool]]:
         """What is written of each of the servers that has answered, by its own name."""
-        heard = set(self._server_names) & self._mode.catalog.counts().keys()
+        heard = set(self._server_names) & self._mode.catalog.tool_counts().keys()
         known = self._mode.catalog.servers()
-        return {server.name: Written.parse(server.written).tools for server in known if server.name in heard}
+        return {
+            server.name: WrittenServer.from_json(server.written).tools for server in known if server.name in heard
+        }
 
     @cached_property
     def groups(self) -> Mapping[str, Sequence[CompiledTool]]:
-        groups = self._mode.custom.plain_groups
+        groups = self._mode.custom.unwrapped_groups
         return {group: compile_group(group, schemas).tools for group, schemas in groups.items()}
 
     @cached_property
-    def _folders(self) -> Mapping[str, str]:
+    def _server_spellings(self) -> Mapping[str, str]:
         """Every spelling of a server's name, and the name."""
         folders = folder_names(self._server_names)
         by_folder = {folder: name for name, folder in folders.items()}
@@ -83,23 +85,25 @@ class ToolNames:
 
     def all(self) -> Iterator[tuple[NamedTool, CompiledTool]]:
         for server, tools in self.servers.items():
-            yield from ((self._of_server(server, tool.name), tool) for tool in tools)
+            yield from ((self._server_tool(server, tool.name), tool) for tool in tools)
         for group, tools in self.groups.items():
             for tool in tools:
                 yield NamedTool(group, tool.name.removeprefix(f"{group}."), is_custom=True), tool
 
-    def _of_server(self, server: str, tool: str) -> NamedTool:
-        return NamedTool(server, tool, called=self._mode.folders[server] if server == OWN_SERVER else "")
+    def _server_tool(self, server: str, tool: str) -> NamedTool:
+        return NamedTool(
+            server, tool, display_server=self._mode.server_folders[server] if server == OWN_SERVER else ""
+        )
 
-    def place_of(self, tool: CompiledTool) -> str:
+    def file_path(self, tool: CompiledTool) -> str:
         """Where its file really is: a workspace may have a `servers/` of its own."""
         root, _, rest = tool.path.partition("/")
-        return f"{place_of(self._mode.root.path, root, self._mode.around.state)}/{rest}"
+        return f"{generated_path(self._mode.root.path, root, self._mode.deps.state)}/{rest}"
 
-    def unheard(self, words: Sequence[str]) -> str | None:
+    def unsynced_server(self, words: Sequence[str]) -> str | None:
         """The configured server that is meant and of whose tools nothing is known yet."""
         for server, _ in self._readings(words):
-            name = self._folders.get(server)
+            name = self._server_spellings.get(server)
             if name is not None and name not in self.servers:
                 return name
         return None
@@ -110,16 +114,16 @@ class ToolNames:
         for server, tool in self._readings(words):
             if not custom_only and server == OWN_SERVER and tool in OWN_TOOL_NAMES:
                 return NamedTool(OWN_SERVER, tool, is_own=True)
-            if not custom_only and (name := self._folders.get(server)) is not None:
-                found = _named(self.servers.get(name, ()), tool)
+            if not custom_only and (name := self._server_spellings.get(server)) is not None:
+                found = _tool_named(self.servers.get(name, ()), tool)
                 if found is not None:
-                    return self._of_server(name, found.name)
+                    return self._server_tool(name, found.name)
                 if tool in self._mode.catalog.tool_names(name):  # noticed by a call, and not yet written
-                    return self._of_server(name, tool)
-            found = _named(self.groups.get(server, ()), f"{server}.{tool}", tool)
+                    return self._server_tool(name, tool)
+            found = _tool_named(self.groups.get(server, ()), f"{server}.{tool}", tool)
             if found is not None:
                 return NamedTool(server, found.name.removeprefix(f"{server}."), is_custom=True)
-        raise self._missing(words)
+        raise self._unknown_tool_error(words)
 
     def _readings(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Every way to read the words as a server and a tool, the longest server's name first."""
@@ -140,22 +144,22 @@ class ToolNames:
             if word[cut] in "./":
                 yield word[:cut], word[cut + 1 :]
 
-    def _missing(self, words: Sequence[str]) -> ValidationError:
+    def _unknown_tool_error(self, words: Sequence[str]) -> ValidationError:
         wanted = ".".join(words)[:_LONGEST_WORD]
         for word, tool in self._readings(words):
-            server = self._folders.get(word)
+            server = self._server_spellings.get(word)
             if server is not None:
                 own = self._mode.catalog.tool_names(server)
                 near = [f"{word}.{name}" for name in _nearest(tool[:_LONGEST_WORD], own)]
-                hint = _choice(near) if near else f"It has {_some(own)}." if own else "It has none."
+                hint = _did_you_mean(near) if near else f"It has {_list_some(own)}." if own else "It has none."
                 return ValidationError.of("tool", f"{server} has no tool {tool[:_LONGEST_WORD]!r}", hint=hint)
         named = [str(tool) for tool, _ in self.all()]
-        near = _nearest(wanted, named) or [name for name in named if name.endswith(f".{wanted}")][:_NEAREST]
-        hint = _choice(near) if near else "See what there is: `toolyard tools list`."
+        near = _nearest(wanted, named) or [name for name in named if name.endswith(f".{wanted}")][:_MAX_SUGGESTIONS]
+        hint = _did_you_mean(near) if near else "See what there is: `toolyard tools list`."
         return ValidationError.of("tool", f"there is no tool {wanted}", hint=hint)
 
 
-def _named(tools: Sequence[CompiledTool], *names: str) -> CompiledTool | None:
+def _tool_named(tools: Sequence[CompiledTool], *names: str) -> CompiledTool | None:
     """By the server's own name first: it may be what another tool's file is called."""
     exact = next((tool for tool in tools if tool.name in names), None)
     return exact or next((tool for tool in tools if tool.module in names or tool.function in names), None)
@@ -163,14 +167,16 @@ def _named(tools: Sequence[CompiledTool], *names: str) -> CompiledTool | None:
 
 def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
     tails = [name for name in names if name.rpartition(".")[2] == wanted]
-    return tails[:_NEAREST] or difflib.get_close_matches(wanted, names, n=_NEAREST, cutoff=CLOSE_ENOUGH)
+    return tails[:_MAX_SUGGESTIONS] or difflib.get_close_matches(
+        wanted, names, n=_MAX_SUGGESTIONS, cutoff=SIMILARITY_CUTOFF
+    )
 
 
-def _choice(names: Sequence[str]) -> str:
+def _did_you_mean(names: Sequence[str]) -> str:
     *most, last = names
     return f"Did you mean {', '.join(most)} or {last}?" if most else f"Did you mean {last}?"
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = names[: 2 * _NEAREST]
+def _list_some(names: Sequence[str]) -> str:
+    shown = names[: 2 * _MAX_SUGGESTIONS]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")

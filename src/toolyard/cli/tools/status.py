@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from toolyard.codemode.rate_limits import Allowances
+from toolyard.codemode.rate_limits import RateLimits
 from toolyard.codemode.upstream_caller import UpstreamCall
 from toolyard.config.authorization import Authorization
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.calls import ask_nobody
+from toolyard.core.calls import deny_without_asking
 from toolyard.policy.builder import policy_for
 from toolyard.policy.policy import Policy
 
@@ -41,7 +41,7 @@ class ToolState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Agent:
+class _AgentRights:
     id: str
     upstream: Authorization
     custom: Authorization
@@ -51,35 +51,37 @@ class _Agent:
 class ToolStates:
     def __init__(self, yard: Yard) -> None:
         self._yard = yard
-        self._allowances = Allowances.of(yard.options.config)
-        waiting = yard.codemode.catalog.quarantined()
+        self._allowances = RateLimits.from_config(yard.options.config)
+        waiting = yard.codemode.catalog.quarantined_tools()
         self._waiting = {(tool.server, tool.schema.name) for tool in waiting}
-        self._configured = {entry.name for entry in yard.codemode.resolved.entries}
+        self._configured = {entry.name for entry in yard.codemode.resolved_servers.entries}
 
     @cached_property
-    def _agents(self) -> list[_Agent]:
+    def _agents(self) -> list[_AgentRights]:
         options = self._yard.options
         config, chosen = options.config, options.agent
         ids = [chosen] if chosen is not None else [agent.id for agent in config.agents] or [None]
         workspace = self._yard.mounts.workspace.path
         return [
-            _Agent(
+            _AgentRights(
                 each or _NOBODY,
-                Authorization.for_agent(config, each, self._yard.codemode.resolved),
+                Authorization.for_agent(config, each, self._yard.codemode.resolved_servers),
                 Authorization.for_custom_tools(config, each),
                 policy_for(config, options.settings, workspace, options.mode, each),
             )
             for each in ids
         ]
 
-    def of(self, named: NamedTool) -> ToolState:
+    def state_of(self, named: NamedTool) -> ToolState:
         if not named.is_custom and named.server not in self._configured:
             text = "unconfigured: no server of this name is configured here; name its configuration with --config"
             return ToolState("unconfigured", text, asks=False)
         reasons = {agent.id: self._refusal(agent, named) for agent in self._agents}
         denied = {agent: reason for agent, reason in reasons.items() if reason}
-        asks = self._allowances.asks(named.server, named.tool) or any(
-            self._decided(agent, named).effect is Effect.ASK for agent in self._agents if agent.id not in denied
+        asks = self._allowances.requires_approval(named.server, named.tool) or any(
+            self._policy_decision(agent, named).effect is Effect.ASK
+            for agent in self._agents
+            if agent.id not in denied
         )
         names = tuple(agent for agent in denied if agent != _NOBODY)
         if len(denied) == len(reasons):
@@ -94,18 +96,20 @@ class ToolStates:
         text += f"; denied to {', '.join(names)}" if names else ""
         return ToolState("pinned", text, asks, names)
 
-    def _refusal(self, agent: _Agent, named: NamedTool) -> str:
+    def _refusal(self, agent: _AgentRights, named: NamedTool) -> str:
         """Why this agent may not call it; nothing where it may."""
         rights = agent.custom if named.is_custom else agent.upstream
         if not rights.may_use(named.server):
             return f"Agent '{agent.id}' not authorized for server '{named.server}'"
         if not rights.may_call(named.server, named.tool):
             return f"Agent '{agent.id}' not authorized for tool '{named.tool}' of server '{named.server}'"
-        decision = self._decided(agent, named)
+        decision = self._policy_decision(agent, named)
         return decision.reason if decision.effect is Effect.DENY else ""
 
-    def _decided(self, agent: _Agent, named: NamedTool) -> Decision:
-        call = UpstreamCall(named.server, named.tool, {}, agent.id, "cli", ask_nobody, is_custom=named.is_custom)
+    def _policy_decision(self, agent: _AgentRights, named: NamedTool) -> Decision:
+        call = UpstreamCall(
+            named.server, named.tool, {}, agent.id, "cli", deny_without_asking, is_custom=named.is_custom
+        )
         return agent.policy.decide(
             Action(Kind.CALL, call.name, agent=agent.id, claims_read_only=self._claims_read_only(named))
         )

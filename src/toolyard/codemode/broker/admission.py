@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolyard.core.json_size import MOST_PARTS
+from toolyard.core.json_size import MAX_JSON_PARTS
 from toolyard.core.limits import KIB, MIB
 
 
@@ -25,7 +25,7 @@ class BrokerLimits:
     """Of one agent, at one moment."""
     request_bytes: int = 256 * MIB
     """Of all its requests that are being read or answered; no less than one frame."""
-    parts: int = MOST_PARTS
+    parts: int = MAX_JSON_PARTS
     """Of one request, as `core.json_parts` counts them. In memory they are many times as large as in a frame."""
     unread_bytes: int = 512 * MIB
     """Of all its answers that it has not read yet."""
@@ -40,61 +40,61 @@ BUFFER_BYTES = 256 * KIB
 """Read at once."""
 
 
-class Waiting(Protocol):
+class AdmissionWaiter(Protocol):
     @property
-    def needed(self) -> int:
+    def needed_bytes(self) -> int:
         """The bytes of the request that waits."""
         ...
 
-    def admitted(self) -> None: ...
+    def on_admitted(self) -> None: ...
 
 
-class Account:
+class AdmissionControl:
     def __init__(self, limits: BrokerLimits) -> None:
         self._limits = limits
         self._calls = 0
         self._bytes = 0
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[AdmissionWaiter] = deque()
 
     @property
-    def is_clear(self) -> bool:
+    def is_idle(self) -> bool:
         return not self._calls and not self._bytes and not self._waiting
 
-    def admit(self, who: Waiting) -> bool:
-        """Take what a request needs; False when it has to wait for `admitted`."""
-        if not self._waiting and self._has_room(who.needed):
-            self._take(who.needed)
+    def admit(self, waiter: AdmissionWaiter) -> bool:
+        """Take what a request needs; False when it has to wait for `on_admitted`."""
+        if not self._waiting and self._has_room(waiter.needed_bytes):
+            self._reserve(waiter.needed_bytes)
             return True
-        self._waiting.append(who)
+        self._waiting.append(waiter)
         return False
 
-    def charge(self, size: int) -> bool:
+    def charge_bytes(self, size: int) -> bool:
         """Take more bytes for a request that was admitted; False when others leave no room for them."""
         if self._calls > 1 and self._bytes + size > self._limits.request_bytes:
             return False
         self._bytes += size
         return True
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         self._calls -= 1
         self._bytes -= size
-        self._let_in()
+        self._admit_waiting()
 
-    def leave(self, who: Waiting) -> None:
+    def cancel_waiting(self, waiter: AdmissionWaiter) -> None:
         """Wait no longer."""
-        if who in self._waiting:
-            self._waiting.remove(who)
-            self._let_in()
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+            self._admit_waiting()
 
     def _has_room(self, size: int) -> bool:
         return self._calls < self._limits.calls and self._bytes + size <= self._limits.request_bytes
 
-    def _take(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
         self._calls += 1
         self._bytes += size
 
-    def _let_in(self) -> None:
-        while self._waiting and self._has_room(self._waiting[0].needed):
+    def _admit_waiting(self) -> None:
+        while self._waiting and self._has_room(self._waiting[0].needed_bytes):
             who = self._waiting.popleft()
-            self._take(who.needed)
-            who.admitted()
+            self._reserve(who.needed_bytes)
+            who.on_admitted()

@@ -13,74 +13,74 @@ import contextlib
 import os
 import socket
 
-from toolyard.codemode.broker.admission import BUFFER_BYTES, DEFAULT_BROKER_LIMITS, Account, BrokerLimits
-from toolyard.codemode.broker.connection import Connection, last_words
-from toolyard.codemode.broker.fd_passing import Hands
-from toolyard.codemode.broker.frames import framed
-from toolyard.codemode.broker.requests import GoesStraight, Handler, never_straight
-from toolyard.codemode.broker.unix_listener import Door
-from toolyard.core.closeable import Closing
-from toolyard.sandbox.guest_layout import BROKER_HAND, BROKER_SOCKET
+from toolyard.codemode.broker.admission import BUFFER_BYTES, DEFAULT_BROKER_LIMITS, AdmissionControl, BrokerLimits
+from toolyard.codemode.broker.connection import BrokerConnection, closing_frame
+from toolyard.codemode.broker.fd_passing import FdPasser
+from toolyard.codemode.broker.frames import encode_frame
+from toolyard.codemode.broker.requests import CanRunEagerly, RequestHandler, never_eager
+from toolyard.codemode.broker.unix_listener import UnixListener
+from toolyard.core.closeable import Closeable
+from toolyard.sandbox.guest_layout import BROKER_FD_SOCKET, BROKER_SOCKET
 from toolyard.storage.private_folders import socket_folder
 from toolyard.storage.temp_folders import TemporaryFolder
 
-_END_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
 """How long `close()` waits for calls to clean up after they were cancelled."""
-_LOOKS_A_STALL = 4
-_MOST_BETWEEN_LOOKS = 1.0
-_CLOSING = "the broker is closing"
+_CHECKS_PER_STALL = 4
+_MAX_CHECK_INTERVAL = 1.0
+_CLOSING_REASON = "the broker is closing"
 
 
-class Broker(Closing):
+class Broker(Closeable):
     def __init__(
         self,
         folder: str,
         agent: str,
-        handler: Handler,
+        handler: RequestHandler,
         loop: asyncio.AbstractEventLoop,
         limits: BrokerLimits = DEFAULT_BROKER_LIMITS,
         *,
-        goes_straight: GoesStraight = never_straight,
+        can_run_eagerly: CanRunEagerly = never_eager,
     ) -> None:
         """`folder` is there already, and private to the user. `loop` need not run yet."""
         self.folder = os.path.realpath(folder)
         self.agent, self.handler, self.loop, self.limits = agent, handler, loop, limits
-        self.goes_straight = goes_straight
-        self.account = Account(limits)
+        self.can_run_eagerly = can_run_eagerly
+        self.admission = AdmissionControl(limits)
         self.buffer = memoryview(bytearray(BUFFER_BYTES))
-        self._owned: TemporaryFolder | None = None
+        self._own_folder: TemporaryFolder | None = None
         self._is_closed = False
-        self._connections: set[Connection] = set()
-        self._coming: set[asyncio.Task[None]] = set()
-        self.connections = 0
+        self._connections: set[BrokerConnection] = set()
+        self._accepting: set[asyncio.Task[None]] = set()
+        self.connection_count = 0
         """That are open, or about to be."""
-        self._watched: set[Connection] = set()
-        self._next_look: asyncio.TimerHandle | None = None
-        self._hands = Hands(loop, self._adopt)
-        self._doors = [Door(self.folder, BROKER_SOCKET, self._adopt)]
+        self._stall_watch: set[BrokerConnection] = set()
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._fd_passer = FdPasser(loop, self._adopt_connection)
+        self._listeners = [UnixListener(self.folder, BROKER_SOCKET, self._adopt_connection)]
         try:
-            self._doors.append(Door(self.folder, BROKER_HAND, self._hands.add))
+            self._listeners.append(UnixListener(self.folder, BROKER_FD_SOCKET, self._fd_passer.add))
         except BaseException:
-            self._doors[0].close()
+            self._listeners[0].close()
             raise
-        for door in self._doors:
-            loop.call_soon_threadsafe(door.open_on, loop)
+        for door in self._listeners:
+            loop.call_soon_threadsafe(door.start_on, loop)
 
     @classmethod
     def open(
         cls,
         agent: str,
-        handler: Handler,
+        handler: RequestHandler,
         loop: asyncio.AbstractEventLoop,
         limits: BrokerLimits = DEFAULT_BROKER_LIMITS,
         *,
-        goes_straight: GoesStraight = never_straight,
+        can_run_eagerly: CanRunEagerly = never_eager,
     ) -> Broker:
         """In a new folder of its own, which goes with it."""
         with contextlib.ExitStack() as undo:
             owned = undo.enter_context(TemporaryFolder("broker", socket_folder()))
-            broker = cls(owned.path, agent, handler, loop, limits, goes_straight=goes_straight)
-            broker._owned = owned
+            broker = cls(owned.path, agent, handler, loop, limits, can_run_eagerly=can_run_eagerly)
+            broker._own_folder = owned
             undo.pop_all()
         return broker
 
@@ -99,89 +99,91 @@ class Broker(Closing):
             return
         self._is_closed = True
         if not self.loop.is_running():
-            self._close_doors()
-        elif _runs_here(self.loop):
-            self._end_all()
+            self._close_listeners()
+        elif _is_running_loop(self.loop):
+            self._close_connections()
         else:
             with contextlib.suppress(TimeoutError, RuntimeError):  # the loop may end before we do
-                asyncio.run_coroutine_threadsafe(self._finish(), self.loop).result(_END_SECONDS)
-            self._close_doors()
-        if self._owned is not None:
-            self._owned.close()
+                asyncio.run_coroutine_threadsafe(self._close_connections_and_wait(), self.loop).result(_CLOSE_SECONDS)
+            self._close_listeners()
+        if self._own_folder is not None:
+            self._own_folder.close()
 
     # What connections call
 
-    def came(self, connection: Connection) -> None:
+    def on_connected(self, connection: BrokerConnection) -> None:
         self._connections.add(connection)
         if self._is_closed:
-            connection.end(_CLOSING)
+            connection.close_with_reason(_CLOSING_REASON)
 
-    def went(self, connection: Connection) -> None:
-        self.connections -= 1
+    def on_disconnected(self, connection: BrokerConnection) -> None:
+        self.connection_count -= 1
         self._connections.discard(connection)
-        self._watched.discard(connection)
+        self._stall_watch.discard(connection)
 
-    def watch(self, connection: Connection) -> None:
-        self._watched.add(connection)
-        if self._next_look is None:
-            between = min(self.limits.stall_seconds / _LOOKS_A_STALL, _MOST_BETWEEN_LOOKS)
-            self._next_look = self.loop.call_later(between, self._look)
+    def watch_for_stall(self, connection: BrokerConnection) -> None:
+        self._stall_watch.add(connection)
+        if self._stall_timer is None:
+            between = min(self.limits.stall_seconds / _CHECKS_PER_STALL, _MAX_CHECK_INTERVAL)
+            self._stall_timer = self.loop.call_later(between, self._check_stalls)
 
-    def unread(self) -> int:
-        return sum(connection.unread for connection in self._connections)
+    def pending_bytes(self) -> int:
+        return sum(connection.pending_bytes for connection in self._connections)
 
     # On the loop
 
-    def _look(self) -> None:
-        self._next_look = None
-        watched, self._watched = self._watched, set()
+    def _check_stalls(self) -> None:
+        self._stall_timer = None
+        watched, self._stall_watch = self._stall_watch, set()
         for connection in watched:
-            if connection.look():
-                self.watch(connection)
+            if connection.check_stall():
+                self.watch_for_stall(connection)
 
-    def _adopt(self, connected: socket.socket) -> bool:
+    def _adopt_connection(self, connected: socket.socket) -> bool:
         """Serve a connection; False when there are too many."""
-        if self._is_closed or self.connections >= self.limits.connections:
-            reason = _CLOSING if self._is_closed else f"{self.connections} are open, and more are not allowed"
+        if self._is_closed or self.connection_count >= self.limits.connections:
+            reason = (
+                _CLOSING_REASON if self._is_closed else f"{self.connection_count} are open, and more are not allowed"
+            )
             with connected, contextlib.suppress(OSError):
-                connected.send(framed(last_words(reason), BUFFER_BYTES))
+                connected.send(encode_frame(closing_frame(reason), BUFFER_BYTES))
             return False
-        self.connections += 1
-        task = self.loop.create_task(self._serve(connected))
-        self._coming.add(task)
-        task.add_done_callback(self._coming.discard)
+        self.connection_count += 1
+        task = self.loop.create_task(self._serve_connection(connected))
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
         return True
 
-    async def _serve(self, connected: socket.socket) -> None:
+    async def _serve_connection(self, connected: socket.socket) -> None:
         try:
-            await self.loop.connect_accepted_socket(lambda: Connection(self), connected)
+            await self.loop.connect_accepted_socket(lambda: BrokerConnection(self), connected)
         except OSError:
             connected.close()  # it went as it came
-            self.connections -= 1
+            self.connection_count -= 1
 
-    async def _finish(self) -> None:
+    async def _close_connections_and_wait(self) -> None:
         calls = [call for connection in self._connections for call in connection.calls.values()]
-        self._end_all()
+        self._close_connections()
         tasks = [call.task for call in calls if call.task is not None]
         if tasks:
             await asyncio.wait(tasks)
 
-    def _end_all(self) -> None:
-        self._close_doors()
-        self._hands.close()
-        if self._next_look is not None:
-            self._next_look.cancel()
+    def _close_connections(self) -> None:
+        self._close_listeners()
+        self._fd_passer.close()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
         for connection in list(self._connections):
-            connection.end(_CLOSING)
-            if connection.unread:
+            connection.close_with_reason(_CLOSING_REASON)
+            if connection.pending_bytes:
                 connection.abort()  # whoever does not read now will not be waited for
 
-    def _close_doors(self) -> None:
-        for door in self._doors:
+    def _close_listeners(self) -> None:
+        for door in self._listeners:
             door.close()
 
 
-def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+def _is_running_loop(loop: asyncio.AbstractEventLoop) -> bool:
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

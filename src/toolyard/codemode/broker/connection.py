@@ -2,7 +2,7 @@
 
 Contract: it lives on the broker's loop. Each request becomes a task; the connection owns its tasks and cancels them
 when it ends, whoever ended it. What it cannot understand ends it with a reason (a last frame with the number 0), and
-concerns no other connection. It reads only what it may hold: see `account`.
+concerns no other connection. It reads only what it may hold: see `admission`.
 """
 
 from __future__ import annotations
@@ -13,262 +13,272 @@ import select
 from typing import Any, Protocol, cast
 
 from toolyard.codemode.broker import errors, frames
-from toolyard.codemode.broker.admission import Account, BrokerLimits
-from toolyard.codemode.broker.frames import LENGTH
+from toolyard.codemode.broker.admission import AdmissionControl, BrokerLimits
+from toolyard.codemode.broker.frames import LENGTH_PREFIX
 from toolyard.codemode.broker.requests import (
     CANCEL,
-    BrokenFrame,
     BrokerRequest,
-    GoesStraight,
-    Handler,
-    Kind,
-    Refused,
-    number_of,
-    read,
-    tell_nobody,
+    CanRunEagerly,
+    FailureKind,
+    InvalidFrame,
+    RequestHandler,
+    RequestRefused,
+    frame_id,
+    ignore_progress,
+    parse_request,
 )
-from toolyard.core.eager_call import Straight
-from toolyard.core.json_size import PART_BYTES, number_in, parts_of
+from toolyard.core.eager_call import EagerCall
+from toolyard.core.json_size import PART_BYTES, count_json_parts, peek_message_id
 from toolyard.core.limits import KIB
 
-_HEADER = LENGTH.size
-_NOT_READ = -1
+_HEADER_BYTES = LENGTH_PREFIX.size
+_UNKNOWN_LENGTH = -1
 _SMALL_BYTES = 16 * KIB
 """Frames that become nothing large, whatever is in them."""
 _CLOSED_BY_PEER = select.POLLHUP | select.POLLERR
 
 
-class Home(Protocol):
+class ConnectionHost(Protocol):
     """The broker, as its connections see it."""
 
     agent: str
-    handler: Handler
+    handler: RequestHandler
     limits: BrokerLimits
-    account: Account
+    admission: AdmissionControl
     loop: asyncio.AbstractEventLoop
     buffer: memoryview
     """What the loop reads into, for all of them: each takes its own at once."""
-    goes_straight: GoesStraight
+    can_run_eagerly: CanRunEagerly
 
-    def came(self, connection: Connection) -> None: ...
+    def on_connected(self, connection: BrokerConnection) -> None: ...
 
-    def went(self, connection: Connection) -> None: ...
+    def on_disconnected(self, connection: BrokerConnection) -> None: ...
 
-    def watch(self, connection: Connection) -> None:
+    def watch_for_stall(self, connection: BrokerConnection) -> None:
         """Look at it from time to time: it may stand still."""
         ...
 
-    def unread(self) -> int:
+    def pending_bytes(self) -> int:
         """Bytes of answers that the agent has not read."""
         ...
 
 
-class Connection(asyncio.BufferedProtocol):
-    def __init__(self, home: Home) -> None:
-        self._home = home
+class BrokerConnection(asyncio.BufferedProtocol):
+    def __init__(self, host: ConnectionHost) -> None:
+        self._host = host
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self._held = bytearray()
-        self._length = _NOT_READ
+        self._buffer = bytearray()
+        self._frame_length = _UNKNOWN_LENGTH
         self._is_admitted = False
-        self._waits = False
+        self._is_waiting = False
         self._is_reading = True
-        self._is_stuffed = False
-        self._is_over = False
-        self.calls: dict[int, Straight] = {}
-        self._moved = 0.0
-        self._unread_before = 0
+        self._is_backpressured = False
+        self._is_closed = False
+        self.calls: dict[int, EagerCall] = {}
+        self._last_progress = 0.0
+        self._last_pending_bytes = 0
 
     # What the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=self._home.limits.buffered_bytes)
-        self._home.came(self)
+        self._transport.set_write_buffer_limits(high=self._host.limits.buffered_bytes)
+        self._host.on_connected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's words
-        return self._home.buffer
+        return self._host.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        data = self._home.buffer[:nbytes]
-        if self._is_over or (not self._held and self._takes_at_once(data)):
+        data = self._host.buffer[:nbytes]
+        if self._is_closed or (not self._buffer and self._take_single_frame(data)):
             return
-        self._held += data
-        self._take()
-        if self._held and not self._is_over:
-            self._moved = self._home.loop.time()
-            self._home.watch(self)
+        self._buffer += data
+        self._take_frames()
+        if self._buffer and not self._is_closed:
+            self._last_progress = self._host.loop.time()
+            self._host.watch_for_stall(self)
 
     def pause_writing(self) -> None:
-        self._is_stuffed = True
-        self._unread_before, self._moved = self.unread, self._home.loop.time()
-        self._home.watch(self)
+        self._is_backpressured = True
+        self._last_pending_bytes, self._last_progress = self.pending_bytes, self._host.loop.time()
+        self._host.watch_for_stall(self)
 
     def resume_writing(self) -> None:
-        self._is_stuffed = False
-        self._go_on()
+        self._is_backpressured = False
+        self._resume()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's words
-        self._is_over = True
-        self._give_up()
-        self._home.went(self)
+        self._is_closed = True
+        self._release_all()
+        self._host.on_disconnected(self)
 
     # What the account and the broker call
 
     @property
-    def needed(self) -> int:
-        return self._length
+    def needed_bytes(self) -> int:
+        return self._frame_length
 
     @property
-    def unread(self) -> int:
+    def pending_bytes(self) -> int:
         return self._transport.get_write_buffer_size()
 
-    def admitted(self) -> None:
-        self._waits = False
+    def on_admitted(self) -> None:
+        self._is_waiting = False
         self._is_admitted = True
-        self._home.loop.call_soon(self._go_on)
+        self._host.loop.call_soon(self._resume)
 
-    def look(self) -> bool:
+    def check_stall(self) -> bool:
         """Whether it has to be looked at again. Ends it when it stands still, or when nobody is there any more."""
-        if not self._is_reading and self._has_hung_up():
+        if not self._is_reading and self._is_peer_gone():
             self._transport.abort()
             return False
-        now, unread = self._home.loop.time(), self.unread
-        if unread < self._unread_before:
-            self._moved = now
-        self._unread_before = unread
-        is_halved = bool(self._held) and self._is_reading and not self._is_over
+        now, unread = self._host.loop.time(), self.pending_bytes
+        if unread < self._last_pending_bytes:
+            self._last_progress = now
+        self._last_pending_bytes = unread
+        is_halved = bool(self._buffer) and self._is_reading and not self._is_closed
         if not unread and not is_halved:
             return not self._is_reading
-        if now - self._moved > self._home.limits.stall_seconds:
+        if now - self._last_progress > self._host.limits.stall_seconds:
             if unread:
                 self._transport.abort()  # nobody reads, so nobody can be told
                 return False
-            self.end("half a frame came, and nothing after it")
+            self.close_with_reason("half a frame came, and nothing after it")
         return True
 
-    def end(self, reason: str) -> None:
+    def close_with_reason(self, reason: str) -> None:
         """Say why, and close. Calls under way are cancelled."""
-        if self._is_over:
+        if self._is_closed:
             return
-        self._is_over = True
-        self._give_up()
-        self._write(frames.framed(last_words(reason), self._home.limits.frame_bytes))
+        self._is_closed = True
+        self._release_all()
+        self._write(frames.encode_frame(closing_frame(reason), self._host.limits.frame_bytes))
         self._transport.close()
-        self._home.watch(self)
+        self._host.watch_for_stall(self)
 
     def abort(self) -> None:
         self._transport.abort()
 
     # Requests
 
-    def _go_on(self) -> None:
-        if not self._is_over:
-            self._take()
+    def _resume(self) -> None:
+        if not self._is_closed:
+            self._take_frames()
 
-    def _takes_at_once(self, data: memoryview) -> bool:
+    def _take_single_frame(self, data: memoryview) -> bool:
         """The usual case, without a detour: what came is one frame, and there is room for it."""
-        if self._length != _NOT_READ or len(data) < _HEADER or len(data) - _HEADER != LENGTH.unpack_from(data)[0]:
+        if (
+            self._frame_length != _UNKNOWN_LENGTH
+            or len(data) < _HEADER_BYTES
+            or len(data) - _HEADER_BYTES != LENGTH_PREFIX.unpack_from(data)[0]
+        ):
             return False
         try:
-            self._length = self._checked(len(data) - _HEADER)
-            if not self._may_go_on():
-                self._length = self._length if self._waits else _NOT_READ
+            self._frame_length = self._check_length(len(data) - _HEADER_BYTES)
+            if not self._try_admit():
+                self._frame_length = self._frame_length if self._is_waiting else _UNKNOWN_LENGTH
                 return False
-            self._obey(bytes(data[_HEADER:]))
-        except BrokenFrame as fault:
-            self.end(str(fault))
+            self._handle_frame(bytes(data[_HEADER_BYTES:]))
+        except InvalidFrame as fault:
+            self.close_with_reason(str(fault))
         return True
 
-    def _take(self) -> None:
+    def _take_frames(self) -> None:
         """Obey each whole frame that was received and may be."""
-        held, at = self._held, 0
+        held, at = self._buffer, 0
         try:
-            while not self._is_over and not self._waits:
-                if self._length == _NOT_READ:
-                    if len(held) - at < _HEADER:
+            while not self._is_closed and not self._is_waiting:
+                if self._frame_length == _UNKNOWN_LENGTH:
+                    if len(held) - at < _HEADER_BYTES:
                         break
-                    self._length = self._checked(LENGTH.unpack_from(held, at)[0])
-                if not self._is_admitted and not self._may_go_on():
+                    self._frame_length = self._check_length(LENGTH_PREFIX.unpack_from(held, at)[0])
+                if not self._is_admitted and not self._try_admit():
                     break
-                end = at + _HEADER + self._length
+                end = at + _HEADER_BYTES + self._frame_length
                 if len(held) < end:
                     break
-                body = bytes(memoryview(held)[at + _HEADER : end])
+                body = bytes(memoryview(held)[at + _HEADER_BYTES : end])
                 at = end
-                self._obey(body)
-        except BrokenFrame as fault:
-            self.end(str(fault))
-        if self._is_over:
+                self._handle_frame(body)
+        except InvalidFrame as fault:
+            self.close_with_reason(str(fault))
+        if self._is_closed:
             held.clear()
             return
         del held[:at]
-        self._read_on(is_wanted=self._is_admitted or self._length == _NOT_READ)
+        self._set_reading(is_wanted=self._is_admitted or self._frame_length == _UNKNOWN_LENGTH)
 
-    def _checked(self, length: int) -> int:
-        most = self._home.limits.frame_bytes
+    def _check_length(self, length: int) -> int:
+        most = self._host.limits.frame_bytes
         if not 0 < length <= most:
-            raise BrokenFrame(f"a frame has {length} bytes, and it has to be between 1 and {most}")
+            raise InvalidFrame(f"a frame has {length} bytes, and it has to be between 1 and {most}")
         return length
 
-    def _may_go_on(self) -> bool:
-        if self._is_stuffed or len(self.calls) >= self._home.limits.calls_per_connection:
+    def _try_admit(self) -> bool:
+        if self._is_backpressured or len(self.calls) >= self._host.limits.calls_per_connection:
             return False
-        self._is_admitted = self._home.account.admit(self)
-        self._waits = not self._is_admitted
+        self._is_admitted = self._host.admission.admit(self)
+        self._is_waiting = not self._is_admitted
         return self._is_admitted
 
-    def _read_on(self, *, is_wanted: bool) -> None:
+    def _set_reading(self, *, is_wanted: bool) -> None:
         if is_wanted is self._is_reading or self._transport.is_closing():
             return
         self._is_reading = is_wanted
         if is_wanted:
-            self._moved = self._home.loop.time()
+            self._last_progress = self._host.loop.time()
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
-            self._home.watch(self)
+            self._host.watch_for_stall(self)
 
-    def _obey(self, body: bytes) -> None:
-        if len(body) > _SMALL_BYTES and not self._may_be_parsed(body):
+    def _handle_frame(self, body: bytes) -> None:
+        if len(body) > _SMALL_BYTES and not self._charge_for_parsing(body):
             return
-        frame = frames.parsed(body)
-        number = number_of(frame)
-        size, self._length, self._is_admitted = self._length, _NOT_READ, False
+        frame = frames.parse_frame(body)
+        number = frame_id(frame)
+        size, self._frame_length, self._is_admitted = self._frame_length, _UNKNOWN_LENGTH, False
         if number in self.calls:
-            self._home.account.give_back(size)
-            raise BrokenFrame(f"two calls have the number {number}")
+            self._host.admission.release(size)
+            raise InvalidFrame(f"two calls have the number {number}")
         if frame.get("do") == CANCEL:
-            self._home.account.give_back(size)
+            self._host.admission.release(size)
             self._cancel(frame.get("call"))
             return
         try:
-            request = read(self._home.agent, frame)
-        except Refused as refusal:
-            self._home.account.give_back(size)
-            self._answer(number, {"error": errors.worded(refusal)})
+            request = parse_request(self._host.agent, frame)
+        except RequestRefused as refusal:
+            self._host.admission.release(size)
+            self._send_answer(number, {"error": errors.error_payload(refusal)})
             return
         work = self._serve(number, request, wants_progress=frame.get("progress") is True)
-        call = self.calls[number] = Straight(work, self._home.loop, functools.partial(self._is_done, number, size))
-        call.start(as_task=request.timeout is not None or not self._home.goes_straight(request))
+        call = self.calls[number] = EagerCall(
+            work, self._host.loop, functools.partial(self._on_call_done, number, size)
+        )
+        call.start(as_task=request.timeout is not None or not self._host.can_run_eagerly(request))
 
-    def _may_be_parsed(self, body: bytes) -> bool:
+    def _charge_for_parsing(self, body: bytes) -> bool:
         """Charge what becomes of a frame in memory. False where it was refused instead."""
-        home = self._home
-        parts = parts_of(body, home.limits.parts)
+        home = self._host
+        parts = count_json_parts(body, home.limits.parts)
         if parts > home.limits.parts:
             most = f"{home.limits.parts:,} values"
-            refusal = Refused(Kind.ARGUMENTS, f"These are more than {most}. Write them to a file and pass its path.")
-        elif not home.account.charge(parts * PART_BYTES):
-            refusal = Refused(Kind.SYSTEM, "Too much is under way for this call. Make it again when others are done.")
+            refusal = RequestRefused(
+                FailureKind.ARGUMENTS, f"These are more than {most}. Write them to a file and pass its path."
+            )
+        elif not home.admission.charge_bytes(parts * PART_BYTES):
+            refusal = RequestRefused(
+                FailureKind.SYSTEM, "Too much is under way for this call. Make it again when others are done."
+            )
         else:
-            self._length += parts * PART_BYTES
+            self._frame_length += parts * PART_BYTES
             return True
-        number = number_in(body)
+        number = peek_message_id(body)
         if not number or number in self.calls:
-            raise BrokenFrame(f"a frame cannot be carried out, and it has no number to say so to: {refusal.message}")
-        size, self._length, self._is_admitted = self._length, _NOT_READ, False
-        home.account.give_back(size)
-        self._answer(number, {"error": errors.worded(refusal)})
+            raise InvalidFrame(f"a frame cannot be carried out, and it has no number to say so to: {refusal.message}")
+        size, self._frame_length, self._is_admitted = self._frame_length, _UNKNOWN_LENGTH, False
+        home.admission.release(size)
+        self._send_answer(number, {"error": errors.error_payload(refusal)})
         return False
 
     def _cancel(self, number: object) -> None:
@@ -276,61 +286,64 @@ class Connection(asyncio.BufferedProtocol):
         if call is not None:
             call.cancel()
 
-    def _is_done(self, number: int, size: int, fault: BaseException | None) -> None:
+    def _on_call_done(self, number: int, size: int, fault: BaseException | None) -> None:
         """Also of a call that was cancelled before it began, which runs no line of its own."""
         del self.calls[number]
-        self._home.account.give_back(size)
+        self._host.admission.release(size)
         if fault is not None and not isinstance(fault, asyncio.CancelledError):
-            self._home.loop.call_exception_handler({"message": "a broker's call failed", "exception": fault})
+            self._host.loop.call_exception_handler({"message": "a broker's call failed", "exception": fault})
         if not self._is_reading:
-            self._home.loop.call_soon(self._go_on)
+            self._host.loop.call_soon(self._resume)
 
     async def _serve(self, number: int, request: BrokerRequest, *, wants_progress: bool) -> None:
-        progress = functools.partial(self._tell_progress, number) if wants_progress else tell_nobody
+        progress = functools.partial(self._send_progress, number) if wants_progress else ignore_progress
         try:
             if request.timeout is None:
-                answer = await self._home.handler(request, progress)
+                answer = await self._host.handler(request, progress)
             else:
                 async with asyncio.timeout(request.timeout):
-                    answer = await self._home.handler(request, progress)
-            self._answer(number, {"result": errors.result_of(answer)})
+                    answer = await self._host.handler(request, progress)
+            self._send_answer(number, {"result": errors.result_payload(answer)})
         except Exception as error:  # noqa: BLE001 - the outermost edge: every call gets an answer
-            self._answer(number, {"error": errors.worded(error, request)})
+            self._send_answer(number, {"error": errors.error_payload(error, request)})
 
-    def _tell_progress(self, number: int, done: float, total: float | None, message: str) -> None:
+    def _send_progress(self, number: int, done: float, total: float | None, message: str) -> None:
         """Dropped where nobody reads: the next one says more."""
-        if number in self.calls and not self._is_stuffed:
-            self._answer(number, {"progress": {"done": done, "total": total, "message": message}})
+        if number in self.calls and not self._is_backpressured:
+            self._send_answer(number, {"progress": {"done": done, "total": total, "message": message}})
 
-    def _answer(self, number: int, said: dict[str, Any]) -> None:
+    def _send_answer(self, number: int, payload: dict[str, Any]) -> None:
         """Raises Refused where it does not fit; a refusal always does."""
-        self._write(frames.framed({"id": number, **said}, self._home.limits.frame_bytes))
+        self._write(frames.encode_frame({"id": number, **payload}, self._host.limits.frame_bytes))
 
     def _write(self, frame: bytes) -> None:
         if self._transport.is_closing():
             return
         self._transport.write(frame)
-        if self._is_stuffed and self._home.unread() > self._home.limits.unread_bytes:
+        if self._is_backpressured and self._host.pending_bytes() > self._host.limits.unread_bytes:
             self._transport.abort()
 
-    def _give_up(self) -> None:
+    def _release_all(self) -> None:
         """Hold nothing any more."""
         for call in list(self.calls.values()):  # one that goes straight is over when it was cancelled
             call.cancel()
-        self._home.account.leave(self)
-        self._waits = False
+        self._host.admission.cancel_waiting(self)
+        self._is_waiting = False
         if self._is_admitted:
             self._is_admitted = False
-            self._home.account.give_back(self._length)
-        self._length = _NOT_READ
+            self._host.admission.release(self._frame_length)
+        self._frame_length = _UNKNOWN_LENGTH
 
-    def _has_hung_up(self) -> bool:
+    def _is_peer_gone(self) -> bool:
         """While it is not read the loop does not tell."""
         looking = select.poll()
         looking.register(self._transport.get_extra_info("socket").fileno(), 0)
         return any(events & _CLOSED_BY_PEER for _, events in looking.poll(0))
 
 
-def last_words(reason: str) -> dict[str, Any]:
+def closing_frame(reason: str) -> dict[str, Any]:
     """The frame that says why a connection ends."""
-    return {"id": 0, "error": {"kind": Kind.LOST.value, "message": f"Toolyard closed the connection: {reason}."}}
+    return {
+        "id": 0,
+        "error": {"kind": FailureKind.LOST.value, "message": f"Toolyard closed the connection: {reason}."},
+    }

@@ -4,50 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolyard.codemode.broker.requests import BrokerRequest, Kind, Refused
+from toolyard.codemode.broker.requests import BrokerRequest, FailureKind, RequestRefused
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.upstream import UpstreamResult
 from toolyard.mcp_client.errors import CallTimedOut, ServerUnavailable
 
-_KINDS: tuple[tuple[type[Exception], Kind], ...] = (
-    (CallTimedOut, Kind.TIMEOUT),
-    (ServerUnavailable, Kind.UNAVAILABLE),
-    (SecurityError, Kind.PERMISSION),
-    (ValidationError, Kind.ARGUMENTS),
-    (ToolError, Kind.TOOL),
+_FAILURE_KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
+    (CallTimedOut, FailureKind.TIMEOUT),
+    (ServerUnavailable, FailureKind.UNAVAILABLE),
+    (SecurityError, FailureKind.PERMISSION),
+    (ValidationError, FailureKind.ARGUMENTS),
+    (ToolError, FailureKind.TOOL),
 )
 
 
-def worded(error: Exception, request: BrokerRequest | None = None) -> dict[str, Any]:
+def error_payload(error: Exception, request: BrokerRequest | None = None) -> dict[str, Any]:
     """The `error` of an answer."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         said: dict[str, Any] = {"kind": str(error.kind), "message": error.message}
         if error.content:
             said["content"] = list(error.content)
     elif isinstance(error, ToolyardError):
-        kind = next((kind for fault, kind in _KINDS if isinstance(error, fault)), Kind.SYSTEM)
+        kind = next((kind for fault, kind in _FAILURE_KINDS if isinstance(error, fault)), FailureKind.SYSTEM)
         said = {"kind": kind.value, "message": str(error)}
     elif isinstance(error, TimeoutError):
-        said = {"kind": Kind.TIMEOUT.value, "message": _timed_out(request)}
+        said = {"kind": FailureKind.TIMEOUT.value, "message": _timeout_message(request)}
     else:
         message = f"Toolyard itself failed ({type(error).__name__}). Run `toolyard doctor`, and tell its authors."
-        said = {"kind": Kind.SYSTEM.value, "message": message}
+        said = {"kind": FailureKind.SYSTEM.value, "message": message}
     return said if request is None else {**said, "server": request.server, "tool": request.tool}
 
 
-def _timed_out(request: BrokerRequest | None) -> str:
+def _timeout_message(request: BrokerRequest | None) -> str:
     if request is None or request.timeout is None:
         return "It took too long. Ask for less in one call."
     name = f"{request.server}.{request.tool}".strip(".") or request.do.value
     return f"{name} did not answer within {request.timeout:g} s. Ask for less in one call, or give it more time."
 
 
-def result_of(answer: object) -> object:
+def result_payload(answer: object) -> object:
     """What a handler returned, as the `result` of an answer. Raises Refused when the tool said that it failed."""
-    if not isinstance(answer, ToolAnswer):
+    if not isinstance(answer, UpstreamResult):
         return answer
     if answer.is_error:
-        raise Refused(Kind.TOOL, answer.text or "The tool failed and did not say why.", answer.content)
+        raise RequestRefused(FailureKind.TOOL, answer.text or "The tool failed and did not say why.", answer.content)
     result: dict[str, Any] = {"content": answer.content}
     if answer.structured is not None:
         result["structured"] = answer.structured

@@ -12,54 +12,54 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-_ASKED_AT_ONCE = 16
-_HANDED, _FULL = b"+", b"-"
-MOST_HANDS = 256
+_MAX_REQUESTS_PER_READ = 16
+_PASSED, _FULL = b"+", b"-"
+MAX_CONTROL_SOCKETS = 256
 
 
-class Hands:
+class FdPasser:
     """On one loop. Owns the connections that are asked through, not those it handed over."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, adopt: Callable[[socket.socket], bool]) -> None:
         self._loop = loop
         self._adopt = adopt
-        self._hands: set[socket.socket] = set()
+        self._sockets: set[socket.socket] = set()
 
-    def add(self, hand: socket.socket) -> None:
-        if len(self._hands) >= MOST_HANDS:
-            hand.close()
+    def add(self, control: socket.socket) -> None:
+        if len(self._sockets) >= MAX_CONTROL_SOCKETS:
+            control.close()
             return
-        self._hands.add(hand)
-        self._loop.add_reader(hand.fileno(), self._asked, hand)
+        self._sockets.add(control)
+        self._loop.add_reader(control.fileno(), self._on_request, control)
 
     def close(self) -> None:
-        for hand in list(self._hands):
-            self._drop(hand)
+        for hand in list(self._sockets):
+            self._close_socket(hand)
 
-    def _drop(self, hand: socket.socket) -> None:
-        self._hands.discard(hand)
-        self._loop.remove_reader(hand.fileno())
-        hand.close()
+    def _close_socket(self, control: socket.socket) -> None:
+        self._sockets.discard(control)
+        self._loop.remove_reader(control.fileno())
+        control.close()
 
-    def _asked(self, hand: socket.socket) -> None:
+    def _on_request(self, control: socket.socket) -> None:
         try:
-            asked = hand.recv(_ASKED_AT_ONCE)
+            asked = control.recv(_MAX_REQUESTS_PER_READ)
             if not asked:
-                self._drop(hand)
+                self._close_socket(control)
                 return
             for _ in asked:
-                self._hand_over(hand)
+                self._pass_connection(control)
         except (BlockingIOError, InterruptedError):
             # To read: nothing was there. To write: it asks and takes nothing, and then it gets nothing more.
             return
         except OSError:
-            self._drop(hand)
+            self._close_socket(control)
 
-    def _hand_over(self, hand: socket.socket) -> None:
+    def _pass_connection(self, control: socket.socket) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.settimeout(0)
             if not self._adopt(ours):
-                hand.send(_FULL)
+                control.send(_FULL)
                 return
-            socket.send_fds(hand, [_HANDED], [theirs.fileno()])
+            socket.send_fds(control, [_PASSED], [theirs.fileno()])

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
-from toolyard.core.upstream import Json, Progress
+from toolyard.core.upstream import Json, UpstreamProgress
 
-MOST_SECONDS = 86_400.0
+MAX_TIMEOUT_SECONDS = 86_400.0
 """The longest time-out a call may name."""
-MOST_NAME_CHARS = 1_000
+MAX_NAME_CHARS = 1_000
 """Of a server or a tool: names are compared with many others, and remembered."""
 
 
-def tell_nobody(done: float, total: float | None, message: str) -> None:
+def ignore_progress(done: float, total: float | None, message: str) -> None:
     """Where the caller does not want to know."""
 
 
-class Doing(StrEnum):
+class RequestKind(StrEnum):
     MCP = "mcp"
     """A tool of an upstream server."""
     CUSTOM = "custom"
@@ -36,7 +36,7 @@ CANCEL = "cancel"
 """Asks for nothing itself: it ends the call that `call` names."""
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """Why something failed. `toolyard_runtime.errors` has an exception for each."""
 
     TOOL = "tool"
@@ -49,7 +49,7 @@ class Kind(StrEnum):
     """The connection itself is over."""
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
+class RequestRefused(Exception):  # noqa: N818 - an answer, not a fault
     """A handler's way to say no: the kind decides what the agent's code sees raised."""
 
     def __init__(self, kind: str, message: str, content: Sequence[Json] = ()) -> None:
@@ -63,55 +63,59 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
 class BrokerRequest:
     agent: str
     """Whose socket it came through. Nothing in a frame has a say in it."""
-    do: Doing
+    do: RequestKind
     server: str = ""
     tool: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     timeout: float | None = None
 
 
-class Handler(Protocol):
-    async def __call__(self, request: BrokerRequest, progress: Progress) -> Any:
+class RequestHandler(Protocol):
+    async def __call__(self, request: BrokerRequest, progress: UpstreamProgress) -> Any:
         """The answer: anything JSON can hold, or a ToolAnswer. Raises Refused or an error of `core.errors`."""
         ...
 
 
-GoesStraight = Callable[[BrokerRequest], bool]
+CanRunEagerly = Callable[[BrokerRequest], bool]
 """Whether a request of now waits for one `Reply` alone, so that it needs no task; see `core.straight`."""
 
 
-def never_straight(request: BrokerRequest) -> bool:  # noqa: ARG001 - the contract of GoesStraight
+def never_eager(request: BrokerRequest) -> bool:  # noqa: ARG001 - the contract of GoesStraight
     return False
 
 
-class BrokenFrame(Exception):  # noqa: N818 - says what the frame is
+class InvalidFrame(Exception):  # noqa: N818 - says what the frame is
     """A frame after which nothing on its connection can be believed."""
 
 
-def number_of(frame: object) -> int:
+def frame_id(frame: object) -> int:
     """The number a frame's answer goes to. Raises BrokenFrame."""
     if not isinstance(frame, dict):
-        raise BrokenFrame("a frame has to be a JSON object")
+        raise InvalidFrame("a frame has to be a JSON object")
     number = cast("dict[str, object]", frame).get("id")
     if type(number) is not int or number <= 0:
-        raise BrokenFrame('a frame needs an "id", a whole number above 0')
+        raise InvalidFrame('a frame needs an "id", a whole number above 0')
     return number
 
 
-def read(agent: str, frame: Mapping[str, Any]) -> BrokerRequest:
+def parse_request(agent: str, frame: Mapping[str, Any]) -> BrokerRequest:
     """Raises Refused where one part makes no sense."""
     arguments, seconds = frame.get("arguments", {}), frame.get("timeout")
     server, tool = frame.get("server", ""), frame.get("tool", "")
     try:
-        do = Doing(frame.get("do", ""))
+        do = RequestKind(frame.get("do", ""))
     except ValueError:
-        raise Refused(Kind.ARGUMENTS, f'"do" is one of {", ".join(Doing)} or {CANCEL}.') from None
+        raise RequestRefused(FailureKind.ARGUMENTS, f'"do" is one of {", ".join(RequestKind)} or {CANCEL}.') from None
     if not isinstance(arguments, dict):
-        raise Refused(Kind.ARGUMENTS, "The arguments have to be a JSON object: names and values.")
+        raise RequestRefused(FailureKind.ARGUMENTS, "The arguments have to be a JSON object: names and values.")
     if not isinstance(server, str) or not isinstance(tool, str):
-        raise Refused(Kind.ARGUMENTS, "The names of server and tool have to be text.")
-    if len(server) > MOST_NAME_CHARS or len(tool) > MOST_NAME_CHARS:
-        raise Refused(Kind.ARGUMENTS, f"The names of server and tool have at most {MOST_NAME_CHARS:,} characters.")
-    if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds <= MOST_SECONDS):
-        raise Refused(Kind.ARGUMENTS, f"The time-out has to be a number of seconds, at most {MOST_SECONDS:g}.")
+        raise RequestRefused(FailureKind.ARGUMENTS, "The names of server and tool have to be text.")
+    if len(server) > MAX_NAME_CHARS or len(tool) > MAX_NAME_CHARS:
+        raise RequestRefused(
+            FailureKind.ARGUMENTS, f"The names of server and tool have at most {MAX_NAME_CHARS:,} characters."
+        )
+    if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds <= MAX_TIMEOUT_SECONDS):
+        raise RequestRefused(
+            FailureKind.ARGUMENTS, f"The time-out has to be a number of seconds, at most {MAX_TIMEOUT_SECONDS:g}."
+        )
     return BrokerRequest(agent, do, server, tool, cast("dict[str, Any]", arguments), seconds)

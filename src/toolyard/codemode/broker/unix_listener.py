@@ -11,11 +11,11 @@ from collections.abc import Callable
 from toolyard.linux.unix_socket import bind_privately
 
 _BACKLOG = 512
-_AGAIN_SECONDS = 0.5
+_RETRY_SECONDS = 0.5
 """After the process ran out of descriptors: trying at once would only spin."""
 
 
-class Door:
+class UnixListener:
     """Hands each connection to `on_connection`, without blocking. Owns the socket and its name until `close()`."""
 
     def __init__(self, folder: str, name: str, on_connection: Callable[[socket.socket], object]) -> None:
@@ -33,7 +33,7 @@ class Door:
             self._socket.close()
             raise
 
-    def open_on(self, loop: asyncio.AbstractEventLoop) -> None:
+    def start_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """On the loop's own thread."""
         if self._socket.fileno() >= 0:
             self._loop = loop
@@ -56,12 +56,12 @@ class Door:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError:
-            self._pause()
+            self._pause_accepting()
             return
         accepted.settimeout(0)
         self._on_connection(accepted)
 
-    def _pause(self) -> None:
+    def _pause_accepting(self) -> None:
         if self._loop is not None:
             self._loop.remove_reader(self._socket.fileno())
-            self._loop.call_later(_AGAIN_SECONDS, self.open_on, self._loop)
+            self._loop.call_later(_RETRY_SECONDS, self.start_on, self._loop)

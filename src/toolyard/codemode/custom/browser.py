@@ -25,8 +25,8 @@ from toolyard.codemode.custom.context import ToolContext
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.limits import KIB
 from toolyard.linux.unix_socket import short_name
-from toolyard.sandbox.proxy.allow_list import AllowList, normal_host
-from toolyard.sandbox.proxy.endpoint import SOCKET_NAME, Door
+from toolyard.sandbox.proxy.allow_list import AllowList, normalized_host
+from toolyard.sandbox.proxy.endpoint import SOCKET_NAME, ProxyEndpoint
 from toolyard.storage.temp_folders import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 WORKSPACE_HOST: Final = "workspace.invalid"
 """The name under which pages see the workspace; nothing outside can have it."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-AT_ONCE: Final = 3
+MAX_BROWSERS: Final = 3
 """Browsers; who comes next waits. Each takes hundreds of megabytes."""
-_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_browser_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _PORTS: Final = {"http": 80, "https": 443}
 _RELAY_BYTES: Final = 64 * KIB
 _CLOSE_SECONDS: Final = 10.0
-_AN_ADDRESS: Final = "Give an http or https address, or a file of the workspace."
+_ADDRESS_HINT: Final = "Give an http or https address, or a file of the workspace."
 _FLAGS: Final = (
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -58,12 +58,12 @@ _FLAGS: Final = (
 )
 
 
-def address_of(url: str, context: ToolContext) -> str:
+def resolve_address(url: str, context: ToolContext) -> str:
     """The address to open for what an agent asked for. Raises where it may not be opened."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:
-        raise ValidationError.of("url", "is not an address", hint=_AN_ADDRESS) from None
+        raise ValidationError.of("url", "is not an address", hint=_ADDRESS_HINT) from None
     scheme = parts.scheme.lower()
     if scheme == "data" or url == "about:blank":
         return url.strip()
@@ -71,26 +71,26 @@ def address_of(url: str, context: ToolContext) -> str:
         path = unquote(parts.path) if scheme == "file" else url.strip()
         return f"http://{WORKSPACE_HOST}/{quote(path.lstrip('/') if scheme == '' else path)}"
     if scheme not in _PORTS:
-        raise SecurityError(f"A page at {scheme}: is not opened.", hint=_AN_ADDRESS)
+        raise SecurityError(f"A page at {scheme}: is not opened.", hint=_ADDRESS_HINT)
     try:
         port = parts.port or _PORTS[scheme]
     except ValueError:
         port = 0
-    host = _host(url.strip())
+    host = _normal_host_of(url.strip())
     if host is None or port == 0:
-        raise ValidationError.of("url", "has no host that could be reached", hint=_AN_ADDRESS)
-    if not AllowList(context.allowed_hosts).covers(host, port):
-        raise _not_allowed(f"{host}:{port}" if port not in _PORTS.values() else host, context)
+        raise ValidationError.of("url", "has no host that could be reached", hint=_ADDRESS_HINT)
+    if not AllowList(context.allowed_hosts).matches(host, port):
+        raise _host_not_allowed_error(f"{host}:{port}" if port not in _PORTS.values() else host, context)
     return url.strip()
 
 
-def _host(url: str) -> str | None:
+def _normal_host_of(url: str) -> str | None:
     """The host of an address in its one spelling."""
     name = urlsplit(url).hostname or ""
-    return normal_host(f"[{name}]" if ":" in name else name)
+    return normalized_host(f"[{name}]" if ":" in name else name)
 
 
-def _not_allowed(host: str, context: ToolContext) -> SecurityError:
+def _host_not_allowed_error(host: str, context: ToolContext) -> SecurityError:
     allowed = AllowList(context.allowed_hosts).describe()
     return SecurityError(
         f"The browser may not reach {host}. Allowed: {allowed}.",
@@ -98,7 +98,7 @@ def _not_allowed(host: str, context: ToolContext) -> SecurityError:
     )
 
 
-def workspace_path(url: str) -> str | None:
+def workspace_file_of(url: str) -> str | None:
     """The file that an address stands for, if it is one of the workspace."""
     parts = urlsplit(url)
     return unquote(parts.path).removeprefix("/") if parts.hostname == WORKSPACE_HOST else None
@@ -107,9 +107,9 @@ def workspace_path(url: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class OpenPage:
     page: Page
-    led_to: deque[str]
+    navigation: deque[str]
     """The address that the page itself is at or on its way to, once there is one."""
-    refused: set[str]
+    refused_hosts: set[str]
     """The hosts that it wanted to reach and may not."""
 
 
@@ -120,19 +120,19 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
     refused: set[str] = set()
     led_to: deque[str] = deque(maxlen=1)  # a page may go on for ever
 
-    def tell(host: str, port: int, allowed: bool) -> None:
+    def record_connection(host: str, port: int, allowed: bool) -> None:
         context.on_connection(host, port, allowed)
         if not allowed:
             refused.add(host)
 
     async with contextlib.AsyncExitStack() as undo:
-        await undo.enter_async_context(_place())
-        door = undo.enter_context(Door.open(context.allowed_hosts, tell))
-        port = await undo.enter_async_context(_relay(os.path.join(door.folder, SOCKET_NAME)))
+        await undo.enter_async_context(_browser_slot())
+        door = undo.enter_context(ProxyEndpoint.open(context.allowed_hosts, record_connection))
+        port = await undo.enter_async_context(_relay_port(os.path.join(door.folder, SOCKET_NAME)))
         home = undo.enter_context(TemporaryFolder("browser"))
-        playwright = await undo.enter_async_context(_driver())
+        playwright = await undo.enter_async_context(_playwright_driver())
         browser = await _launch(playwright, executable, port, home.path, context)
-        undo.push_async_callback(_close, browser)
+        undo.push_async_callback(_close_browser, browser)
         inside = await browser.new_context(
             viewport={"width": context.browser.width, "height": context.browser.height},
             accept_downloads=False,
@@ -142,25 +142,25 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
         page.set_default_timeout(context.browser.seconds * 1000)
 
         async def serve(route: Route) -> None:
-            await _serve(route, context)
+            await _serve_workspace_file(route, context)
 
         await inside.route(lambda url: urlsplit(url).hostname == WORKSPACE_HOST, serve)
-        page.on("request", lambda request: led_to.append(request.url) if _leads(request, page) else None)
+        page.on("request", lambda request: led_to.append(request.url) if _is_page_navigation(request, page) else None)
         yield OpenPage(page, led_to, refused)
 
 
-def _place() -> asyncio.Semaphore:
+def _browser_slot() -> asyncio.Semaphore:
     """Places for browsers, one to be entered: the limits of the code that calls do not bound them."""
-    return _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+    return _browser_slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_BROWSERS))
 
 
-def _leads(request: Request, page: Page) -> bool:
+def _is_page_navigation(request: Request, page: Page) -> bool:
     """Whether a request is for the page itself, rather than for something on it."""
     return request.is_navigation_request() and request.frame == page.main_frame
 
 
 @contextlib.asynccontextmanager
-async def refusals_first(opened: OpenPage, context: ToolContext) -> AsyncGenerator[None]:
+async def report_refused_hosts(opened: OpenPage, context: ToolContext) -> AsyncGenerator[None]:
     """Where the page itself lies on a host that was refused, this is what the caller hears."""
     from playwright.async_api import Error
 
@@ -169,9 +169,9 @@ async def refusals_first(opened: OpenPage, context: ToolContext) -> AsyncGenerat
         yield
     except Error as error:
         failure = error
-    host = _host(opened.led_to[-1]) if opened.led_to else None
-    if host in opened.refused:
-        raise _not_allowed(host or "", context) from None
+    host = _normal_host_of(opened.navigation[-1]) if opened.navigation else None
+    if host in opened.refused_hosts:
+        raise _host_not_allowed_error(host or "", context) from None
     if failure is not None:
         raise failure
 
@@ -199,7 +199,7 @@ def find_browser(context: ToolContext) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _driver() -> AsyncGenerator[Playwright]:
+async def _playwright_driver() -> AsyncGenerator[Playwright]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
@@ -224,15 +224,15 @@ async def _launch(playwright: Playwright, executable: str, port: int, home: str,
         raise ToolError(f"The browser does not start: {first}", hint=f"Try {executable} by hand.") from None
 
 
-async def _close(browser: Browser) -> None:
+async def _close_browser(browser: Browser) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_CLOSE_SECONDS):
             await browser.close()
 
 
-async def _serve(route: Route, context: ToolContext) -> None:
+async def _serve_workspace_file(route: Route, context: ToolContext) -> None:
     """Answer a request for a file of the workspace."""
-    path = workspace_path(route.request.url) or ""
+    path = workspace_file_of(route.request.url) or ""
     try:
         content = await asyncio.to_thread(context.files.read, path)
     except ToolyardError as error:
@@ -243,7 +243,7 @@ async def _serve(route: Route, context: ToolContext) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _relay(socket_path: str) -> AsyncGenerator[int]:
+async def _relay_port(socket_path: str) -> AsyncGenerator[int]:
     """A port of this machine that leads to the proxy's socket: browsers know no other kind."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -253,7 +253,7 @@ async def _relay(socket_path: str) -> AsyncGenerator[int]:
                 await writer.drain()
             writer.write_eof()
 
-    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def relay_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             with short_name(socket_path) as name:
                 inner_reader, inner_writer = await asyncio.open_unix_connection(name)
@@ -263,7 +263,7 @@ async def _relay(socket_path: str) -> AsyncGenerator[int]:
                 inner_writer.close()
         writer.close()
 
-    server = await asyncio.start_server(connection, "127.0.0.1", 0)
+    server = await asyncio.start_server(relay_connection, "127.0.0.1", 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolyard.codemode.catalog import KnownTool, ToolChange, fingerprint
+from toolyard.codemode.catalog import KnownTool, ToolChange, tool_fingerprint
 from toolyard.codemode.custom import CustomTools
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.core.limits import Limits
-from toolyard.core.upstream import Json, Progress, ServerListing, ToolAnswer
+from toolyard.core.upstream import Json, ServerListing, UpstreamProgress, UpstreamResult
 from toolyard.files import file_io
 from toolyard.files.mounts import Mounts
 from toolyard.policy.policy import Policy
 
-_TOOL = "custom tool"
+_POLICY_TOOL_NAME = "custom tool"
 
 
 @dataclass(frozen=True, slots=True)
-class CustomKnowledge:
+class CustomPinnedTools:
     """The catalog's part for tools of our own process: nothing to pin, nothing to learn."""
 
     tools: CustomTools
 
     def tool(self, server: str, name: str) -> KnownTool | None:
         found = self.tools.get(f"{server}.{name}")
-        return None if found is None else KnownTool(server, found.schema, fingerprint(found.schema))
+        return None if found is None else KnownTool(server, found.schema, tool_fingerprint(found.schema))
 
     def tool_names(self, server: str) -> tuple[str, ...]:
         schemas = self.tools.groups.get(server, ())
@@ -36,27 +36,27 @@ class CustomKnowledge:
     def version(self) -> int:
         return 0
 
-    def record(
+    def record_listing(
         self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
     ) -> tuple[ToolChange, ...]:
         del listing, evidence, is_trusted
         return ()
 
-    def learn(self, server: str, tool: str, schema: Json) -> None:
+    def save_inferred_schema(self, server: str, tool: str, schema: Json) -> None:
         """Their types are declared."""
 
 
 @dataclass(frozen=True, slots=True)
-class CustomCallee:
+class CustomCallTarget:
     """The pool's part: calls go to functions of this process."""
 
     tools: CustomTools
     _listings: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
 
-    def goes_straight(self, server: str) -> bool:  # noqa: ARG002 - whatever the tool does, it may want a task
+    def can_run_eagerly(self, server: str) -> bool:  # noqa: ARG002 - whatever the tool does, it may want a task
         return False
 
-    async def listing(self, server: str) -> ServerListing:
+    async def server_listing(self, server: str) -> ServerListing:
         return self._listings.setdefault(server, ServerListing(server, ()))
 
     async def call(
@@ -65,13 +65,13 @@ class CustomCallee:
         tool: str,
         arguments: Mapping[str, Any],
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call, as with servers
-        progress: Progress | None = None,
-    ) -> ToolAnswer:
+        progress: UpstreamProgress | None = None,
+    ) -> UpstreamResult:
         return await self.tools.call(server, tool, arguments, timeout, progress)
 
 
 @dataclass(frozen=True, slots=True)
-class AgentFiles:
+class PolicyCheckedFiles:
     """The files of the agent whose code calls, as its policy lets it have them."""
 
     mounts: Mounts
@@ -80,21 +80,21 @@ class AgentFiles:
 
     def read(self, path: str) -> bytes:
         spelled = self.mounts.clean(path)
-        with self.mounts.find(self._allowed(Kind.READ, spelled, spelled)) as target:
-            self._allowed(Kind.READ, spelled, target.real)
+        with self.mounts.find(self._require_allowed(Kind.READ, spelled, spelled)) as target:
+            self._require_allowed(Kind.READ, spelled, target.real)
             if not target.exists:
                 raise ToolError(f"There is no file {path!r}.", hint="Paths are relative to the workspace.")
             return file_io.read(target, self.limits).data
 
     def write(self, path: str, data: bytes) -> str:
         spelled = self.mounts.clean(path)
-        with self.mounts.find(self._allowed(Kind.WRITE, spelled, spelled)) as target:
-            self._allowed(Kind.WRITE, spelled, target.real)
+        with self.mounts.find(self._require_allowed(Kind.WRITE, spelled, spelled)) as target:
+            self._require_allowed(Kind.WRITE, spelled, target.real)
             file_io.rewrite(target, lambda _: data, self.limits)
-        return self.mounts.shown(spelled)
+        return self.mounts.display_path(spelled)
 
-    def _allowed(self, kind: Kind, spelled: str, real: str) -> str:
-        decision = self.policy.decide(Action(kind, _TOOL, spelled, real))
+    def _require_allowed(self, kind: Kind, spelled: str, real: str) -> str:
+        decision = self.policy.decide(Action(kind, _POLICY_TOOL_NAME, spelled, real))
         if decision.effect is not Effect.ALLOW:
-            raise SecurityError.refused(decision.reason)
+            raise SecurityError.from_refusal(decision.reason)
         return spelled

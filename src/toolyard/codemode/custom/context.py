@@ -9,13 +9,13 @@ from typing import Protocol
 from toolyard.config.custom_tools import Browser, Vision
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ToolError
-from toolyard.core.upstream import Progress
+from toolyard.core.upstream import UpstreamProgress
 
 OnConnection = Callable[[str, int, bool], None]
 """A host, a port, and whether it was let through."""
 
 
-def tell_nobody(*_: object) -> None:
+def ignore_event(*_: object) -> None:
     """Where nobody wants to know."""
 
 
@@ -47,5 +47,5 @@ class ToolContext:
     vision: Vision = field(default_factory=Vision)
     allowed_hosts: tuple[str, ...] = ()
     """What the user lets tools reach; nothing else is."""
-    on_connection: OnConnection = tell_nobody
-    progress: Progress = tell_nobody
+    on_connection: OnConnection = ignore_event
+    progress: UpstreamProgress = ignore_event

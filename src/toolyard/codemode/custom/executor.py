@@ -16,28 +16,28 @@ from typing import Any, Final
 from toolyard.codemode.custom.signature import Function
 from toolyard.core.errors import ToolError, ToolyardError
 
-THREADS_AT_ONCE: Final = 16
-_MESSAGE_CHARS: Final = 2_000
+MAX_THREADS: Final = 16
+_MAX_MESSAGE_CHARS: Final = 2_000
 
 
-class Threads:
+class ToolThreads:
     """The places for functions that are not async."""
 
-    def __init__(self, at_once: int = THREADS_AT_ONCE) -> None:
-        self._free = threading.Semaphore(at_once)
-        self._at_once = at_once
+    def __init__(self, max_threads: int = MAX_THREADS) -> None:
+        self._free_slots = threading.Semaphore(max_threads)
+        self._max_threads = max_threads
 
     async def run(self, function: Function, values: Mapping[str, Any]) -> Any:
-        if not self._free.acquire(blocking=False):
+        if not self._free_slots.acquire(blocking=False):
             raise ToolError(
-                f"{self._at_once} custom tools are running at once, and no more may.",
+                f"{self._max_threads} custom tools are running at once, and no more may.",
                 hint="Wait for some of them; if they hang, restart Toolyard.",
             )
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         around = contextvars.copy_context()
 
-        def settle(value: Any, error: BaseException | None) -> None:
+        def deliver(value: Any, error: BaseException | None) -> None:
             if done.done():  # nobody waits any more
                 return
             if error is None:
@@ -54,22 +54,22 @@ class Threads:
                 ends = isinstance(error, (StopIteration, SystemExit, KeyboardInterrupt))
                 failure = RuntimeError(f"{type(error).__name__} {error}".strip()) if ends else error
             finally:
-                self._free.release()
+                self._free_slots.release()
             try:
-                loop.call_soon_threadsafe(settle, value, failure)
+                loop.call_soon_threadsafe(deliver, value, failure)
             except RuntimeError:
                 return  # the loop is closed: nobody waits any more
 
         try:
             threading.Thread(target=work, name=f"custom-{function.__name__}", daemon=True).start()
         except RuntimeError:
-            self._free.release()
+            self._free_slots.release()
             raise ToolError("No thread can be started for the tool.", hint="Try again later.") from None
         return await done
 
 
 async def run_function(
-    function: Function, values: Mapping[str, Any], *, name: str, seconds: float, threads: Threads
+    function: Function, values: Mapping[str, Any], *, name: str, seconds: float, threads: ToolThreads
 ) -> Any:
     """What the function returns. Its own errors become ToolErrors with their message, and without our frames."""
     deadline = asyncio.timeout(seconds)
@@ -87,6 +87,6 @@ async def run_function(
                 hint="Ask for less at once, or let the user raise its `timeout`.",
                 retryable=True,
             ) from None
-        said = str(error)[:_MESSAGE_CHARS]
+        said = str(error)[:_MAX_MESSAGE_CHARS]
         kind = type(error).__name__
         raise ToolError(f"{name} failed: {kind}: {said}" if said else f"{name} failed: {kind}") from None

@@ -18,7 +18,7 @@ from toolyard.config.custom_tools import CustomToolSource
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError
 
-OURS: Final = {
+BUILTIN_TOOLS: Final = {
     "web.playwright_navigate": ("toolyard.codemode.custom.web", "playwright_navigate"),
     "web.screenshot": ("toolyard.codemode.custom.web", "screenshot"),
     "multimodal.vision_understanding": ("toolyard.codemode.custom.multimodal", "vision_understanding"),
@@ -26,40 +26,40 @@ OURS: Final = {
 _MODULE_PREFIX: Final = "toolyard_custom_"
 
 
-def ours(pattern: str) -> Iterator[tuple[str, Function]]:
+def load_builtin_tools(pattern: str) -> Iterator[tuple[str, Function]]:
     """Our tools that a name or glob stands for."""
-    names = [name for name in OURS if fnmatchcase(name, pattern)]
+    names = [name for name in BUILTIN_TOOLS if fnmatchcase(name, pattern)]
     if not names:
-        hint = did_you_mean(pattern, OURS)
+        hint = did_you_mean(pattern, BUILTIN_TOOLS)
         raise ConfigError(
             f"there is no tool {pattern!r} among ours.",
             hint=f"{hint} A function of yours is written `package.module:function`.",
         )
     for name in names:
-        module, function = OURS[name]
+        module, function = BUILTIN_TOOLS[name]
         yield name, getattr(importlib.import_module(module), function)
 
 
-def named(text: str, folder: str) -> tuple[str, Function]:
+def load_named_function(text: str, folder: str) -> tuple[str, Function]:
     """The function of `package.module:function` or `file.py:function`. Its group is the module's last name."""
     place, _, name = text.rpartition(":")
-    module = _file(place, folder) if place.endswith(".py") else _module(place)
+    module = _import_file(place, folder) if place.endswith(".py") else _import_module(place)
     group = os.path.basename(place).removesuffix(".py").rpartition(".")[2]
-    return f"{group}.{name}", _function(module, name, place)
+    return f"{group}.{name}", _find_function(module, name, place)
 
 
-def of_source(source: CustomToolSource, folder: str) -> Iterator[tuple[str, Function]]:
+def load_source_functions(source: CustomToolSource, folder: str) -> Iterator[tuple[str, Function]]:
     """The functions of a group."""
     place = source.path or source.module or ""
-    module = _file(place, folder) if source.path is not None else _module(place)
-    names = source.tools or tuple(_public(module))
+    module = _import_file(place, folder) if source.path is not None else _import_module(place)
+    names = source.tools or tuple(_public_names(module))
     if not names:
         raise ConfigError(f"{place} has no public functions of its own.", hint="Define one with typed parameters.")
     for name in names:
-        yield f"{source.group}.{name}", _function(module, name, place)
+        yield f"{source.group}.{name}", _find_function(module, name, place)
 
 
-def _public(module: ModuleType) -> Iterator[str]:
+def _public_names(module: ModuleType) -> Iterator[str]:
     listed = getattr(module, "__all__", None)
     for name, value in vars(module).items():
         if not inspect.isfunction(value):
@@ -68,7 +68,7 @@ def _public(module: ModuleType) -> Iterator[str]:
             yield name
 
 
-def _function(module: ModuleType, name: str, place: str) -> Function:
+def _find_function(module: ModuleType, name: str, place: str) -> Function:
     found = getattr(module, name, None)
     if inspect.isfunction(found) or inspect.ismethod(found) or inspect.isbuiltin(found):
         return found
@@ -77,7 +77,7 @@ def _function(module: ModuleType, name: str, place: str) -> Function:
     raise ConfigError(f"{place} has no function {name!r}.", hint=hint)
 
 
-def _module(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:  # noqa: BLE001 - a user's module may raise anything while it is imported
@@ -87,7 +87,7 @@ def _module(name: str) -> ModuleType:
         ) from None
 
 
-def _file(path: str, folder: str) -> ModuleType:
+def _import_file(path: str, folder: str) -> ModuleType:
     full = os.path.abspath(os.path.join(folder, os.path.expanduser(path)))
     # Two files may have one name, and neither may take the name of a module that is installed.
     name = _MODULE_PREFIX + hashlib.blake2b(full.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()

@@ -16,16 +16,16 @@ from toolyard.codemode.custom.context import (
     OnConnection,
     ToolContext,
     WorkspaceFiles,
-    tell_nobody,
+    ignore_event,
 )
-from toolyard.codemode.custom.executor import Threads, run_function
-from toolyard.codemode.custom.signature import WRAPPED, Function, Signature, signature_of
+from toolyard.codemode.custom.executor import ToolThreads, run_function
+from toolyard.codemode.custom.signature import RESULT_KEY, Function, FunctionSignature, inspect_function
 from toolyard.config.custom_tools import CustomToolSource
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError, ValidationError
-from toolyard.core.upstream import Progress, ToolAnswer, ToolSchema
+from toolyard.core.upstream import ToolSchema, UpstreamProgress, UpstreamResult
 
 CALL_SECONDS: Final = 120.0
 _READ_ONLY: Final = {"readOnlyHint": True}
@@ -46,7 +46,7 @@ class CustomTool:
     name: str
     """`group.tool`"""
     function: Function
-    signature: Signature
+    signature: FunctionSignature
     seconds: float = CALL_SECONDS
 
     @property
@@ -54,13 +54,13 @@ class CustomTool:
         return self.signature.schema
 
     async def run(
-        self, arguments: Mapping[str, Any], context: ToolContext, threads: Threads, seconds: float | None = None
-    ) -> ToolAnswer:
+        self, arguments: Mapping[str, Any], context: ToolContext, threads: ToolThreads, seconds: float | None = None
+    ) -> UpstreamResult:
         """Call the function. Raises ValidationError, ToolError, or whatever error of ours it raises itself."""
         values = self.signature.bind(arguments, context)
         limit = min(self.seconds, seconds) if seconds is not None else self.seconds
         value = await run_function(self.function, values, name=self.name, seconds=limit, threads=threads)
-        return self.signature.answer(value)
+        return self.signature.to_result(value)
 
 
 class CustomTools:
@@ -69,7 +69,7 @@ class CustomTools:
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._context = context
-        self._threads = Threads()
+        self._threads = ToolThreads()
         self.problems = tuple(problems)
 
     def __iter__(self) -> Iterator[CustomTool]:
@@ -84,26 +84,28 @@ class CustomTools:
     @property
     def groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
         """The schemas by group, as clients are told them; their names are whole (`group.tool`)."""
-        return self._grouped(lambda tool: tool.schema)
+        return self._schemas_by_group(lambda tool: tool.schema)
 
     @property
-    def plain_groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
+    def unwrapped_groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
         """The same as code sees them: a value that is no object stands for itself."""
-        return self._grouped(lambda tool: tool.signature.plain_schema)
+        return self._schemas_by_group(lambda tool: tool.signature.unwrapped_schema)
 
-    def _grouped(self, schema_of: Callable[[CustomTool], ToolSchema]) -> Mapping[str, tuple[ToolSchema, ...]]:
+    def _schemas_by_group(
+        self, schema_of: Callable[[CustomTool], ToolSchema]
+    ) -> Mapping[str, tuple[ToolSchema, ...]]:
         found: dict[str, tuple[ToolSchema, ...]] = {}
         for name, tool in self._tools.items():
             group = name.partition(".")[0]
             found[group] = (*found.get(group, ()), schema_of(tool))
         return found
 
-    def plain(self, name: str, answer: ToolAnswer) -> ToolAnswer:
+    def unwrap_result(self, name: str, answer: UpstreamResult) -> UpstreamResult:
         """A tool's answer with the value itself as its structured half, for code."""
         tool = self._tools.get(name)
         if tool is None or not tool.signature.is_wrapped or answer.is_error:
             return answer
-        return replace(answer, structured=answer.structured[WRAPPED])
+        return replace(answer, structured=answer.structured[RESULT_KEY])
 
     async def call(
         self,
@@ -111,8 +113,8 @@ class CustomTools:
         tool: str,
         arguments: Mapping[str, Any],
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call, as with servers
-        progress: Progress | None = None,
-    ) -> ToolAnswer:
+        progress: UpstreamProgress | None = None,
+    ) -> UpstreamResult:
         """Call `server.tool`, where the group stands in the place of a server."""
         found = self._tools.get(f"{server}.{tool}")
         if found is None:
@@ -126,7 +128,7 @@ def load_custom_tools(
     config: Config,
     settings: Settings,
     files: WorkspaceFiles | None = None,
-    on_connection: OnConnection = tell_nobody,
+    on_connection: OnConnection = ignore_event,
 ) -> CustomTools:
     """Every custom tool of the configuration.
 
@@ -147,9 +149,9 @@ def load_custom_tools(
     for wanted in section.available_custom_tools:
         shown = wanted if isinstance(wanted, str) else f"{wanted.group} ({wanted.path or wanted.module})"
         try:
-            for name, function in _functions(wanted, config.folder("")):
+            for name, function in _load_functions(wanted, config.base_folder("")):
                 try:
-                    tool = _tool(name, function, wanted)
+                    tool = _build_tool(name, function, wanted)
                 except ConfigError as error:
                     problems.append(ToolProblem(name, str(error)))
                     continue
@@ -162,17 +164,17 @@ def load_custom_tools(
     return CustomTools(tuple(found.values()), context, problems)
 
 
-def _functions(wanted: str | CustomToolSource, folder: str) -> Iterator[tuple[str, Function]]:
+def _load_functions(wanted: str | CustomToolSource, folder: str) -> Iterator[tuple[str, Function]]:
     if isinstance(wanted, CustomToolSource):
-        yield from loader.of_source(wanted, folder)
+        yield from loader.load_source_functions(wanted, folder)
     elif ":" in wanted:
-        yield loader.named(wanted, folder)
+        yield loader.load_named_function(wanted, folder)
     else:
-        yield from loader.ours(wanted)
+        yield from loader.load_builtin_tools(wanted)
 
 
-def _tool(name: str, function: Function, wanted: str | CustomToolSource) -> CustomTool:
+def _build_tool(name: str, function: Function, wanted: str | CustomToolSource) -> CustomTool:
     source = wanted if isinstance(wanted, CustomToolSource) else None
     annotations = _READ_ONLY if source and source.read_only else getattr(function, "__tool_annotations__", {})
     seconds = (source.timeout if source else None) or CALL_SECONDS
-    return CustomTool(name, function, signature_of(function, name, annotations), seconds)
+    return CustomTool(name, function, inspect_function(function, name, annotations), seconds)

@@ -20,20 +20,20 @@ from pydantic import TypeAdapter
 from toolyard.codemode.custom.context import ToolContext
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError, FieldError, ToolError, ValidationError
-from toolyard.core.upstream import Json, ToolAnswer, ToolSchema
+from toolyard.core.upstream import Json, ToolSchema, UpstreamResult
 
 Function = Callable[..., Any]
-WRAPPED: Final = "result"
+RESULT_KEY: Final = "result"
 """The key under which a result that is no object of its own is handed over."""
 
-_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_ALLOWED_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _SECTION: Final = re.compile(r"^(\w[\w ]*):\s*$")
 _ARGUMENT: Final = re.compile(r"^(\w+)\s*(?:\([^)]*\))?\s*:\s*(.+)$")
-_UNSAID: Final = (inspect.Signature.empty, Any, None, type(None), ToolAnswer)
+_UNDECLARED: Final = (inspect.Signature.empty, Any, None, type(None), UpstreamResult)
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class FunctionSignature:
     """How one function is called."""
 
     schema: ToolSchema
@@ -63,9 +63,9 @@ class Signature:
             raise ValidationError(f"{fields[0].field}: {fields[0].error}", fields, hint=hint) from None
         return values if self.context is None else {**values, self.context: context}
 
-    def answer(self, value: Any) -> ToolAnswer:
+    def to_result(self, value: Any) -> UpstreamResult:
         """What the function returned, as an answer."""
-        if isinstance(value, ToolAnswer):
+        if isinstance(value, UpstreamResult):
             return value
         try:
             plain = (
@@ -81,10 +81,10 @@ class Signature:
             ) from None
         structured = None
         if self.is_wrapped:
-            structured = {WRAPPED: plain}
+            structured = {RESULT_KEY: plain}
         elif isinstance(plain, dict):
             structured = cast("dict[str, Any]", plain)
-        return ToolAnswer(({"type": "text", "text": _as_text(plain)},), structured)
+        return UpstreamResult(({"type": "text", "text": _as_text(plain)},), structured)
 
     @property
     def is_wrapped(self) -> bool:
@@ -93,16 +93,16 @@ class Signature:
         return schema is not None and schema.get("x-toolyard-wrapped") is True
 
     @property
-    def plain_schema(self) -> ToolSchema:
+    def unwrapped_schema(self) -> ToolSchema:
         """The schema with the value's own shape as its output."""
         schema = self.schema.output_schema
         if schema is None or not self.is_wrapped:
             return self.schema
         defined = {key: schema[key] for key in ("$defs",) if key in schema}
-        return replace(self.schema, output_schema={**schema["properties"][WRAPPED], **defined})
+        return replace(self.schema, output_schema={**schema["properties"][RESULT_KEY], **defined})
 
 
-def signature_of(function: Function, name: str, annotations: Json | None = None) -> Signature:
+def inspect_function(function: Function, name: str, annotations: Json | None = None) -> FunctionSignature:
     """Read a function. Raises ConfigError where it cannot be a tool."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
@@ -113,25 +113,25 @@ def signature_of(function: Function, name: str, annotations: Json | None = None)
     context = next((each for each, hint in hints.items() if hint is ToolContext and each != "return"), None)
     taken = [each for each in shape.parameters.values() if each.name != context]
     for each in taken:
-        if each.kind not in _KINDS:
+        if each.kind not in _ALLOWED_KINDS:
             raise ConfigError(f"{name} takes *{each.name}, which a tool cannot", hint="Name every parameter.")
         if each.name not in hints:
             raise ConfigError(f"the parameter {each.name} of {name} has no type", hint=f"Write `{each.name}: str`.")
-    description, told = read_docstring(inspect.getdoc(function) or "")
-    arguments = _adapter(_collector(taken, hints, function), name)
+    description, told = split_docstring(inspect.getdoc(function) or "")
+    arguments = _type_adapter(_argument_collector(taken, hints, function), name)
     returned = hints.get("return", inspect.Signature.empty)
-    result = None if returned in _UNSAID or returned is str else _adapter(returned, name)
+    result = None if returned in _UNDECLARED or returned is str else _type_adapter(returned, name)
     schema = ToolSchema(
         name=name,
         description=description,
-        input_schema=_described(_schema(arguments, name, "validation"), told),
-        output_schema=None if result is None else _wrapped(_schema(result, name, "serialization")),
+        input_schema=_with_descriptions(_json_schema(arguments, name, "validation"), told),
+        output_schema=None if result is None else _wrap_result_schema(_json_schema(result, name, "serialization")),
         annotations=annotations or {},
     )
-    return Signature(schema, tuple(each.name for each in taken), context, arguments, result)
+    return FunctionSignature(schema, tuple(each.name for each in taken), context, arguments, result)
 
 
-def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+def split_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The description without its `Args:` section, and what that says of each argument."""
     kept: list[str] = []
     told: dict[str, str] = {}
@@ -150,7 +150,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     return "\n".join(kept).strip(), told
 
 
-def _collector(taken: list[inspect.Parameter], hints: Mapping[str, Any], function: Function) -> Function:
+def _argument_collector(taken: list[inspect.Parameter], hints: Mapping[str, Any], function: Function) -> Function:
     """A function with the tool's own parameters that returns what it is called with: pydantic checks its calls."""
 
     def collect(**values: Any) -> dict[str, Any]:
@@ -163,30 +163,30 @@ def _collector(taken: list[inspect.Parameter], hints: Mapping[str, Any], functio
     return collect
 
 
-def _adapter(what: Any, name: str) -> TypeAdapter[Any]:
+def _type_adapter(what: Any, name: str) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(what)
     except pydantic.PydanticUserError as error:
-        raise _indescribable(name, error) from None
+        raise _unsupported_type_error(name, error) from None
 
 
-def _schema(
+def _json_schema(
     adapter: TypeAdapter[Any], name: str, mode: typing.Literal["validation", "serialization"]
 ) -> dict[str, Any]:
     try:
         return adapter.json_schema(mode=mode)
     except pydantic.PydanticUserError as error:
-        raise _indescribable(name, error) from None
+        raise _unsupported_type_error(name, error) from None
 
 
-def _indescribable(name: str, error: pydantic.PydanticUserError) -> ConfigError:
+def _unsupported_type_error(name: str, error: pydantic.PydanticUserError) -> ConfigError:
     return ConfigError(
         f"{name} has a type that cannot be described: {str(error).partition(chr(10))[0]}",
         hint="Use what JSON can hold: text, numbers, lists, mappings, dataclasses, models.",
     )
 
 
-def _described(schema: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+def _with_descriptions(schema: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
     properties = cast("dict[str, dict[str, Any]]", schema.setdefault("properties", {}))
     for name, text in told.items():
         if name in properties:
@@ -194,7 +194,7 @@ def _described(schema: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any
     return schema
 
 
-def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+def _wrap_result_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """A result's schema, which the protocol wants to be of an object."""
     if schema.get("type") == "object":
         return schema
@@ -203,8 +203,8 @@ def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", **schema, **defined}
     return {
         "type": "object",
-        "properties": {WRAPPED: schema},
-        "required": [WRAPPED],
+        "properties": {RESULT_KEY: schema},
+        "required": [RESULT_KEY],
         "x-toolyard-wrapped": True,
         **defined,
     }

@@ -23,19 +23,19 @@ OPENAI_MODEL: Final = "gpt-4o-mini"
 GEMINI_MODEL: Final = "gemini-2.5-flash"
 MAX_ANSWER_BYTES: Final = 4 * MIB
 _OK: Final = 200
-_SHOWN_CHARS: Final = 300
-_TRY_LATER: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
-_NOT_LET_IN: Final = frozenset({401, 403})
+_MAX_SHOWN_CHARS: Final = 300
+_RETRYABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
+_UNAUTHORIZED_STATUSES: Final = frozenset({401, 403})
 
 
 class VisionModel(Protocol):
-    async def look(self, image: bytes, media_type: str, question: str) -> str:
+    async def describe_image(self, image: bytes, media_type: str, question: str) -> str:
         """What the model says of the picture. Raises ToolError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Reached:
+class _VisionEndpoint:
     """Where a model is, and how one is let in."""
 
     base_url: str
@@ -46,35 +46,35 @@ class _Reached:
     """The one that holds the key."""
 
 
-class OpenAIVision(_Reached):
+class OpenAIVision(_VisionEndpoint):
     """OpenAI, and everything that speaks its chat completions."""
 
     __slots__ = ()
     variable = "OPENAI_API_KEY"
 
-    async def look(self, image: bytes, media_type: str, question: str) -> str:
+    async def describe_image(self, image: bytes, media_type: str, question: str) -> str:
         picture = f"data:{media_type};base64,{base64.b64encode(image).decode()}"
         content = [{"type": "text", "text": question}, {"type": "image_url", "image_url": {"url": picture}}]
         body = {"model": self.model, "messages": [{"role": "user", "content": content}]}
         url = f"{self.base_url.rstrip('/')}/chat/completions"
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         answer = await _post(url, headers, body, self)
-        return _text(answer, ("choices", 0, "message", "content"))
+        return _answer_text(answer, ("choices", 0, "message", "content"))
 
 
-class GeminiVision(_Reached):
+class GeminiVision(_VisionEndpoint):
     __slots__ = ()
     variable = "GEMINI_API_KEY"
 
-    async def look(self, image: bytes, media_type: str, question: str) -> str:
+    async def describe_image(self, image: bytes, media_type: str, question: str) -> str:
         picture = {"inline_data": {"mime_type": media_type, "data": base64.b64encode(image).decode()}}
         body = {"contents": [{"role": "user", "parts": [{"text": question}, picture]}]}
         url = f"{self.base_url.rstrip('/')}/models/{self.model}:generateContent"
         answer = await _post(url, {"x-goog-api-key": self.key}, body, self)
-        return _text(answer, ("candidates", 0, "content", "parts"))
+        return _answer_text(answer, ("candidates", 0, "content", "parts"))
 
 
-def choose_vision(section: Vision, settings: Settings) -> VisionModel:
+def choose_vision_model(section: Vision, settings: Settings) -> VisionModel:
     """The model that is configured, or whose key is set. Raises ToolError that says which variable to set."""
     access = settings.model_access
     own = section.api_key.get_secret_value() if section.api_key else ""
@@ -86,16 +86,16 @@ def choose_vision(section: Vision, settings: Settings) -> VisionModel:
     if provider == "gemini":
         key, url = own or gemini, section.base_url or access.get("GOOGLE_GEMINI_BASE_URL") or GEMINI_URL
         if not key:
-            raise _no_key("Gemini", "GEMINI_API_KEY")
+            raise _missing_key_error("Gemini", "GEMINI_API_KEY")
         return GeminiVision(url, section.model or GEMINI_MODEL, key, section.seconds)
     key, url = own or openai, section.base_url or access.get("OPENAI_BASE_URL") or OPENAI_URL
     # A server of one's own may want no key.
     if not key and url == OPENAI_URL:
-        raise _no_key("OpenAI or Gemini" if section.provider is None else "OpenAI", "OPENAI_API_KEY")
+        raise _missing_key_error("OpenAI or Gemini" if section.provider is None else "OpenAI", "OPENAI_API_KEY")
     return OpenAIVision(url, section.model or OPENAI_MODEL, key, section.seconds)
 
 
-def _no_key(provider: str, variable: str) -> ToolError:
+def _missing_key_error(provider: str, variable: str) -> ToolError:
     other = " or GEMINI_API_KEY" if "Gemini" in provider and variable != "GEMINI_API_KEY" else ""
     return ToolError(
         f"No model can look at pictures yet: there is no key for {provider}.",
@@ -104,7 +104,7 @@ def _no_key(provider: str, variable: str) -> ToolError:
     )
 
 
-async def _post(url: str, headers: Mapping[str, str], body: Mapping[str, Any], model: _Reached) -> Any:
+async def _post(url: str, headers: Mapping[str, str], body: Mapping[str, Any], model: _VisionEndpoint) -> Any:
     import httpx2  # half a second that only this tool needs
 
     try:
@@ -127,35 +127,35 @@ async def _post(url: str, headers: Mapping[str, str], body: Mapping[str, Any], m
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         hint = "Check `toolyard.vision.base_url` and the network."
         raise ToolError(
-            f"The model cannot be reached: {_masked(str(error), model.key)}", hint=hint, retryable=True
+            f"The model cannot be reached: {_mask_key(str(error), model.key)}", hint=hint, retryable=True
         ) from None
     try:
         answer = json.loads(raw)
     except ValueError:
         answer = None
     if status != _OK:
-        raise _refused(status, answer, model.variable, model.key)
+        raise _refusal_error(status, answer, model.variable, model.key)
     if answer is None:
         raise ToolError("The model's answer is not JSON.", hint="Check `toolyard.vision.base_url`.")
     return answer
 
 
-def _refused(status: int, answer: Any, variable: str, key: str) -> ToolError:
-    said = _masked(_reach(answer, ("error", "message")) or "", key)
+def _refusal_error(status: int, answer: Any, variable: str, key: str) -> ToolError:
+    said = _mask_key(_get_path(answer, ("error", "message")) or "", key)
     hint = "Check `toolyard.vision` in toolyard.yaml."
-    if status in _NOT_LET_IN:
+    if status in _UNAUTHORIZED_STATUSES:
         hint = f"Check the key in {variable}."
-    elif status in _TRY_LATER:
+    elif status in _RETRYABLE_STATUSES:
         hint = "Try again later."
     message = f"The model refused with status {status}{f': {said}' if said else '.'}"
-    return ToolError(message, hint=hint, retryable=status in _TRY_LATER)
+    return ToolError(message, hint=hint, retryable=status in _RETRYABLE_STATUSES)
 
 
-def _masked(text: str, key: str) -> str:
-    return (text.replace(key, "***") if key else text)[:_SHOWN_CHARS]
+def _mask_key(text: str, key: str) -> str:
+    return (text.replace(key, "***") if key else text)[:_MAX_SHOWN_CHARS]
 
 
-def _reach(answer: Any, path: tuple[str | int, ...]) -> Any:
+def _get_path(answer: Any, path: tuple[str | int, ...]) -> Any:
     for step in path:
         try:
             answer = answer[step]
@@ -164,13 +164,15 @@ def _reach(answer: Any, path: tuple[str | int, ...]) -> Any:
     return answer
 
 
-def _text(answer: Any, path: tuple[str | int, ...]) -> str:
-    found = _reach(answer, path)
+def _answer_text(answer: Any, path: tuple[str | int, ...]) -> str:
+    found = _get_path(answer, path)
     if isinstance(found, list):  # parts: their texts, in order
         parts = cast("list[Any]", found)
-        found = "".join(text for part in parts if isinstance(text := _reach(part, ("text",)), str))
+        found = "".join(text for part in parts if isinstance(text := _get_path(part, ("text",)), str))
     if not isinstance(found, str) or not found:
-        reason = _reach(answer, ("candidates", 0, "finishReason")) or _reach(answer, ("choices", 0, "finish_reason"))
+        reason = _get_path(answer, ("candidates", 0, "finishReason")) or _get_path(
+            answer, ("choices", 0, "finish_reason")
+        )
         ending = f" It ended with {str(reason)[:50]!r}." if reason else ""
         raise ToolError(f"The model said nothing.{ending}", hint="Ask in other words, or show another picture.")
     return found

@@ -12,27 +12,27 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from toolyard.codemode.custom.browser import (
-    address_of,
     open_page,
-    refusals_first,
+    report_refused_hosts,
     require_playwright,
-    workspace_path,
+    resolve_address,
+    workspace_file_of,
 )
 from toolyard.codemode.custom.context import NoFiles, ToolContext
 from toolyard.core.errors import ToolError
-from toolyard.core.upstream import ToolAnswer
+from toolyard.core.upstream import UpstreamResult
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-FOLDER: Final = "screenshots"
+SCREENSHOT_FOLDER: Final = "screenshots"
 Address = Annotated[
     str, Field(description="http or https on an allowed host, a data: URL, or an HTML file of the workspace.")
 ]
 Selector = Annotated[str | None, Field(description="A CSS selector to wait for first.")]
-_TITLE_CHARS: Final = 1_000
-_URL_CHARS: Final = 8_000
-_SAID_CHARS: Final = 500
+_MAX_TITLE_CHARS: Final = 1_000
+_MAX_URL_CHARS: Final = 8_000
+_MAX_MESSAGE_CHARS: Final = 500
 _ANNOTATIONS: Final = {"destructiveHint": False, "openWorldHint": True}
 
 
@@ -67,19 +67,21 @@ for _tool in (playwright_navigate, screenshot):
     _tool.__tool_annotations__ = _ANNOTATIONS  # type: ignore[attr-defined]
 
 
-async def _visit(url: str, context: ToolContext, wait_for: str | None, *, picture: bool, whole: bool) -> ToolAnswer:
+async def _visit(
+    url: str, context: ToolContext, wait_for: str | None, *, picture: bool, whole: bool
+) -> UpstreamResult:
     """Visit a page. The answer carries the picture as content too, so that a model that sees can look at it."""
     require_playwright()
     from playwright.async_api import Error
     from playwright.async_api import TimeoutError as TooLate
 
-    address = address_of(url, context)
-    if (path := workspace_path(address)) is not None:
+    address = resolve_address(url, context)
+    if (path := workspace_file_of(address)) is not None:
         await asyncio.to_thread(context.files.read, path)  # its own refusal says more than a page of the browser
     context.progress(0, None, f"Opening {urlsplit(address).hostname or 'the page'}")
     try:
-        async with open_page(context) as page, refusals_first(page, context):
-            return await _look(page.page, address, context, wait_for, picture=picture, whole=whole)
+        async with open_page(context) as page, report_refused_hosts(page, context):
+            return await _capture_page(page.page, address, context, wait_for, picture=picture, whole=whole)
     except (TooLate, TimeoutError):
         what = f"{wait_for!r} was not there" if wait_for else "the page was not ready"
         seconds = f"{context.browser.seconds:g} seconds"
@@ -87,31 +89,34 @@ async def _visit(url: str, context: ToolContext, wait_for: str | None, *, pictur
             f"After {seconds} {what}.", hint="Check the address and the selector.", retryable=True
         ) from None
     except Error as error:
-        first = error.message.strip().partition("\n")[0][:_SAID_CHARS]
+        first = error.message.strip().partition("\n")[0][:_MAX_MESSAGE_CHARS]
         raise ToolError(f"The page cannot be shown: {first}", hint="Check the address.") from None
 
 
-async def _look(
+async def _capture_page(
     page: Page, address: str, context: ToolContext, wait_for: str | None, *, picture: bool, whole: bool
-) -> ToolAnswer:
+) -> UpstreamResult:
     response = await page.goto(address, wait_until="load")
     if wait_for:
         await page.wait_for_selector(wait_for)
     async with asyncio.timeout(context.browser.seconds):  # a page that is busy for ever does not answer
-        seen: dict[str, Any] = {"final_url": _as_asked(page.url)[:_URL_CHARS], "title": await _title(page)}
+        seen: dict[str, Any] = {
+            "final_url": _reported_url(page.url)[:_MAX_URL_CHARS],
+            "title": await _page_title(page),
+        }
     if response is not None:
         seen["status"] = response.status
     content: list[dict[str, Any]] = []
     if picture:
         data = await page.screenshot(full_page=whole, type="png")
         if not isinstance(context.files, NoFiles):
-            seen["screenshot_path"] = context.files.write(f"{FOLDER}/{secrets.token_hex(6)}.png", data)
+            seen["screenshot_path"] = context.files.write(f"{SCREENSHOT_FOLDER}/{secrets.token_hex(6)}.png", data)
         content = [{"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}]
     said = f"{seen['title']} ({seen['final_url']})"
-    return ToolAnswer(({"type": "text", "text": said}, *content), seen)
+    return UpstreamResult(({"type": "text", "text": said}, *content), seen)
 
 
-async def _title(page: Page) -> str:
+async def _page_title(page: Page) -> str:
     """The beginning of the page's title: the whole may be half of the browser's memory.
 
     It is cut in a world of our own, where the page's scripts cannot have replaced what cuts it.
@@ -120,7 +125,7 @@ async def _title(page: Page) -> str:
     frame = (await devtools.send("Target.getTargetInfo"))["targetInfo"]["targetId"]
     world = await devtools.send("Page.createIsolatedWorld", {"frameId": frame})
     cut = {
-        "expression": f"document.title.slice(0, {_TITLE_CHARS})",
+        "expression": f"document.title.slice(0, {_MAX_TITLE_CHARS})",
         "contextId": world["executionContextId"],
         "returnByValue": True,
     }
@@ -128,7 +133,7 @@ async def _title(page: Page) -> str:
     return str(told["result"].get("value", ""))
 
 
-def _as_asked(url: str) -> str:
+def _reported_url(url: str) -> str:
     """A page of the workspace is known by its path."""
-    path = workspace_path(url)
+    path = workspace_file_of(url)
     return url if path is None else path

@@ -10,7 +10,7 @@ from toolyard.codemode.files.packages import (
     compile_own_tools,
     compile_server,
     folder_names,
-    server_called,
+    server_for_code_name,
 )
 
 __all__ = [
@@ -24,5 +24,5 @@ __all__ = [
     "compile_own_tools",
     "compile_server",
     "folder_names",
-    "server_called",
+    "server_for_code_name",
 ]

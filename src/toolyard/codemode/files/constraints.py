@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolyard.codemode.files.literals import clipped, tidy
+from toolyard.codemode.files.literals import clip_text, normalize_text
 from toolyard.codemode.files.schemas import Schema, as_schema, text_of
 
 LONGEST_NOTE = 400
@@ -13,31 +13,31 @@ LONGEST_ARGUMENT_NOTE = 2_000
 _LONGEST_FACT = 160
 _PAIRS = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " items"))
 _SINGLES = (("exclusiveMinimum", "> "), ("exclusiveMaximum", "< "), ("multipleOf", "a multiple of "))
-_USEFUL = frozenset(
+_CONSTRAINT_KEYS = frozenset(
     {"format", "pattern", "uniqueItems", "deprecated"}
     | {key for low, high, _ in _PAIRS for key in (low, high)}
     | {key for key, _ in _SINGLES}
 )
 
 
-def facts(schema: Schema) -> list[str]:
+def describe_constraints(schema: Schema) -> list[str]:
     """The constraints of a value, and of the one alternative that is not null."""
-    told = _own_facts(schema)
+    told = _own_constraints(schema)
     for group in ("anyOf", "oneOf"):
         options = schema.get(group)
         if isinstance(options, list):
             inner = [as_schema(option) for option in options if as_schema(option).get("type") != "null"]  # pyright: ignore[reportUnknownVariableType]
             if len(inner) == 1:
-                told += _own_facts(inner[0])
+                told += _own_constraints(inner[0])
     return told
 
 
-def _own_facts(schema: Schema) -> list[str]:
-    if _USEFUL.isdisjoint(schema):
+def _own_constraints(schema: Schema) -> list[str]:
+    if _CONSTRAINT_KEYS.isdisjoint(schema):
         return []
     told: list[str] = []
     for low, high, unit in _PAIRS:
-        least, most = _number(schema.get(low)), _number(schema.get(high))
+        least, most = _format_number(schema.get(low)), _format_number(schema.get(high))
         if least is not None and most is not None:
             told.append(f"{least} to {most}{unit}")
         elif least is not None:
@@ -45,13 +45,13 @@ def _own_facts(schema: Schema) -> list[str]:
         elif most is not None:
             told.append(f"at most {most}{unit}")
     for key, words in _SINGLES:
-        bound = _number(schema.get(key))
+        bound = _format_number(schema.get(key))
         if bound is not None:
             told.append(f"{words}{bound}")
     for key in ("format", "pattern"):
         said = text_of(schema, key)
         if said:
-            told.append(f"{key} {clipped(said, _LONGEST_FACT)}")
+            told.append(f"{key} {clip_text(said, _LONGEST_FACT)}")
     if schema.get("uniqueItems") is True:
         told.append("each once")
     if schema.get("deprecated") is True:
@@ -59,19 +59,19 @@ def _own_facts(schema: Schema) -> list[str]:
     return told
 
 
-def note(schema: Any, *, default: Any = ..., longest: int = LONGEST_NOTE) -> str:
+def annotated_description(schema: Any, *, default: Any = ..., longest: int = LONGEST_NOTE) -> str:
     """Its description with the facts in brackets. `default` is one that the signature could not show."""
     known = as_schema(schema)
-    said = clipped(tidy(text_of(known, "description")) or "", longest)
-    told = facts(known)
+    said = clip_text(normalize_text(text_of(known, "description")) or "", longest)
+    told = describe_constraints(known)
     if default is not ...:
-        told.append(f"default {clipped(json.dumps(default, ensure_ascii=False), _LONGEST_FACT)}")
+        told.append(f"default {clip_text(json.dumps(default, ensure_ascii=False), _LONGEST_FACT)}")
     if not told:
         return said
     return f"{said} ({'; '.join(told)})".lstrip()
 
 
-def _number(value: Any) -> str | None:
+def _format_number(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

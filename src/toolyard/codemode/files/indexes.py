@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolyard.codemode.files.compiled import CompiledServer, CompiledTool
-from toolyard.codemode.files.literals import clipped, markdown
+from toolyard.codemode.files.literals import clip_text, render_markdown
 from toolyard.core.upstream import ToolSchema
 
 _NAMED_TOOLS = 8
@@ -15,13 +15,13 @@ _NAMED_TOOLS = 8
 _LONGEST_SIGNATURE = 600
 
 
-def _line(value: Any) -> str:
+def _json_line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(", ", ": "))
 
 
-def _listed(rows: Sequence[Mapping[str, Any]]) -> str:
+def _json_rows(rows: Sequence[Mapping[str, Any]]) -> str:
     """One row a line: a search that finds a line has found a whole row."""
-    return "[\n" + ",\n".join(f"  {_line(row)}" for row in rows) + "\n]" if rows else "[]"
+    return "[\n" + ",\n".join(f"  {_json_line(row)}" for row in rows) + "\n]" if rows else "[]"
 
 
 def index_json(
@@ -33,22 +33,24 @@ def index_json(
             "name": tool.name,
             "function": tool.function,
             "path": tool.path,
-            "signature": clipped(tool.signature, _LONGEST_SIGNATURE),
+            "signature": clip_text(tool.signature, _LONGEST_SIGNATURE),
             "summary": tool.summary,
-            "read_only": _hint(schema, "readOnlyHint"),
-            "destructive": _hint(schema, "destructiveHint"),
+            "read_only": _annotation_hint(schema, "readOnlyHint"),
+            "destructive": _annotation_hint(schema, "destructiveHint"),
         }
         for tool, schema in zip(tools, schemas, strict=True)
     ]
-    head = f'"server": {_line(server)}, "version": {_line(version)}, "fingerprint": {_line(fingerprint)}'
-    return f'{{{head}, "tools": {_listed(rows)}}}\n'
+    head = (
+        f'"server": {_json_line(server)}, "version": {_json_line(version)}, "fingerprint": {_json_line(fingerprint)}'
+    )
+    return f'{{{head}, "tools": {_json_rows(rows)}}}\n'
 
 
 def index_markdown(package: str, server: str, version: str, tools: Sequence[CompiledTool]) -> str:
     """The tools of one server, a line each."""
-    named = "" if package.endswith(f".{server}") else f" (server `{markdown(server)}`)"
-    lines = [f"# {package}{named}{' ' + markdown(version) if version else ''}", ""]
-    lines += [f"- `{tool.function}`: {markdown(tool.summary)}" for tool in tools]
+    named = "" if package.endswith(f".{server}") else f" (server `{render_markdown(server)}`)"
+    lines = [f"# {package}{named}{' ' + render_markdown(version) if version else ''}", ""]
+    lines += [f"- `{tool.function}`: {render_markdown(tool.summary)}" for tool in tools]
     return "\n".join(lines) + "\n"
 
 
@@ -63,18 +65,18 @@ def compile_index(servers: Sequence[CompiledServer], root: str = "servers") -> d
     lines = [f"# {root}", "", f"`from {root}.<folder> import <tool>`. Each folder's INDEX.md lists its tools.", ""]
     return {
         "__init__.py": "",
-        "index.json": f"{_listed(rows)}\n",
+        "index.json": f"{_json_rows(rows)}\n",
         "INDEX.md": "\n".join([*lines, *(_server_line(one) for one in ordered)]) + "\n",
     }
 
 
 def _server_line(one: CompiledServer) -> str:
-    named = "" if one.folder == one.server else f" (server `{markdown(one.server)}`)"
+    named = "" if one.folder == one.server else f" (server `{render_markdown(one.server)}`)"
     names = ", ".join(tool.function for tool in one.tools[:_NAMED_TOOLS])
     more = f", and {len(one.tools) - _NAMED_TOOLS} more" if len(one.tools) > _NAMED_TOOLS else ""
     return f"- `{one.folder}`{named}: {names or 'no tools'}{more}"
 
 
-def _hint(schema: ToolSchema, key: str) -> bool | None:
+def _annotation_hint(schema: ToolSchema, key: str) -> bool | None:
     found = schema.annotations.get(key) if isinstance(schema.annotations, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance] - a stranger's
     return found if isinstance(found, bool) else None

@@ -19,9 +19,9 @@ LONGEST_NAME = 64
 """Characters of a spelling. With `.py` it fits every file system."""
 LONGEST_BYTES = 192
 """The same in UTF-8, for names beyond ASCII."""
-_DIGEST = 6
+_DIGEST_CHARS = 6
 
-_WORDS = {"<": "-lt-", ">": "-gt-", "=": "-eq-", "+": "-plus-"}
+_SIGN_WORDS = {"<": "-lt-", ">": "-gt-", "=": "-eq-", "+": "-plus-"}
 """Signs that tell names apart in the wild: `StartTime<` and `StartTime>`."""
 
 _NOT_A_NAME = re.compile(r"\W+")
@@ -45,36 +45,41 @@ BUILTINS = frozenset(
 )
 # fmt: on
 
-WRITTEN = frozenset({"Any", "Literal", "Never", "NotRequired", "Result", "TypeAlias", "TypedDict"})
+IMPORTED_NAMES = frozenset({"Any", "Literal", "Never", "NotRequired", "Result", "TypeAlias", "TypedDict"})
 """What a tool file imports for its types."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class SpellingRules:
     """The rules of one kind of name."""
 
     reserved: frozenset[str]
     """Names that get a trailing underscore."""
     fallback: str
     """What a name is called of which nothing is left."""
-    strips: bool = True
+    strips_underscores: bool = True
     """Whether underscores at its ends go: they mean something to Python."""
-    folds: bool = True
+    folds_case: bool = True
     """Whether two names clash that differ by case alone, as they do in some file systems."""
     own: frozenset[str] = frozenset()
     """Names that belong to Toolyard; a stranger's gets `_server` after it."""
 
 
-TOOLS = Spelling(
-    KEYWORDS | BUILTINS | WRITTEN | {"TYPE_CHECKING", "annotations", "custom_tool", "index", "lazy_tools", "tool"},
+TOOLS = SpellingRules(
+    KEYWORDS
+    | BUILTINS
+    | IMPORTED_NAMES
+    | {"TYPE_CHECKING", "annotations", "custom_tool", "index", "lazy_tools", "tool"},
     fallback="tool",
 )
-FOLDERS = Spelling(KEYWORDS | {"index"}, fallback="server")
+FOLDERS = SpellingRules(KEYWORDS | {"index"}, fallback="server")
 SERVER_FOLDERS = replace(FOLDERS, own=frozenset({OWN_SERVER}))
-PARAMETERS = Spelling(KEYWORDS | {"self", "__debug__"}, fallback="argument", strips=False, folds=False)
+PARAMETERS = SpellingRules(
+    KEYWORDS | {"self", "__debug__"}, fallback="argument", strips_underscores=False, folds_case=False
+)
 
 
-def digest(text: str, length: int = _DIGEST) -> str:
+def name_digest(text: str, length: int = _DIGEST_CHARS) -> str:
     """A short hash of a name. Lone surrogates are names as well."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
@@ -84,12 +89,12 @@ def is_identifier(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and unicodedata.normalize("NFKC", name) == name
 
 
-def spell(names: Sequence[str], rules: Spelling) -> list[str]:
+def spell_names(names: Sequence[str], rules: SpellingRules) -> list[str]:
     """A different Python name for each, in the order given."""
-    wanted = [_clean(name, rules) for name in names]
+    wanted = [_spell_name(name, rules) for name in names]
     groups: dict[str, list[int]] = {}
     for place, text in enumerate(wanted):
-        groups.setdefault(text.casefold() if rules.folds else text, []).append(place)
+        groups.setdefault(text.casefold() if rules.folds_case else text, []).append(place)
     if len(groups) == len(names):
         return wanted
     clashing: list[int] = []
@@ -98,10 +103,10 @@ def spell(names: Sequence[str], rules: Spelling) -> list[str]:
             exact = {names[place] for place in places if names[place] == wanted[place]}
             kept = next(place for place in places if names[place] in exact) if len(exact) == 1 else -1
             clashing += [place for place in places if place != kept]
-    return _told_apart(names, wanted, clashing)
+    return _disambiguate(names, wanted, clashing)
 
 
-def _told_apart(names: Sequence[str], wanted: list[str], clashing: list[int]) -> list[str]:
+def _disambiguate(names: Sequence[str], wanted: list[str], clashing: list[int]) -> list[str]:
     """The clashing ones get a hash of their own name; the second of two equal names, one of its number too."""
     apart = set(clashing)
     taken = {text.casefold() for place, text in enumerate(wanted) if place not in apart}
@@ -110,38 +115,38 @@ def _told_apart(names: Sequence[str], wanted: list[str], clashing: list[int]) ->
         name = names[place]
         seen[name] = seen.get(name, 0) + 1
         marked = name if seen[name] == 1 else f"{name}#{seen[name]}"
-        length = _DIGEST
+        length = _DIGEST_CHARS
         spelled = _with_digest(wanted[place], marked, length)
         while spelled.casefold() in taken and length < LONGEST_NAME // 2:
-            length += _DIGEST
+            length += _DIGEST_CHARS
             spelled = _with_digest(wanted[place], marked, length)
         taken.add(spelled.casefold())
         wanted[place] = spelled
     return wanted
 
 
-def _with_digest(text: str, name: str, length: int = _DIGEST) -> str:
+def _with_digest(text: str, name: str, length: int = _DIGEST_CHARS) -> str:
     kept = text[: LONGEST_NAME - length - 1]
     while len(kept.encode()) > LONGEST_BYTES - length - 1:
         kept = kept[:-1]
-    return f"{kept.rstrip('_')}_{digest(name, length)}"
+    return f"{kept.rstrip('_')}_{name_digest(name, length)}"
 
 
-def _clean(name: str, rules: Spelling) -> str:
+def _spell_name(name: str, rules: SpellingRules) -> str:
     if _PLAIN_NAME.fullmatch(name):
         text = name
     else:
         text = unicodedata.normalize("NFKC", name)
-        for sign, word in _WORDS.items():
+        for sign, word in _SIGN_WORDS.items():
             text = text.replace(sign, word)
         text = "_".join(part for part in _NOT_A_NAME.split(text) if part)
-    if rules.strips:
+    if rules.strips_underscores:
         text = text.strip("_")
     if text[:1].isdigit():
         text = f"_{text}"
     if not text.strip("_"):
-        return f"{rules.fallback}_{digest(name)}"
-    if not _PLAIN_NAME.fullmatch(text) and not _is_kept(text):
+        return f"{rules.fallback}_{name_digest(name)}"
+    if not _PLAIN_NAME.fullmatch(text) and not _is_stable_identifier(text):
         # Letters that Python does not know as such; what is left in ASCII, and a hash to tell it from others.
         return _with_digest(f"{rules.fallback}_" + re.sub(r"\W+", "", text, flags=re.ASCII), name)
     if len(text) > LONGEST_NAME or len(text.encode()) > LONGEST_BYTES:
@@ -151,7 +156,7 @@ def _clean(name: str, rules: Spelling) -> str:
     return f"{text}_" if text in rules.reserved else text
 
 
-def _is_kept(text: str) -> bool:
+def _is_stable_identifier(text: str) -> bool:
     return text.isidentifier() and unicodedata.normalize("NFKC", text) == text
 
 
@@ -161,4 +166,4 @@ def class_name(hint: str) -> str:
     text = "".join(word[0].upper() + word[1:] for word in words)[:LONGEST_NAME]
     if not text or text[0].isdigit():
         text = f"Shape{text}"[:LONGEST_NAME]
-    return text if _is_kept(text) and text not in KEYWORDS else f"Shape_{digest(hint)}"
+    return text if _is_stable_identifier(text) and text not in KEYWORDS else f"Shape_{name_digest(hint)}"

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from toolyard.codemode.files.compiled import CompiledServer
 from toolyard.codemode.files.indexes import index_json, index_markdown
-from toolyard.codemode.files.literals import clipped, literal
-from toolyard.codemode.files.names import FOLDERS, OWN_SERVER, SERVER_FOLDERS, TOOLS, spell
-from toolyard.codemode.files.tool_file import Place, ToolFile, decorator, tool_file
+from toolyard.codemode.files.literals import clip_text, python_literal
+from toolyard.codemode.files.names import FOLDERS, OWN_SERVER, SERVER_FOLDERS, TOOLS, spell_names
+from toolyard.codemode.files.tool_file import ToolFile, ToolFileLocation, decorator_call, render_tool_file
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
 
 _LONGEST_VERSION = 100
-_NOTHING: Mapping[str, Json] = {}
+_NO_SCHEMAS: Mapping[str, Json] = {}
 
 
 def folder_names(servers: Iterable[str]) -> dict[str, str]:
     """The folder of each server. Two whose names clean to the same get a hash each: name them all at once."""
     names = list(dict.fromkeys(servers))
-    return dict(zip(names, spell(names, SERVER_FOLDERS), strict=True))
+    return dict(zip(names, spell_names(names, SERVER_FOLDERS), strict=True))
 
 
 def code_name(server: str, folder: str) -> str:
@@ -28,7 +28,7 @@ def code_name(server: str, folder: str) -> str:
     return folder if server == OWN_SERVER else server
 
 
-def server_called(name: str, servers: Iterable[str]) -> str:
+def server_for_code_name(name: str, servers: Iterable[str]) -> str:
     """The attached server that code and `in_context_tools` mean by a name: the inverse of `code_name`."""
     names = list(servers)
     return OWN_SERVER if OWN_SERVER in names and name == folder_names(names)[OWN_SERVER] else name
@@ -46,67 +46,75 @@ def collision_notices(servers: Iterable[str]) -> tuple[str, ...]:
 
 
 def compile_server(
-    listing: ServerListing, inferred: Mapping[str, Json] = _NOTHING, folder: str = ""
+    listing: ServerListing, inferred: Mapping[str, Json] = _NO_SCHEMAS, folder: str = ""
 ) -> CompiledServer:
     """The folder of a server. `folder` is its name among its peers (`folder_names`); alone it needs none.
 
     `inferred` holds JSON Schemas by tool name, learnt from real results, for tools that declare no output.
     """
     folder = folder or folder_names([listing.server])[listing.server]
-    functions = spell([tool.name for tool in listing.tools], TOOLS)
+    functions = spell_names([tool.name for tool in listing.tools], TOOLS)
     made: list[ToolFile] = []
     first: dict[str, str] = {}
     for tool, function in zip(listing.tools, functions, strict=True):
         called = code_name(listing.server, folder)
-        place = Place("servers", folder, decorator("tool", called, tool.name), "tool")
-        made.append(tool_file(tool, function, place, inferred.get(tool.name), first.get(tool.name, "")))
+        place = ToolFileLocation("servers", folder, decorator_call("tool", called, tool.name), "tool")
+        made.append(render_tool_file(tool, function, place, inferred.get(tool.name), first.get(tool.name, "")))
         first.setdefault(tool.name, function)
-    return _package("servers", folder, listing, made)
+    return _build_package("servers", folder, listing, made)
 
 
 def compile_own_tools(tools: Sequence[ToolSchema], version: str) -> CompiledServer:
     """The folder `servers/filesystem` of Toolyard's own file tools."""
     names = [tool.name for tool in tools]
     made = [
-        tool_file(tool, function, Place("servers", OWN_SERVER, decorator("tool", OWN_SERVER, tool.name), "tool"))
-        for tool, function in zip(tools, spell(names, TOOLS), strict=True)
+        render_tool_file(
+            tool,
+            function,
+            ToolFileLocation("servers", OWN_SERVER, decorator_call("tool", OWN_SERVER, tool.name), "tool"),
+        )
+        for tool, function in zip(tools, spell_names(names, TOOLS), strict=True)
     ]
-    return _package("servers", OWN_SERVER, ServerListing(OWN_SERVER, tuple(tools), version), made)
+    return _build_package("servers", OWN_SERVER, ServerListing(OWN_SERVER, tuple(tools), version), made)
 
 
 def compile_group(group: str, tools: Sequence[ToolSchema]) -> CompiledServer:
     """The folder `tools/<group>` of custom tools, whose names are `group.tool`."""
-    (folder,) = spell([group], FOLDERS)
+    (folder,) = spell_names([group], FOLDERS)
     own = [tool.name.removeprefix(f"{group}.") for tool in tools]
     made = [
-        tool_file(tool, function, Place("tools", folder, decorator("custom_tool", f"{group}.{name}"), "custom_tool"))
-        for tool, name, function in zip(tools, own, spell(own, TOOLS), strict=True)
+        render_tool_file(
+            tool,
+            function,
+            ToolFileLocation("tools", folder, decorator_call("custom_tool", f"{group}.{name}"), "custom_tool"),
+        )
+        for tool, name, function in zip(tools, own, spell_names(own, TOOLS), strict=True)
     ]
-    return _package("tools", folder, ServerListing(group, tuple(tools)), made)
+    return _build_package("tools", folder, ServerListing(group, tuple(tools)), made)
 
 
-def _package(root: str, folder: str, listing: ServerListing, made: Sequence[ToolFile]) -> CompiledServer:
+def _build_package(root: str, folder: str, listing: ServerListing, made: Sequence[ToolFile]) -> CompiledServer:
     files = {f"{one.tool.module}.py": one.text for one in made}
-    files.update({f"{one.tool.module}.txt": _writable(one.rest) for one in made if one.rest})
+    files.update({f"{one.tool.module}.txt": _encodable_text(one.rest) for one in made if one.rest})
     tools = tuple(one.tool for one in made)
     server = listing.server
-    version = clipped(listing.version, _LONGEST_VERSION)
+    version = clip_text(listing.version, _LONGEST_VERSION)
     fingerprint = hashlib.sha256(
         json.dumps([server, version, files], ensure_ascii=True, separators=(",", ":")).encode()
     ).hexdigest()
-    files["__init__.py"] = _init(sorted(tool.function for tool in tools))
+    files["__init__.py"] = _init_text(sorted(tool.function for tool in tools))
     files["__version__.py"] = (
-        f"__version__ = {literal(version)}\n__mcp_server__ = {literal(server)}\n"
-        f"__fingerprint__ = {literal(fingerprint)}\n"
+        f"__version__ = {python_literal(version)}\n__mcp_server__ = {python_literal(server)}\n"
+        f"__fingerprint__ = {python_literal(fingerprint)}\n"
     )
     files["index.json"] = index_json(server, version, fingerprint, tools, listing.tools)
     files["INDEX.md"] = index_markdown(f"{root}.{folder}", server, version, tools)
     return CompiledServer(server, folder, files, tools, version)
 
 
-def _init(functions: Sequence[str]) -> str:
+def _init_text(functions: Sequence[str]) -> str:
     """Nothing is imported until it is asked for; type checkers see everything."""
-    listed = "".join(f"    {literal(name)},\n" for name in functions)
+    listed = "".join(f"    {python_literal(name)},\n" for name in functions)
     if not functions:
         return "__all__: list[str] = []\n"
     shown = "".join(f"    from .{name} import {name} as {name}\n" for name in functions)
@@ -117,6 +125,6 @@ def _init(functions: Sequence[str]) -> str:
     )
 
 
-def _writable(text: str) -> str:
+def _encodable_text(text: str) -> str:
     """Lone surrogates cannot be written as UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8") + "\n"

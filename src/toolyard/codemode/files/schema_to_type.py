@@ -5,88 +5,88 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from toolyard.codemode.files.constraints import note
-from toolyard.codemode.files.literals import literal
+from toolyard.codemode.files.constraints import annotated_description
+from toolyard.codemode.files.literals import python_literal
 from toolyard.codemode.files.python_types import (
     NEVER,
-    PLAIN,
-    Definitions,
-    Field,
-    Type,
+    SCALAR_TYPES,
+    ObjectField,
+    PythonType,
+    TypeDefinitions,
     dict_of,
     list_of,
-    one_of,
     tuple_of,
+    union_of,
 )
 from toolyard.codemode.files.schemas import (
     Schema,
     as_list,
     as_schema,
-    flat,
+    flatten_schema,
     properties,
-    required,
-    resolve,
+    required_names,
+    resolve_pointer,
     text_of,
     variants,
 )
 
-_DEEPEST = 24
+_MAX_DEPTH = 24
 """Levels of nesting that get types. What lies deeper is Any."""
-_MOST_SCHEMAS = 20_000
+_MAX_SCHEMAS = 20_000
 """Schemas looked at for one tool, so that no schema can make this take long."""
-_MOST_VALUES = 300
+_MAX_VALUES = 300
 """Members of a Literal. Of a longer enum only the type is told."""
-_MOST_ALTERNATIVES = 8
+_MAX_ALTERNATIVES = 8
 """Alternatives that are each told with the fields they share. Of more, the shared fields are told."""
 
 _LONGEST_HINT = 30
 
 _OBJECT_KEYS = frozenset({"properties", "additionalProperties", "patternProperties", "required", "propertyNames"})
-_TELLS_TYPE = frozenset({"type", "$ref", "const", "enum", "anyOf", "oneOf", "allOf"})
+_TYPE_KEYS = frozenset({"type", "$ref", "const", "enum", "anyOf", "oneOf", "allOf"})
 _ARRAY_KEYS = frozenset({"items", "prefixItems"})
 
 
-class Typer:
+class SchemaTyper:
     """Types the schemas of one document, whose `$ref`s point into it. The classes go to `definitions`."""
 
-    def __init__(self, root: Any, definitions: Definitions, *, reads: bool = False) -> None:
+    def __init__(self, root: Any, definitions: TypeDefinitions, *, is_output: bool = False) -> None:
         self._root = root
         self._definitions = definitions
-        self._reads = reads
-        self._done: dict[str, Type] = {}
+        self._is_output = is_output
+        self._finished: dict[str, PythonType] = {}
         self._pending: dict[str, str] = {}
         self._aliased: set[str] = set()
-        self._looked_at = 0
+        self._schema_count = 0
 
-    def type_of(self, schema: Any, hint: str, parent: str = "", depth: int = 0) -> Type:
-        self._looked_at += 1
+    def type_of(self, schema: Any, hint: str, parent: str = "", depth: int = 0) -> PythonType:
+        self._schema_count += 1
         if schema is False:
-            self._definitions.uses.add("Never")
+            self._definitions.typing_names.add("Never")
             return NEVER
-        if not isinstance(schema, (dict, Mapping)) or depth > _DEEPEST or self._looked_at > _MOST_SCHEMAS:
-            return self._definitions.any()
+        if not isinstance(schema, (dict, Mapping)) or depth > _MAX_DEPTH or self._schema_count > _MAX_SCHEMAS:
+            return self._definitions.any_type()
         known = cast("Schema", schema)
         pointer = known.get("$ref")
         if isinstance(pointer, str):
-            return self._referred(pointer, hint, parent, depth)
-        made = self._of_schema(known, hint, parent, depth)
-        return one_of([made, PLAIN["null"]]) if known.get("nullable") is True else made
+            return self._referenced_type(pointer, hint, parent, depth)
+        made = self._schema_type(known, hint, parent, depth)
+        return union_of([made, SCALAR_TYPES["null"]]) if known.get("nullable") is True else made
 
-    def _referred(self, pointer: str, hint: str, parent: str, depth: int) -> Type:
-        if pointer in self._done:
-            return self._done[pointer]
+    def _referenced_type(self, pointer: str, hint: str, parent: str, depth: int) -> PythonType:
+        if pointer in self._finished:
+            return self._finished[pointer]
         if pointer in self._pending:
             self._aliased.add(pointer)
-            return Type((self._pending[pointer],))
-        target = resolve(self._root, pointer)
+            return PythonType((self._pending[pointer],))
+        target = resolve_pointer(self._root, pointer)
         if target is None:
-            return self._definitions.any()
+            return self._definitions.any_type()
         own = pointer.rpartition("/")[2]
         hint = own if "/$defs/" in pointer or "/definitions/" in pointer else hint
         name = self._pending[pointer] = self._definitions.reserve(hint or own, parent)
-        flattened = flat(self._root, target)
+        flattened = flatten_schema(self._root, target)
         if _is_object(flattened) and not variants(flattened) and not self._definitions.is_full:
-            made = self._object(flattened, name, depth + 1)
+            made = self._object_type(flattened, name, depth + 1)
         else:
             made = self.type_of(target, hint, parent, depth + 1)
             if pointer in self._aliased:
@@ -94,73 +94,73 @@ class Typer:
             else:
                 self._definitions.names.discard(name)
         del self._pending[pointer]
-        self._done[pointer] = made
+        self._finished[pointer] = made
         return made
 
-    def _of_schema(self, schema: Schema, hint: str, parent: str, depth: int) -> Type:
+    def _schema_type(self, schema: Schema, hint: str, parent: str, depth: int) -> PythonType:
         if "const" in schema:
-            return self._values([schema["const"]])
+            return self._literal_type([schema["const"]])
         values = as_list(schema.get("enum"))
         if values:
-            return self._values(values)
+            return self._literal_type(values)
         if as_list(schema.get("allOf")):
-            schema = flat(self._root, schema)
+            schema = flatten_schema(self._root, schema)
         options = variants(schema)
         if options:
-            return self._alternatives(schema, options, hint, parent, depth)
+            return self._union_type(schema, options, hint, parent, depth)
         kinds = schema.get("type")
         if isinstance(kinds, str):
-            return self._of_kind(kinds, schema, hint, parent, depth)
+            return self._kind_type(kinds, schema, hint, parent, depth)
         if as_list(kinds):
-            return one_of([self._of_kind(str(kind), schema, hint, parent, depth) for kind in as_list(kinds)[:16]])
+            return union_of([self._kind_type(str(kind), schema, hint, parent, depth) for kind in as_list(kinds)[:16]])
         if not _OBJECT_KEYS.isdisjoint(schema):
-            return self._of_kind("object", schema, hint, parent, depth)
+            return self._kind_type("object", schema, hint, parent, depth)
         if not _ARRAY_KEYS.isdisjoint(schema):
-            return self._array(schema, hint, parent, depth)
-        return self._definitions.any()
+            return self._array_type(schema, hint, parent, depth)
+        return self._definitions.any_type()
 
-    def _of_kind(self, kind: str, schema: Schema, hint: str, parent: str, depth: int) -> Type:
-        if kind in PLAIN:
-            return PLAIN[kind]
+    def _kind_type(self, kind: str, schema: Schema, hint: str, parent: str, depth: int) -> PythonType:
+        if kind in SCALAR_TYPES:
+            return SCALAR_TYPES[kind]
         if kind == "array":
-            return self._array(schema, hint, parent, depth)
+            return self._array_type(schema, hint, parent, depth)
         if kind != "object":
-            return self._definitions.any()
+            return self._definitions.any_type()
         if _is_object(schema) and not self._definitions.is_full:
-            return self._object(schema, self._definitions.reserve(hint, parent), depth)
-        return dict_of(self._values_of(schema, hint, parent, depth))
+            return self._object_type(schema, self._definitions.reserve(hint, parent), depth)
+        return dict_of(self._mapping_value_type(schema, hint, parent, depth))
 
-    def _values(self, values: Sequence[Any]) -> Type:
+    def _literal_type(self, values: Sequence[Any]) -> PythonType:
         """A Literal of what can be one; the rest by its type."""
         told: list[str] = []
-        others: list[Type] = []
+        others: list[PythonType] = []
         for value in values:
-            text = None if isinstance(value, float) or len(values) > _MOST_VALUES else literal(value)
+            text = None if isinstance(value, float) or len(values) > _MAX_VALUES else python_literal(value)
             if value is None:
-                others.append(PLAIN["null"])
+                others.append(SCALAR_TYPES["null"])
             elif text is None:
-                others.append(self._like(value))
+                others.append(self._type_of_value(value))
             else:
                 told.append(text)
         if told:
-            self._definitions.uses.add("Literal")
-            others.append(Type(values=tuple(dict.fromkeys(told))))
-        return one_of(others)
+            self._definitions.typing_names.add("Literal")
+            others.append(PythonType(values=tuple(dict.fromkeys(told))))
+        return union_of(others)
 
-    def _like(self, value: Any) -> Type:
+    def _type_of_value(self, value: Any) -> PythonType:
         for kind, python in (("boolean", bool), ("string", str), ("integer", int), ("number", float)):
             if isinstance(value, python):
-                return PLAIN[kind]
+                return SCALAR_TYPES[kind]
         made = list_of if isinstance(value, list) else dict_of
-        return made(self._definitions.any())
+        return made(self._definitions.any_type())
 
-    def _alternatives(self, schema: Schema, options: Sequence[Any], hint: str, parent: str, depth: int) -> Type:
+    def _union_type(self, schema: Schema, options: Sequence[Any], hint: str, parent: str, depth: int) -> PythonType:
         """A union. Alternatives of an object that has fields of its own have those as well."""
         base = {key: value for key, value in schema.items() if key not in {"anyOf", "oneOf"}}
         if not _is_object(base):
             kinds = [base.get("type"), *as_list(base.get("type"))]
             several = len(options) > 1
-            return one_of(
+            return union_of(
                 [
                     self.type_of(
                         _with_kind(option, kinds), _own_hint(option, hint) if several else hint, parent, depth + 1
@@ -168,48 +168,50 @@ class Typer:
                     for option in options
                 ]
             )
-        whole = [flat(self._root, option) for option in options]
-        if len(whole) > _MOST_ALTERNATIVES or not any(properties(option) for option in whole):
-            return self._of_schema(base, hint, parent, depth)
-        return one_of(
+        whole = [flatten_schema(self._root, option) for option in options]
+        if len(whole) > _MAX_ALTERNATIVES or not any(properties(option) for option in whole):
+            return self._schema_type(base, hint, parent, depth)
+        return union_of(
             [self.type_of({"allOf": [option, base]}, _own_hint(option, hint), parent, depth + 1) for option in whole],
         )
 
-    def _array(self, schema: Schema, hint: str, parent: str, depth: int) -> Type:
+    def _array_type(self, schema: Schema, hint: str, parent: str, depth: int) -> PythonType:
         items = schema.get("items")
         firsts = as_list(schema.get("prefixItems")) or as_list(items)
-        if firsts and len(firsts) <= _MOST_ALTERNATIVES * 2:
+        if firsts and len(firsts) <= _MAX_ALTERNATIVES * 2:
             made = [self.type_of(item, f"{hint} {place + 1}", parent, depth + 1) for place, item in enumerate(firsts)]
             if not isinstance(items, Mapping):
                 return tuple_of(made)
-            return list_of(one_of([*made, self.type_of(items, f"{hint} item", parent, depth + 1)]))
+            return list_of(union_of([*made, self.type_of(items, f"{hint} item", parent, depth + 1)]))
         if items is None or isinstance(items, (bool, list)):
-            return list_of(self._definitions.any())
+            return list_of(self._definitions.any_type())
         return list_of(self.type_of(items, f"{hint} item", parent, depth + 1))
 
-    def _object(self, schema: Schema, name: str, depth: int) -> Type:
-        needed = required(schema)
-        fields: list[Field] = []
+    def _object_type(self, schema: Schema, name: str, depth: int) -> PythonType:
+        needed = required_names(schema)
+        fields: list[ObjectField] = []
         for key, inner in properties(schema).items():
             made = self.type_of(inner, key, name, depth + 1)
-            fields.append(Field(key, made, key in needed, note(inner)))
+            fields.append(ObjectField(key, made, key in needed, annotated_description(inner)))
         known = properties(schema)
-        fields += [Field(key, self._definitions.any(), required=True) for key in needed if key not in known]
+        fields += [
+            ObjectField(key, self._definitions.any_type(), required=True) for key in needed if key not in known
+        ]
         made = self._definitions.write_object(name, fields)
-        if self._reads or schema.get("additionalProperties") in (None, False):
+        if self._is_output or schema.get("additionalProperties") in (None, False):
             return made
-        return one_of([made, dict_of(self._definitions.any())])
+        return union_of([made, dict_of(self._definitions.any_type())])
 
-    def _values_of(self, schema: Schema, hint: str, parent: str, depth: int) -> Type:
+    def _mapping_value_type(self, schema: Schema, hint: str, parent: str, depth: int) -> PythonType:
         """The type of the values of an object that names no keys."""
         found = list(as_schema(schema.get("patternProperties")).values())
         rest = schema.get("additionalProperties")
         if isinstance(rest, Mapping):
             found.append(cast("Schema", rest))
         if not found:
-            return self._definitions.any()
-        return one_of(
-            [self.type_of(inner, f"{hint} value", parent, depth + 1) for inner in found[:_MOST_ALTERNATIVES]]
+            return self._definitions.any_type()
+        return union_of(
+            [self.type_of(inner, f"{hint} value", parent, depth + 1) for inner in found[:_MAX_ALTERNATIVES]]
         )
 
 
@@ -218,7 +220,7 @@ def _is_object(schema: Schema) -> bool:
     kind = schema.get("type")
     if not (kind is None or kind == "object" or "object" in as_list(kind)):
         return False
-    return bool(properties(schema)) or (bool(required(schema)) and kind == "object")
+    return bool(properties(schema)) or (bool(required_names(schema)) and kind == "object")
 
 
 def _own_hint(option: Any, hint: str) -> str:
@@ -242,4 +244,4 @@ def _with_kind(option: Any, kinds: Sequence[Any]) -> Any:
     if kind is None or not isinstance(option, Mapping):
         return option
     known = cast("Schema", option)
-    return known if not _TELLS_TYPE.isdisjoint(known) else {**known, "type": kind}
+    return known if not _TYPE_KEYS.isdisjoint(known) else {**known, "type": kind}

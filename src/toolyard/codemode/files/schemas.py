@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 Schema = Mapping[str, Any]
 
-_MOST_MERGES = 16
+_MAX_MERGES = 16
 """How deep `allOf` and `$ref` are followed before the rest is left aside."""
-_MOST_VARIANTS = 24
+_MAX_VARIANTS = 24
 
 EMPTY: Schema = {}
 
@@ -35,7 +35,7 @@ def properties(schema: Schema) -> Schema:
     return as_schema(schema.get("properties"))
 
 
-def required(schema: Schema) -> tuple[str, ...]:
+def required_names(schema: Schema) -> tuple[str, ...]:
     """The names a value must have, each once; also the ones that say so themselves, as drafts 3 had it."""
     listed = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
     for name, inner in properties(schema).items():
@@ -44,7 +44,7 @@ def required(schema: Schema) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-def resolve(root: Any, pointer: str) -> Any:
+def resolve_pointer(root: Any, pointer: str) -> Any:
     """What a `$ref` points to in its own document, or None. No other document is ever fetched."""
     if not pointer.startswith("#"):
         return None
@@ -66,32 +66,32 @@ def variants(schema: Schema) -> Sequence[Any]:
     return as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
 
 
-def flat(root: Any, schema: Any, depth: int = 0) -> Schema:
+def flatten_schema(root: Any, schema: Any, depth: int = 0) -> Schema:
     """The schema with `$ref` and `allOf` of its top level worked in: one object to read from."""
     schema = as_schema(schema)
-    if depth > _MOST_MERGES:
+    if depth > _MAX_MERGES:
         return EMPTY
     pointer = schema.get("$ref")
     if isinstance(pointer, str):
-        target = resolve(root, pointer)
+        target = resolve_pointer(root, pointer)
         if isinstance(target, Mapping):
             rest = {key: value for key, value in schema.items() if key != "$ref"}
-            return _merged([rest, flat(root, target, depth + 1)])
+            return _merge_schemas([rest, flatten_schema(root, target, depth + 1)])
     parts = as_list(schema.get("allOf"))
     if not parts:
         return schema
     rest = {key: value for key, value in schema.items() if key != "allOf"}
-    return _merged([rest, *(flat(root, part, depth + 1) for part in parts[:_MOST_VARIANTS])])
+    return _merge_schemas([rest, *(flatten_schema(root, part, depth + 1) for part in parts[:_MAX_VARIANTS])])
 
 
-def _merged(parts: Sequence[Schema]) -> Schema:
+def _merge_schemas(parts: Sequence[Schema]) -> Schema:
     """All that the parts say. Where two say different things, the first one is believed."""
     whole: dict[str, Any] = {}
     fields: dict[str, Any] = {}
     needed: list[str] = []
     for part in parts:
         fields.update({key: value for key, value in properties(part).items() if key not in fields})
-        needed += required(part)
+        needed += required_names(part)
         for key, value in part.items():
             whole.setdefault(key, value)
     if fields:
@@ -101,14 +101,14 @@ def _merged(parts: Sequence[Schema]) -> Schema:
     return whole
 
 
-def joined(root: Any, schema: Any) -> tuple[Schema, tuple[tuple[str, ...], ...]]:
+def join_alternatives(root: Any, schema: Any) -> tuple[Schema, tuple[tuple[str, ...], ...]]:
     """An object's schema with the properties of all its alternatives, and what each alternative requires."""
-    base = flat(root, schema)
-    options = [flat(root, option) for option in variants(base)[:_MOST_VARIANTS]]
+    base = flatten_schema(root, schema)
+    options = [flatten_schema(root, option) for option in variants(base)[:_MAX_VARIANTS]]
     if not options:
         return base, ()
-    needs = tuple(required(option) for option in options)
+    needs = tuple(required_names(option) for option in options)
     common = [name for name in needs[0] if all(name in others for others in needs)]
-    whole = dict(_merged([base, *options]))
-    whole["required"] = list(dict.fromkeys([*required(base), *common]))
+    whole = dict(_merge_schemas([base, *options]))
+    whole["required"] = list(dict.fromkeys([*required_names(base), *common]))
     return whole, needs if len(set(needs)) > 1 else ()

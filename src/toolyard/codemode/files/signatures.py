@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.codemode.files.constraints import LONGEST_ARGUMENT_NOTE, note
-from toolyard.codemode.files.literals import literal
-from toolyard.codemode.files.names import PARAMETERS, spell
-from toolyard.codemode.files.python_types import Definitions
-from toolyard.codemode.files.schema_to_type import Typer
-from toolyard.codemode.files.schemas import Schema, as_schema, joined, properties, required
+from toolyard.codemode.files.constraints import LONGEST_ARGUMENT_NOTE, annotated_description
+from toolyard.codemode.files.literals import python_literal
+from toolyard.codemode.files.names import PARAMETERS, spell_names
+from toolyard.codemode.files.python_types import TypeDefinitions
+from toolyard.codemode.files.schema_to_type import SchemaTyper
+from toolyard.codemode.files.schemas import Schema, as_schema, join_alternatives, properties, required_names
 
 OMITTED = "..."
-_MOST_NEEDS = 6
-_ANYTHING_ELSE = "arguments"
+_MAX_NEEDS = 6
+_EXTRA_NAME = "arguments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class ToolSignature:
     required: tuple[Parameter, ...]
     optional: tuple[Parameter, ...]
     rest: str = ""
@@ -49,56 +49,58 @@ class Signature:
         return [*(one.text for one in self.required), *star, *(one.text for one in self.optional), *last]
 
     @property
-    def renamed(self) -> dict[str, str]:
+    def renamed_arguments(self) -> dict[str, str]:
         return {one.name: one.key for one in (*self.required, *self.optional) if one.name != one.key}
 
 
-def signature(schema: Any, definitions: Definitions) -> Signature:
+def build_signature(schema: Any, definitions: TypeDefinitions) -> ToolSignature:
     """The parameters that a tool's input schema asks for. Whatever is wrong with it, there is a signature."""
     root = as_schema(schema)
-    whole, needs = joined(root, root)
-    typer = Typer(root, definitions)
+    whole, needs = join_alternatives(root, root)
+    typer = SchemaTyper(root, definitions)
     known = properties(whole)
-    needed = required(whole)
+    needed = required_names(whole)
     # A name that is required and nowhere described still has to be sent.
     keys = [
         *(key for key in known if known[key] is not False or key in needed),
         *(k for k in needed if k not in known),
     ]
-    names = dict(zip(keys, spell(keys, PARAMETERS), strict=True))
+    names = dict(zip(keys, spell_names(keys, PARAMETERS), strict=True))
     first: list[Parameter] = []
     second: list[Parameter] = []
     for key, name in names.items():
         must = key in needed
-        (first if must else second).append(_parameter(typer, key, name, known.get(key, True), must=must))
-    told = tuple(" and ".join(names.get(key, key) for key in keys) for keys in needs[:_MOST_NEEDS] if keys)
-    return Signature(tuple(first), tuple(second), _rest(typer, whole, set(names.values())), told)
+        (first if must else second).append(_build_parameter(typer, key, name, known.get(key, True), must=must))
+    told = tuple(" and ".join(names.get(key, key) for key in keys) for keys in needs[:_MAX_NEEDS] if keys)
+    return ToolSignature(tuple(first), tuple(second), _extra_arguments(typer, whole, set(names.values())), told)
 
 
-def _parameter(typer: Typer, key: str, name: str, schema: Any, *, must: bool) -> Parameter:
+def _build_parameter(typer: SchemaTyper, key: str, name: str, schema: Any, *, must: bool) -> Parameter:
     made = typer.type_of(schema, key)
     known = as_schema(schema)
     default = "" if must else OMITTED
     unsaid: Any = ...
     if "default" in known:
-        said = None if must else made.default(known["default"])
+        said = None if must else made.default_text(known["default"])
         default = said or default
         # That nothing is assumed goes without saying.
         unsaid = ... if said or known["default"] is None else known["default"]
-    return Parameter(name, key, made.text, default, note(known, default=unsaid, longest=LONGEST_ARGUMENT_NOTE))
+    return Parameter(
+        name, key, made.text, default, annotated_description(known, default=unsaid, longest=LONGEST_ARGUMENT_NOTE)
+    )
 
 
-def _rest(typer: Typer, schema: Schema, taken: set[str]) -> str:
+def _extra_arguments(typer: SchemaTyper, schema: Schema, taken: set[str]) -> str:
     extra = schema.get("additionalProperties")
     describes = bool(properties(schema)) or "type" in schema
     if extra is None and describes and "patternProperties" not in schema:
         return ""
-    if extra is False or _ANYTHING_ELSE in taken:
+    if extra is False or _EXTRA_NAME in taken:
         return ""
-    return f"**{_ANYTHING_ELSE}: {typer.type_of(extra if extra is not None else True, 'Argument').text}"
+    return f"**{_EXTRA_NAME}: {typer.type_of(extra if extra is not None else True, 'Argument').text}"
 
 
-def renaming(renamed: dict[str, str]) -> str:
+def render_renames(renamed: dict[str, str]) -> str:
     """The mapping of names as the decorator takes it."""
-    pairs: Sequence[str] = [f"{literal(name)}: {literal(key)}" for name, key in renamed.items()]
+    pairs: Sequence[str] = [f"{python_literal(name)}: {python_literal(key)}" for name, key in renamed.items()]
     return f", {{{', '.join(pairs)}}}" if pairs else ""

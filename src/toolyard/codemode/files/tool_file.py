@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolyard.codemode.files.compiled import CompiledTool
-from toolyard.codemode.files.literals import clipped, comment, docstring, literal, tidy
-from toolyard.codemode.files.python_types import Definitions
-from toolyard.codemode.files.schema_to_type import Typer
+from toolyard.codemode.files.literals import (
+    clip_text,
+    normalize_text,
+    python_literal,
+    render_comment,
+    render_docstring,
+)
+from toolyard.codemode.files.python_types import TypeDefinitions
+from toolyard.codemode.files.schema_to_type import SchemaTyper
 from toolyard.codemode.files.schemas import as_schema
-from toolyard.codemode.files.signatures import Parameter, Signature, renaming, signature
+from toolyard.codemode.files.signatures import Parameter, ToolSignature, build_signature, render_renames
 from toolyard.core.upstream import ToolSchema
 
 LONGEST_DESCRIPTION = 16_000
@@ -23,7 +29,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ToolFileLocation:
     """Where a tool file will stand and what stands behind it."""
 
     root: str
@@ -43,60 +49,68 @@ class ToolFile:
     """The whole description, where the docstring has only its beginning."""
 
 
-def tool_file(tool: ToolSchema, function: str, place: Place, inferred: Any = None, twin: str = "") -> ToolFile:
+def render_tool_file(
+    tool: ToolSchema, function: str, location: ToolFileLocation, inferred: Any = None, twin: str = ""
+) -> ToolFile:
     """The file of one tool. `twin` names the first tool of the same name, where a server lists a name twice."""
-    definitions = Definitions({function})
-    arguments = signature(tool.input_schema, definitions)
-    plain = "Result" if place.kind == "tool" else definitions.any().text  # a custom tool returns what it returns
-    returns, guessed = _returns(tool, function, inferred, definitions, plain)
-    described = tidy(str(tool.description or "") or str(tool.title or ""))
-    path = f"{place.root}/{place.folder}/{function}"
-    text = _document(described, arguments, path, guessed=guessed, twin=twin)
+    definitions = TypeDefinitions({function})
+    arguments = build_signature(tool.input_schema, definitions)
+    plain = (
+        "Result" if location.kind == "tool" else definitions.any_type().text
+    )  # a custom tool returns what it returns
+    returns, guessed = _return_annotation(tool, function, inferred, definitions, plain)
+    described = normalize_text(str(tool.description or "") or str(tool.title or ""))
+    path = f"{location.root}/{location.folder}/{function}"
+    text = _docstring_text(described, arguments, path, guessed=guessed, twin=twin)
     lines = ["from __future__ import annotations"]
-    used = definitions.used_in([*arguments.parts, returns])
+    used = definitions.typing_imports([*arguments.parts, returns])
     if used:
         lines.append(f"from typing import {', '.join(used)}")
-    imports = f"Result, {place.kind}" if returns.startswith("Result") else place.kind
+    imports = f"Result, {location.kind}" if returns.startswith("Result") else location.kind
     lines.append(f"from toolyard_runtime.tool import {imports}")
     for made in definitions.texts:
         lines += ["", made]
-    lines += ["", f"@{place.decorator}{renaming(arguments.renamed)})", _head(function, arguments, returns)]
-    lines += [docstring(text), "    ...", ""] if text else ["    ...", ""]
+    lines += [
+        "",
+        f"@{location.decorator}{render_renames(arguments.renamed_arguments)})",
+        _function_header(function, arguments, returns),
+    ]
+    lines += [render_docstring(text), "    ...", ""] if text else ["    ...", ""]
     compiled = CompiledTool(
         tool.name,
         function,
         function,
         f"{path}.py",
         f"{function}({', '.join(arguments.parts)}) -> {returns}",
-        summary(described, tool.name),
+        first_sentence(described, tool.name),
     )
     rest = described[:LONGEST_TEXT] if len(described) > LONGEST_DESCRIPTION else ""
     return ToolFile(compiled, "\n".join(lines), rest)
 
 
-def summary(description: str, name: str) -> str:
+def first_sentence(description: str, name: str) -> str:
     """The first sentence, on one line."""
     first = description[: _LONGEST_SUMMARY * 4].partition("\n\n")[0]
-    line = comment(_SENTENCE.split(first, 1)[0])
-    return clipped(line or comment(name.replace("_", " ").replace("-", " ")), _LONGEST_SUMMARY)
+    line = render_comment(_SENTENCE.split(first, 1)[0])
+    return clip_text(line or render_comment(name.replace("_", " ").replace("-", " ")), _LONGEST_SUMMARY)
 
 
-def _returns(
-    tool: ToolSchema, function: str, inferred: Any, definitions: Definitions, plain: str
+def _return_annotation(
+    tool: ToolSchema, function: str, inferred: Any, definitions: TypeDefinitions, plain: str
 ) -> tuple[str, bool]:
     """The annotation of what comes back, and whether it was guessed from a real result."""
     hint = f"{function} result"
     if isinstance(tool.output_schema, dict) and tool.output_schema:
-        made = Typer(tool.output_schema, definitions, reads=True).type_of({"$ref": "#"}, hint)
+        made = SchemaTyper(tool.output_schema, definitions, is_output=True).type_of({"$ref": "#"}, hint)
         return made.text, False
     if as_schema(inferred):
-        made = Typer(inferred, definitions, reads=True).type_of({"$ref": "#"}, hint)
+        made = SchemaTyper(inferred, definitions, is_output=True).type_of({"$ref": "#"}, hint)
         if not made.is_any:
             return f"Result[{made.text}]", True
     return plain, False
 
 
-def _head(function: str, arguments: Signature, returns: str) -> str:
+def _function_header(function: str, arguments: ToolSignature, returns: str) -> str:
     line = f"async def {function}({', '.join(arguments.parts)}) -> {returns}:"
     if len(line) <= _WIDTH:
         return line
@@ -106,7 +120,7 @@ def _head(function: str, arguments: Signature, returns: str) -> str:
     return f"async def {function}(\n{inner}) -> {returns}:"
 
 
-def _document(described: str, arguments: Signature, path: str, *, guessed: bool, twin: str) -> str:
+def _docstring_text(described: str, arguments: ToolSignature, path: str, *, guessed: bool, twin: str) -> str:
     """The description, then what has to be known of the arguments."""
     parts = [described]
     if len(described) > LONGEST_DESCRIPTION:
@@ -118,7 +132,7 @@ def _document(described: str, arguments: Signature, path: str, *, guessed: bool,
         )
     if len(arguments.needs) > 1:
         parts.append(f"Give one of: {'; '.join(arguments.needs)}.")
-    notes = [_argument(one) for one in (*arguments.required, *arguments.optional) if one.note]
+    notes = [_argument_lines(one) for one in (*arguments.required, *arguments.optional) if one.note]
     if notes:
         parts.append("\n".join(["Args:", *notes]))
     if guessed:
@@ -126,11 +140,11 @@ def _document(described: str, arguments: Signature, path: str, *, guessed: bool,
     return "\n\n".join(part for part in parts if part)
 
 
-def _argument(one: Parameter) -> str:
+def _argument_lines(one: Parameter) -> str:
     lines = one.note.split("\n")
     return "\n".join([f"    {one.name}: {lines[0]}", *(f"        {line}" if line else "" for line in lines[1:])])
 
 
-def decorator(kind: str, *names: str) -> str:
+def decorator_call(kind: str, *names: str) -> str:
     """The beginning of a decorator's call. Names that are no text at all cannot come here."""
-    return f"{kind}({', '.join(literal(name) or repr('') for name in names)}"
+    return f"{kind}({', '.join(python_literal(name) or repr('') for name in names)}"

@@ -12,12 +12,12 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolyard.codemode.search.documents import Fields
-from toolyard.codemode.search.tokenizer import words
+from toolyard.codemode.search.documents import SearchFields
+from toolyard.codemode.search.tokenizer import stemmed_words
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _FieldWeight:
     weight: float
     usual_words: int
     length_matters: float
@@ -25,23 +25,23 @@ class _Field:
 
 
 _FIELDS = (
-    _Field(weight=2.0, usual_words=3, length_matters=0.0),  # server
-    _Field(weight=2.0, usual_words=3, length_matters=0.2),  # name
-    _Field(weight=1.0, usual_words=30, length_matters=0.6),  # description
-    _Field(weight=0.6, usual_words=6, length_matters=0.6),  # parameter names
-    _Field(weight=0.3, usual_words=40, length_matters=0.6),  # what is said of the parameters
+    _FieldWeight(weight=2.0, usual_words=3, length_matters=0.0),  # server
+    _FieldWeight(weight=2.0, usual_words=3, length_matters=0.2),  # name
+    _FieldWeight(weight=1.0, usual_words=30, length_matters=0.6),  # description
+    _FieldWeight(weight=0.6, usual_words=6, length_matters=0.6),  # parameter names
+    _FieldWeight(weight=0.3, usual_words=40, length_matters=0.6),  # what is said of the parameters
 )
 _SATURATION = 1.2
 """The larger, the more a repeated word adds."""
-MOST_WEIGHT = _SATURATION + 1
+MAX_WEIGHT = _SATURATION + 1
 """What a word can weigh at most."""
-UNITS = 1_000
+WEIGHT_UNITS = 1_000
 """Weights are kept as whole numbers of this part of one."""
 _SKETCH_WORDS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeightedTool:
     """One tool, ready for the index."""
 
     weights: dict[str, int]
@@ -51,26 +51,26 @@ class Weighed:
     """A sample of its words; two tools with nearly the same text have nearly the same sample."""
 
 
-def weigh(fields: Fields) -> Weighed:
+def weigh_tool(fields: SearchFields) -> WeightedTool:
     counted: dict[str, float] = {}
-    texts = [words(text) for text in fields.each()]
+    texts = [stemmed_words(text) for text in fields.texts()]
     for field, found in zip(_FIELDS, texts, strict=True):
         longer = 1 - field.length_matters + field.length_matters * len(found) / field.usual_words
         each = field.weight / longer
         for word in found:
             counted[word] = counted.get(word, 0.0) + each
-    weights = {word: _saturated(count) for word, count in counted.items()}
-    return Weighed(weights, " ".join(texts[1]), _sketch((*texts[1], *texts[2])))
+    weights = {word: _saturated_weight(count) for word, count in counted.items()}
+    return WeightedTool(weights, " ".join(texts[1]), _sketch((*texts[1], *texts[2])))
 
 
-def alike(one: bytes, other: bytes) -> bool:
+def are_near_duplicates(one: bytes, other: bytes) -> bool:
     """Whether two sketches are of texts that say the same: most of the sample is common to both."""
     mine, theirs = set(array("I", one)), set(array("I", other))
     return len(mine & theirs) * 3 >= len(mine | theirs)
 
 
-def _saturated(count: float) -> int:
-    return max(1, round(UNITS * count * (_SATURATION + 1) / (_SATURATION + count)))
+def _saturated_weight(count: float) -> int:
+    return max(1, round(WEIGHT_UNITS * count * (_SATURATION + 1) / (_SATURATION + count)))
 
 
 def _sketch(found: Iterable[str]) -> bytes:

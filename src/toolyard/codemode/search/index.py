@@ -14,47 +14,47 @@ from collections.abc import Collection, Sequence
 from operator import neg
 
 from toolyard.codemode.search import embedding
-from toolyard.codemode.search.bm25f import Weighed, alike, weigh
-from toolyard.codemode.search.documents import Fields, Hit, ToolDoc, about, meaning
-from toolyard.codemode.search.hybrid_ranking import Nearness, by_keywords_and_meaning
+from toolyard.codemode.search.bm25f import WeightedTool, are_near_duplicates, weigh_tool
+from toolyard.codemode.search.documents import Hit, SearchFields, ToolDoc, server_embedding_text, tool_embedding_text
+from toolyard.codemode.search.hybrid_ranking import SemanticNearness, hybrid_scores
 from toolyard.codemode.search.ranking import (
     Column,
     Corpus,
     Query,
-    by_keywords,
-    columns,
-    rank,
+    keyword_scores,
+    rank_tools,
+    read_columns,
 )
-from toolyard.codemode.search.render import fit
-from toolyard.codemode.search.spelling import Spelling
-from toolyard.codemode.search.stopword_queries import found_by_reading
-from toolyard.codemode.search.store import MOST_TOOLS, TOOL_BITS, Server, Store, StoredTool
-from toolyard.codemode.search.vectors import Vectors, made
-from toolyard.core.closeable import Closing
+from toolyard.codemode.search.render import fit_to_budget
+from toolyard.codemode.search.spelling import SpellingCorrector
+from toolyard.codemode.search.stopword_queries import scan_tools
+from toolyard.codemode.search.store import MAX_TOOLS, TOOL_BITS, IndexedServer, IndexStore, StoredTool
+from toolyard.codemode.search.vectors import VectorIndex, build_vectors
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 
-_LOOK_FURTHER = 4
+_CANDIDATE_FACTOR = 4
 """So many times the wanted number are looked at, since tools that do the same share one place."""
-_MOST_COLUMNS = 4_000
+_MAX_COLUMNS = 4_000
 """Words whose tools are kept in memory; a few hundred bytes each."""
-_SYNC = "`toolyard sync` builds it from the catalog; no server is started for that."
+_SYNC_HINT = "`toolyard sync` builds it from the catalog; no server is started for that."
 
 
-class ToolIndex(Closing):
-    def __init__(self, path: str, store: Store | None, note: str, *, writable: bool, semantic: bool) -> None:
-        uses, lacks = _semantic(semantic)
+class ToolIndex(Closeable):
+    def __init__(self, path: str, store: IndexStore | None, note: str, *, writable: bool, semantic: bool) -> None:
+        uses, lacks = _semantic_support(semantic)
         self._path = path
         self._store = store
         self._writable = writable
         self._model = embedding.MODEL if uses else ""
-        self._lacks = lacks
+        self._missing_note = lacks
         self._lock = threading.Lock()
         self._version = -1
-        self._servers: dict[int, Server] = {}
-        self._spelling: Spelling | None = None
+        self._servers: dict[int, IndexedServer] = {}
+        self._spelling: SpellingCorrector | None = None
         self._columns: dict[str, Column | None] = {}
-        self._vectors: Vectors | None = None
-        self.note = _joined(note, lacks)
+        self._vectors: VectorIndex | None = None
+        self.note = _join_notes(note, lacks)
         """What the user should know: that the file was absent, damaged, of another version; what is lacking."""
 
     @classmethod
@@ -63,13 +63,13 @@ class ToolIndex(Closing):
 
         `semantic` asks for searching by meaning too, which the extra of that name brings; without it keywords serve.
         """
-        store, note = Store.read(path)
-        return cls(path, store, _joined(note, _SYNC if note else ""), writable=False, semantic=semantic)
+        store, note = IndexStore.open_existing(path)
+        return cls(path, store, _join_notes(note, _SYNC_HINT if note else ""), writable=False, semantic=semantic)
 
     @classmethod
-    def edit(cls, path: str, *, semantic: bool = False) -> ToolIndex:
+    def open_writable(cls, path: str, *, semantic: bool = False) -> ToolIndex:
         """To change. A file that cannot serve is replaced by an empty one, and a note says so."""
-        store, note = Store.write(path)
+        store, note = IndexStore.open_or_create(path)
         return cls(path, store, note, writable=True, semantic=semantic)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class ToolIndex(Closing):
     def fingerprints(self) -> dict[str, str]:
         """By server: the fingerprint it was indexed with. Servers that still lack their vectors are left out."""
         with self._lock:
-            store = self._current()
+            store = self._current_store()
             servers = [] if store is None else store.servers()
         return {
             server.name: server.fingerprint for server in servers if server.model == self._model or not self._model
@@ -96,31 +96,33 @@ class ToolIndex(Closing):
         """
         if fingerprint and self.fingerprints().get(server) == fingerprint:
             return False
-        docs = docs[:MOST_TOOLS]
-        weighed = [weigh(Fields.of(doc)) for doc in docs]
-        own, *vectors = self._made(server, docs, instructions)
-        tools = [_stored(doc, each, vector) for doc, each, vector in zip(docs, weighed, vectors, strict=True)]
+        docs = docs[:MAX_TOOLS]
+        weighed = [weigh_tool(SearchFields.from_doc(doc)) for doc in docs]
+        own, *vectors = self._build_vectors(server, docs, instructions)
+        tools = [_stored_tool(doc, each, vector) for doc, each, vector in zip(docs, weighed, vectors, strict=True)]
         with self._lock:
-            store = self._editable()
-            with store.writing():
+            store = self._writable_store()
+            with store.write_transaction():
                 store.remove(server)
                 store.add(server, fingerprint, self._model, tools, [each.weights for each in weighed], vector=own)
             self._version = -1
         return True
 
-    def _made(self, server: str, docs: Sequence[ToolDoc], instructions: str) -> Sequence[bytes | None]:
+    def _build_vectors(self, server: str, docs: Sequence[ToolDoc], instructions: str) -> Sequence[bytes | None]:
         """The vector of the server, then those of its tools."""
         if not self._model:
             return [None] * (1 + len(docs))
         with self._lock:
-            before = self._editable().vectors_of(server)
-        return made([about(server, instructions, docs), *map(meaning, docs)], before)
+            before = self._writable_store().server_and_tool_vectors(server)
+        return build_vectors(
+            [server_embedding_text(server, instructions, docs), *map(tool_embedding_text, docs)], before
+        )
 
     def remove_server(self, server: str) -> bool:
         """Forget a server. False where it was not there."""
         with self._lock:
-            store = self._editable()
-            with store.writing():
+            store = self._writable_store()
+            with store.write_transaction():
                 removed = store.remove(server)
             self._version = -1
             return removed
@@ -137,59 +139,61 @@ class ToolIndex(Closing):
             return []
         try:
             with self._lock:
-                store = self._current()
+                store = self._current_store()
                 if store is None:
                     return []
-                with store.reading():
-                    hits = self._search(store, query, top, servers)
+                with store.read_transaction():
+                    hits = self._search_store(store, query, top, servers)
         except sqlite3.DatabaseError as error:
-            raise SystemFault(f"The search index {self._path} cannot be read: {error}.", hint=_SYNC) from error
-        return hits if budget_tokens is None else fit(hits, budget_tokens)
+            raise SystemFault(f"The search index {self._path} cannot be read: {error}.", hint=_SYNC_HINT) from error
+        return hits if budget_tokens is None else fit_to_budget(hits, budget_tokens)
 
-    def _search(self, store: Store, query: str, top: int, servers: Collection[str] | None) -> list[Hit]:
+    def _search_store(self, store: IndexStore, query: str, top: int, servers: Collection[str] | None) -> list[Hit]:
         self._refresh(store)
         sizes = {key: server.tools for key, server in self._servers.items()}
         names = {key: server.name for key, server in self._servers.items()}
 
-        def lookup(wanted: Sequence[str]) -> dict[str, Column]:
+        def look_up_columns(wanted: Sequence[str]) -> dict[str, Column]:
             missing = [word for word in wanted if word not in self._columns]
-            if len(self._columns) > _MOST_COLUMNS:
+            if len(self._columns) > _MAX_COLUMNS:
                 self._columns.clear()
-            read = columns(store.postings(missing))
+            read = read_columns(store.postings(missing))
             self._columns.update((word, read.get(word)) for word in missing)
             found = ((word, self._columns.get(word, read.get(word))) for word in wanted)
             return {word: column for word, column in found if column is not None}
 
-        def nearest(word: str) -> tuple[str, ...]:
+        def nearest_words(word: str) -> tuple[str, ...]:
             if self._spelling is None:
-                self._spelling = Spelling(store.words())
-            return self._spelling.nearest(word)
+                self._spelling = SpellingCorrector(store.words())
+            return self._spelling.nearest_words(word)
 
-        asked, corpus = Query.of(query), Corpus(sum(sizes.values()), sizes)
-        if asked.is_small:
-            ranking = rank(asked, corpus, lambda wanted: found_by_reading(store.told(), wanted), lambda _: ())
+        asked, corpus = Query.parse(query), Corpus(sum(sizes.values()), sizes)
+        if asked.is_stopwords_only:
+            ranking = rank_tools(
+                asked, corpus, lambda wanted: scan_tools(store.tool_summaries(), wanted), lambda _: ()
+            )
         else:
-            ranking = rank(asked, corpus, lookup, nearest)
+            ranking = rank_tools(asked, corpus, look_up_columns, nearest_words)
         allowed = None if servers is None else {key for key, name in names.items() if name in servers}
-        near = self._near(store, query) if asked.words else None
+        near = self._semantic_nearness(store, query) if asked.words else None
         if near is not None:
-            scores = by_keywords_and_meaning(ranking, near, top * _LOOK_FURTHER, allowed)
+            scores = hybrid_scores(ranking, near, top * _CANDIDATE_FACTOR, allowed)
         else:
-            scores = by_keywords(ranking)
+            scores = keyword_scores(ranking)
             if allowed is not None:
                 scores = {key: score for key, score in scores.items() if key >> TOOL_BITS in allowed}
-        best = heapq.nsmallest(top * _LOOK_FURTHER, zip(map(neg, scores.values()), scores, strict=True))
+        best = heapq.nsmallest(top * _CANDIDATE_FACTOR, zip(map(neg, scores.values()), scores, strict=True))
         keys = [key for _, key in best]
-        return _hits(keys, scores, store.tools(keys), names)[:top]
+        return _group_hits(keys, scores, store.tools(keys), names)[:top]
 
-    def _near(self, store: Store, query: str) -> Nearness | None:
+    def _semantic_nearness(self, store: IndexStore, query: str) -> SemanticNearness | None:
         if not self._model or not any(server.model == self._model for server in self._servers.values()):
             return None
         if self._vectors is None:
-            self._vectors = Vectors(store.vectors(self._model), store.server_vectors(self._model))
-        return self._vectors.near(query)
+            self._vectors = VectorIndex(store.vectors(self._model), store.server_vectors(self._model))
+        return self._vectors.nearness_to(query)
 
-    def _refresh(self, store: Store) -> None:
+    def _refresh(self, store: IndexStore) -> None:
         version = store.version()
         if version != self._version:
             self._servers = {server.id: server for server in store.servers()}
@@ -198,7 +202,7 @@ class ToolIndex(Closing):
             self._vectors = None
             self._version = version
 
-    def _current(self) -> Store | None:
+    def _current_store(self) -> IndexStore | None:
         """The open file; another one where it was replaced or has appeared since."""
         if self._store is not None and self._store.is_current:
             return self._store
@@ -206,25 +210,25 @@ class ToolIndex(Closing):
             return self._store
         if self._store is not None:
             self._store.close()
-        self._store, note = Store.read(self._path)
-        self.note = _joined(note, _SYNC if note else "", self._lacks)
+        self._store, note = IndexStore.open_existing(self._path)
+        self.note = _join_notes(note, _SYNC_HINT if note else "", self._missing_note)
         self._version = -1
         return self._store
 
-    def _editable(self) -> Store:
+    def _writable_store(self) -> IndexStore:
         if self._store is None or not self._writable:
             raise SystemFault("This search index is open for searching only.", hint="Open it with ToolIndex.edit.")
         return self._store
 
 
-def _hits(
+def _group_hits(
     best: list[int], scores: dict[int, float], tools: dict[int, StoredTool], names: dict[int, str]
 ) -> list[Hit]:
     groups: list[list[int]] = []
     by_name: dict[str, list[list[int]]] = {}
     for key in best:
         namesakes = by_name.setdefault(tools[key].name_key, [])
-        group = next((group for group in namesakes if _does_the_same(key, group, tools)), None)
+        group = next((group for group in namesakes if _is_duplicate(key, group, tools)), None)
         if group is None:
             group = list[int]()
             namesakes.append(group)
@@ -244,28 +248,28 @@ def _hits(
     ]
 
 
-def _does_the_same(key: int, group: list[int], tools: dict[int, StoredTool]) -> bool:
+def _is_duplicate(key: int, group: list[int], tools: dict[int, StoredTool]) -> bool:
     """Whether it is the group's tool on another server."""
     elsewhere = all(key >> TOOL_BITS != other >> TOOL_BITS for other in group)
-    return elsewhere and alike(tools[group[0]].sketch, tools[key].sketch)
+    return elsewhere and are_near_duplicates(tools[group[0]].sketch, tools[key].sketch)
 
 
-def _semantic(wanted: bool) -> tuple[bool, str]:
+def _semantic_support(wanted: bool) -> tuple[bool, str]:
     """Whether vectors are used, and what to tell where they are wanted and cannot be."""
     if not wanted or embedding.is_installed():
         return wanted, ""
     return False, embedding.MISSING
 
 
-def _joined(*notes: str) -> str:
+def _join_notes(*notes: str) -> str:
     return " ".join(note for note in notes if note)
 
 
-def _stored(doc: ToolDoc, weighed: Weighed, vector: bytes | None) -> StoredTool:
-    name, path, signature, summary = map(_clean, (doc.tool, doc.path, doc.signature, doc.summary))
+def _stored_tool(doc: ToolDoc, weighed: WeightedTool, vector: bytes | None) -> StoredTool:
+    name, path, signature, summary = map(_encodable_text, (doc.tool, doc.path, doc.signature, doc.summary))
     return StoredTool(name, path, signature, summary, weighed.name_key, weighed.sketch, vector)
 
 
-def _clean(text: str) -> str:
+def _encodable_text(text: str) -> str:
     """Half a surrogate pair, which JSON can spell, is no text that a file can hold."""
     return text.encode("utf-8", "replace").decode("utf-8")

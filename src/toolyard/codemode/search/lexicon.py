@@ -18,7 +18,7 @@ def stopwords() -> frozenset[str]:
 
 
 @cache
-def groups() -> tuple[str, ...]:
+def synonym_groups() -> tuple[str, ...]:
     """The groups of words that stand for each other, one line each."""
     return tuple(_lines("synonyms.txt"))
 

@@ -15,24 +15,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolyard.codemode.search.bm25f import MOST_WEIGHT, UNITS
+from toolyard.codemode.search.bm25f import MAX_WEIGHT, WEIGHT_UNITS
 from toolyard.codemode.search.store import TOOL_BITS, Posting
-from toolyard.codemode.search.tokenizer import sentences, small_words, synonyms, words
+from toolyard.codemode.search.tokenizer import split_sentences, stemmed_words, stopwords_in, synonyms_by_stem
 
 _LONGEST_QUERY = 8_000
 """Characters; what comes after is not read."""
-_MOST_WORDS = 400
+_MAX_WORDS = 400
 """Different words of a query; the first ones are taken."""
-_MOST_SENTENCES = 60
+_MAX_SENTENCES = 60
 _FEWEST_WORDS = 2
 """Of a sentence that is judged by itself."""
-_MOST_TO_SPELL = 12
+_MAX_TO_SPELL = 12
 """Words of a query that is checked for slips; the unknown words of a longer one are talk."""
-_SYNONYM = 0.4
+_SYNONYM_WEIGHT = 0.4
 """What a synonym counts beside the word itself."""
-_SENTENCE = 0.5
+_SENTENCE_WEIGHT = 0.5
 """What the best sentence counts, the whole query counting the rest."""
-_SERVER = 0.35
+_SERVER_WEIGHT = 0.35
 """What the server's cover counts beside the tool's own score."""
 
 
@@ -46,9 +46,9 @@ class Column:
     peaks: array[int]
 
 
-Columns = Callable[[Sequence[str]], Mapping[str, Column]]
+LookUpColumns = Callable[[Sequence[str]], Mapping[str, Column]]
 """The columns of those of the words that are indexed at all."""
-Nearest = Callable[[str], Sequence[str]]
+NearestWords = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,17 @@ class Query:
 
     words: dict[str, float]
     parts: tuple[dict[str, float], ...]
-    is_small: bool = False
+    is_stopwords_only: bool = False
     """Whether it has none but words that say nothing. Those are not indexed."""
 
     @classmethod
-    def of(cls, text: str) -> Query:
+    def parse(cls, text: str) -> Query:
         text = text[:_LONGEST_QUERY]
-        found = dict(list(_counted(text).items())[:_MOST_WORDS])
+        found = dict(list(_word_weights(text).items())[:_MAX_WORDS])
         if not found:
-            small = dict.fromkeys(small_words(text)[:_MOST_WORDS], 1.0)
-            return cls(small, (), is_small=bool(small))
-        parts = [_counted(part) for part in sentences(text)[:_MOST_SENTENCES]]
+            small = dict.fromkeys(stopwords_in(text)[:_MAX_WORDS], 1.0)
+            return cls(small, (), is_stopwords_only=bool(small))
+        parts = [_word_weights(part) for part in split_sentences(text)[:_MAX_SENTENCES]]
         parts = [{word: weight for word, weight in part.items() if word in found} for part in parts]
         alone = tuple(part for part in parts if len(part) >= _FEWEST_WORDS)
         return cls(found, alone if len(alone) > 1 else ())
@@ -93,14 +93,14 @@ class Ranking:
 
 
 @dataclass(slots=True)
-class _Word:
+class _WordMatches:
     """What one word of the query finds: each tool by the best of the word and its synonyms."""
 
     tools: dict[int, float] = field(default_factory=dict[int, float])
     servers: dict[int, float] = field(default_factory=dict[int, float])
 
 
-def columns(postings: Iterable[Posting]) -> dict[str, Column]:
+def read_columns(postings: Iterable[Posting]) -> dict[str, Column]:
     """By word, from the rows of the index."""
     found: dict[str, Column] = {}
     for posting in postings:
@@ -117,68 +117,74 @@ def columns(postings: Iterable[Posting]) -> dict[str, Column]:
     return found
 
 
-def rank(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) -> Ranking:
-    found = _look_up(query, corpus, lookup, nearest)
-    scores = _total(query.words, found)
+def rank_tools(query: Query, corpus: Corpus, lookup: LookUpColumns, nearest: NearestWords) -> Ranking:
+    found = _look_up_words(query, corpus, lookup, nearest)
+    scores = _total_scores(query.words, found)
     if query.parts and scores:
         best: dict[int, float] = {}
         for part in query.parts:
-            for tool, score in _total(part, found).items():
+            for tool, score in _total_scores(part, found).items():
                 if score > best.get(tool, 0.0):
                     best[tool] = score
         for tool in scores:
-            scores[tool] = (1 - _SENTENCE) * scores[tool] + _SENTENCE * best.get(tool, 0.0)
-    return Ranking(scores, _cover(query, corpus, found))
+            scores[tool] = (1 - _SENTENCE_WEIGHT) * scores[tool] + _SENTENCE_WEIGHT * best.get(tool, 0.0)
+    return Ranking(scores, _server_coverage(query, corpus, found))
 
 
-def by_keywords(ranking: Ranking) -> dict[int, float]:
+def keyword_scores(ranking: Ranking) -> dict[int, float]:
     """Scores by the tool's key; 1 is what a tool could reach that has every word in the best place."""
-    gain = _SERVER * max(ranking.tools.values(), default=0.0)
+    gain = _SERVER_WEIGHT * max(ranking.tools.values(), default=0.0)
     gains = {server: gain * share for server, share in ranking.servers.items()}
     return {
-        tool: (score + gains.get(tool >> TOOL_BITS, 0.0)) / (1 + _SERVER) for tool, score in ranking.tools.items()
+        tool: (score + gains.get(tool >> TOOL_BITS, 0.0)) / (1 + _SERVER_WEIGHT)
+        for tool, score in ranking.tools.items()
     }
 
 
-def _counted(text: str) -> dict[str, float]:
-    return {word: 1 + math.log(count) for word, count in Counter(words(text)).items()}
+def _word_weights(text: str) -> dict[str, float]:
+    return {word: 1 + math.log(count) for word, count in Counter(stemmed_words(text)).items()}
 
 
-def _look_up(query: Query, corpus: Corpus, lookup: Columns, nearest: Nearest) -> dict[str, _Word]:
+def _look_up_words(
+    query: Query, corpus: Corpus, lookup: LookUpColumns, nearest: NearestWords
+) -> dict[str, _WordMatches]:
     wanted = query.words
-    others = {word: [other for other in synonyms().get(word, ()) if other not in wanted] for word in wanted}
+    others = {word: [other for other in synonyms_by_stem().get(word, ()) if other not in wanted] for word in wanted}
     known = dict(lookup(list(dict.fromkeys([*wanted, *(other for each in others.values() for other in each)]))))
-    if len(wanted) <= _MOST_TO_SPELL:
+    if len(wanted) <= _MAX_TO_SPELL:
         for word in wanted:
             if word not in known and not any(other in known for other in others[word]):
                 others[word] = list(nearest(word))
                 known.update(lookup([other for other in others[word] if other not in known]))
     rarities = {word: _rarity(column, corpus) for word, column in known.items()}
-    counts = {word: _counting(word, [other for other in others[word] if other in known], rarities) for word in wanted}
+    counts = {
+        word: _spelling_weights(word, [other for other in others[word] if other in known], rarities)
+        for word in wanted
+    }
     most = sum(weight * max(counts[word].values(), default=0.0) for word, weight in wanted.items()) or 1.0
-    scale = 1 / (most * MOST_WEIGHT * UNITS)
-    found: dict[str, _Word] = {}
+    scale = 1 / (most * MAX_WEIGHT * WEIGHT_UNITS)
+    found: dict[str, _WordMatches] = {}
     for word in wanted:
-        gathered = found[word] = _Word()
+        gathered = found[word] = _WordMatches()
         for spelling, worth in counts[word].items():
             column = known[spelling]
             if spelling == word:
-                gathered.tools = _scaled(column.tools, column.weights, scale * worth)
-                gathered.servers = _scaled(column.servers, column.peaks, scale * worth)
+                gathered.tools = _scale_weights(column.tools, column.weights, scale * worth)
+                gathered.servers = _scale_weights(column.servers, column.peaks, scale * worth)
             else:
                 _keep_best(gathered.tools, column, scale * worth)
     return found
 
 
-def _counting(word: str, others: list[str], rarities: dict[str, float]) -> dict[str, float]:
+def _spelling_weights(word: str, others: list[str], rarities: dict[str, float]) -> dict[str, float]:
     """What the word and those in its place are worth; a synonym never more than the word, however rare it is."""
     if word not in rarities:
-        return {other: _SYNONYM * rarities[other] for other in others}
+        return {other: _SYNONYM_WEIGHT * rarities[other] for other in others}
     own = rarities[word]
-    return {word: own, **{other: min(own, _SYNONYM * rarities[other]) for other in others}}
+    return {word: own, **{other: min(own, _SYNONYM_WEIGHT * rarities[other]) for other in others}}
 
 
-def _scaled(keys: array[int], weights: array[int], factor: float) -> dict[int, float]:
+def _scale_weights(keys: array[int], weights: array[int], factor: float) -> dict[int, float]:
     return dict(zip(keys, [factor * weight for weight in weights], strict=True))
 
 
@@ -190,7 +196,7 @@ def _keep_best(tools: dict[int, float], column: Column, factor: float) -> None:
             tools[tool] = score
 
 
-def _total(wanted: dict[str, float], found: dict[str, _Word]) -> dict[int, float]:
+def _total_scores(wanted: dict[str, float], found: dict[str, _WordMatches]) -> dict[int, float]:
     scores: dict[int, float] = {}
     have = scores.get
     for word, weight in wanted.items():
@@ -199,7 +205,7 @@ def _total(wanted: dict[str, float], found: dict[str, _Word]) -> dict[int, float
     return scores
 
 
-def _cover(query: Query, corpus: Corpus, found: dict[str, _Word]) -> dict[int, float]:
+def _server_coverage(query: Query, corpus: Corpus, found: dict[str, _WordMatches]) -> dict[int, float]:
     cover: dict[int, float] = {}
     for word, weight in query.words.items():
         for server, score in found[word].servers.items():
@@ -212,9 +218,9 @@ def _cover(query: Query, corpus: Corpus, found: dict[str, _Word]) -> dict[int, f
 
 def _rarity(column: Column, corpus: Corpus) -> float:
     """The mean of how rare the word is among tools and among servers (BM25's inverse document frequency)."""
-    among_tools = _inverse(len(column.tools), corpus.tools)
-    return (among_tools + _inverse(len(column.servers), len(corpus.sizes))) / 2
+    among_tools = _inverse_frequency(len(column.tools), corpus.tools)
+    return (among_tools + _inverse_frequency(len(column.servers), len(corpus.sizes))) / 2
 
 
-def _inverse(having: int, every: int) -> float:
+def _inverse_frequency(having: int, every: int) -> float:
     return math.log(1 + (every - having + 0.5) / (having + 0.5))

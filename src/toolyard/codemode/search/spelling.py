@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_SHORTEST = 4
+_MIN_WORD_CHARS = 4
 """Shorter words are one slip away from too many others."""
-_MOST = 4
+_MAX_SUGGESTIONS = 4
 
 
-class Spelling:
+class SpellingCorrector:
     """Every indexed word, as one text that a pattern runs over: small in memory, and quick without an index."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = "\n" + "\n".join(known) + "\n"
 
-    def nearest(self, word: str) -> tuple[str, ...]:
-        if len(word) < _SHORTEST or not word.isalpha():
+    def nearest_words(self, word: str) -> tuple[str, ...]:
+        if len(word) < _MIN_WORD_CHARS or not word.isalpha():
             return ()
-        slips = re.findall(f"(?<=\n)(?:{'|'.join(_slips(word))})(?=\n)", self._known)
+        slips = re.findall(f"(?<=\n)(?:{'|'.join(_typo_patterns(word))})(?=\n)", self._known)
         longer = re.findall(f"(?<=\n){word}[^\n]*(?=\n)", self._known)
         found: list[str] = [*slips, *sorted(longer, key=len)]
-        return tuple(dict.fromkeys(found))[:_MOST]
+        return tuple(dict.fromkeys(found))[:_MAX_SUGGESTIONS]
 
 
-def _slips(word: str) -> list[str]:
+def _typo_patterns(word: str) -> list[str]:
     """One letter wrong, missing, too many, or two exchanged."""
     places = range(len(word))
     return [

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-_STEMS_KEPT = 20_000
+_CACHED_STEMS = 20_000
 _SHORTEST = 3
 """Shorter words have no endings."""
 
@@ -46,35 +46,35 @@ _BEFORE_LI = "cdeghkmnrt"
 
 class _Endings(NamedTuple):
     longest_first: tuple[str, ...]
-    instead: dict[str, str]
+    replacements: dict[str, str]
     """What stands in an ending's place."""
 
-    def of(self, word: str) -> str:
+    def longest_match(self, word: str) -> str:
         """The longest one that the word has."""
         if not word.endswith(self.longest_first):  # the usual case, in one step
             return ""
         return next(ending for ending in self.longest_first if word.endswith(ending))
 
 
-def _endings(rules: str) -> _Endings:
+def _parse_endings(rules: str) -> _Endings:
     pairs = (rule.partition(":") for rule in rules.split(";"))
     instead = {ending: put.strip() for endings, _, put in pairs for ending in endings.split()}
     return _Endings(tuple(sorted(instead, key=len, reverse=True)), instead)
 
 
-_POSSESSIVES = _endings("' 's 's'")
-_PLURALS = _endings("sses: ss; ied ies s us ss")
-_VERBS = _endings("eed eedly ed edly ing ingly")
-_LONG = _endings(
+_POSSESSIVES = _parse_endings("' 's 's'")
+_PLURALS = _parse_endings("sses: ss; ied ies s us ss")
+_VERBS = _parse_endings("eed eedly ed edly ing ingly")
+_LONG = _parse_endings(
     "tional: tion; enci: ence; anci: ance; abli: able; entli: ent; izer ization: ize; ational ation ator: ate;"
     "alism aliti alli: al; fulness fulli: ful; ousli ousness: ous; iveness iviti: ive; biliti bli: ble;"
     "ogi ogist: og; lessli: less; li"
 )
-_MIDDLE = _endings("tional: tion; ational: ate; alize: al; icate iciti ical: ic; ful ness ative")
-_LAST = _endings("al ance ence er ic able ible ant ement ment ent ism ate iti ous ive ize ion")
+_MIDDLE = _parse_endings("tional: tion; ational: ate; alize: al; icate iciti ical: ic; ful ness ative")
+_LAST = _parse_endings("al ance ence er ic able ible ant ement ment ent ism ate iti ous ive ize ion")
 
 
-@lru_cache(maxsize=_STEMS_KEPT)
+@lru_cache(maxsize=_CACHED_STEMS)
 def stem(word: str) -> str:
     """The stem of a word in small letters: `creates`, `created` and `creating` have the same."""
     if len(word) < _SHORTEST:
@@ -116,9 +116,9 @@ def _ends_short(word: str) -> bool:
 
 
 def _without_plural(word: str) -> str:
-    possessive = _POSSESSIVES.of(word)
+    possessive = _POSSESSIVES.longest_match(word)
     word = word.removesuffix(possessive)
-    ending = _PLURALS.of(word)
+    ending = _PLURALS.longest_match(word)
     begun = word.removesuffix(ending)
     if ending == "sses":
         return f"{begun}ss"
@@ -128,7 +128,7 @@ def _without_plural(word: str) -> str:
 
 
 def _without_verb_ending(word: str, first: int) -> str:
-    ending = _VERBS.of(word)
+    ending = _VERBS.longest_match(word)
     begun = word.removesuffix(ending)
     if ending in ("eed", "eedly"):
         return f"{begun}ee" if len(begun) >= first and begun not in _NO_PAST else word
@@ -149,25 +149,25 @@ def _as_infinitive(begun: str, first: int) -> str:
 
 
 def _without_long_ending(word: str, first: int) -> str:
-    ending = _LONG.of(word)
+    ending = _LONG.longest_match(word)
     begun = word.removesuffix(ending)
     if not ending or len(begun) < first:
         return word
     if (ending == "ogi" and not begun.endswith("l")) or (ending == "li" and begun[-1:] not in _BEFORE_LI):
         return word
-    return begun + _LONG.instead[ending]
+    return begun + _LONG.replacements[ending]
 
 
 def _without_middle_ending(word: str, first: int, second: int) -> str:
-    ending = _MIDDLE.of(word)
+    ending = _MIDDLE.longest_match(word)
     begun = word.removesuffix(ending)
     if not ending or len(begun) < (second if ending == "ative" else first):
         return word
-    return begun + _MIDDLE.instead[ending]
+    return begun + _MIDDLE.replacements[ending]
 
 
 def _without_last_ending(word: str, second: int) -> str:
-    ending = _LAST.of(word)
+    ending = _LAST.longest_match(word)
     begun = word.removesuffix(ending)
     if not ending or len(begun) < second or (ending == "ion" and not begun.endswith(("s", "t"))):
         return word

@@ -10,16 +10,16 @@ import re
 from array import array
 from collections.abc import Iterable, Sequence
 
-from toolyard.codemode.search.bm25f import UNITS
-from toolyard.codemode.search.documents import spelled
+from toolyard.codemode.search.bm25f import WEIGHT_UNITS
+from toolyard.codemode.search.documents import split_identifier
 from toolyard.codemode.search.ranking import Column
 from toolyard.codemode.search.store import TOOL_BITS
 
-_IN_NAME = UNITS * 3 // 2
-_IN_SUMMARY = UNITS
+_NAME_WEIGHT = WEIGHT_UNITS * 3 // 2
+_SUMMARY_WEIGHT = WEIGHT_UNITS
 
 
-def found_by_reading(tools: Iterable[tuple[int, str, str]], wanted: Sequence[str]) -> dict[str, Column]:
+def scan_tools(tools: Iterable[tuple[int, str, str]], wanted: Sequence[str]) -> dict[str, Column]:
     """What each word finds among tools, which come by key with their names and summaries."""
     if not wanted:
         return {}
@@ -27,9 +27,9 @@ def found_by_reading(tools: Iterable[tuple[int, str, str]], wanted: Sequence[str
     whole, part = re.compile(rf"\b(?:{any_of})\b"), re.compile(any_of, re.IGNORECASE)
     columns: dict[str, Column] = {}
     for key, name, summary in tools:
-        weights = dict.fromkeys(whole.findall(summary.lower()), _IN_SUMMARY)
+        weights = dict.fromkeys(whole.findall(summary.lower()), _SUMMARY_WEIGHT)
         if part.search(name):  # few names are taken apart, which costs more than the rest
-            weights |= dict.fromkeys(whole.findall(spelled(name).lower()), _IN_NAME)
+            weights |= dict.fromkeys(whole.findall(split_identifier(name).lower()), _NAME_WEIGHT)
         for word, weight in weights.items():
             column = columns.setdefault(word, Column(array("I"), array("H"), array("I"), array("H")))
             column.tools.append(key)

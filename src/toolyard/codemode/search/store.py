@@ -23,12 +23,12 @@ from toolyard.storage.disk_full import check_descriptors
 _APPLICATION = 0x546F6F79  # "Tooy"
 _FORMAT = 2
 _PRIVATE_FILE = 0o600
-_WAIT_FOR_WRITER_MS = 10_000
-_WORDS_A_QUESTION = 500
+_BUSY_TIMEOUT_MS = 10_000
+_WORDS_PER_QUERY = 500
 """Of one SQL statement; SQLite takes 999 and more."""
 TOOL_BITS = 16
 """A tool's key is its server's number and its place there: `server << TOOL_BITS | place`."""
-MOST_TOOLS = 1 << TOOL_BITS
+MAX_TOOLS = 1 << TOOL_BITS
 
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
@@ -66,7 +66,7 @@ class Posting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class IndexedServer:
     id: int
     name: str
     tools: int
@@ -75,7 +75,7 @@ class Server:
     """What made its vectors; empty where there are none."""
 
 
-class Store:
+class IndexStore:
     """One open index file. Not for several threads at once: the index holds a lock around it."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -85,25 +85,25 @@ class Store:
         self._has_removed = False
 
     @classmethod
-    def read(cls, path: str) -> tuple[Store | None, str]:
+    def open_existing(cls, path: str) -> tuple[IndexStore | None, str]:
         """The file as it is, or None and why it cannot serve."""
         if not os.path.exists(path):
             return None, "There is no search index yet."
         try:
-            return cls(_connected(path), path), ""
-        except _Unusable as fault:
+            return cls(_connect_checked(path), path), ""
+        except _UnusableIndex as fault:
             return None, str(fault)
 
     @classmethod
-    def write(cls, path: str) -> tuple[Store, str]:
+    def open_or_create(cls, path: str) -> tuple[IndexStore, str]:
         """The file, made anew where it cannot serve; then also a note of why."""
         note = ""
         if os.path.exists(path):
             try:
-                return cls(_connected(path, thorough=True), path), ""
-            except _Unusable as fault:
+                return cls(_connect_checked(path, thorough=True), path), ""
+            except _UnusableIndex as fault:
                 note = f"{fault} It was started anew."
-        return cls(_created(path), path), note
+        return cls(_create_file(path), path), note
 
     @property
     def is_current(self) -> bool:
@@ -117,7 +117,7 @@ class Store:
         self._connection.close()
 
     @contextlib.contextmanager
-    def reading(self) -> Generator[None]:
+    def read_transaction(self) -> Generator[None]:
         """One committed state for everything inside."""
         self._connection.execute("BEGIN")
         try:
@@ -126,7 +126,7 @@ class Store:
             self._connection.rollback()
 
     @contextlib.contextmanager
-    def writing(self) -> Generator[None]:
+    def write_transaction(self) -> Generator[None]:
         """All of what is inside, or nothing of it."""
         self._has_removed = False
         try:
@@ -145,9 +145,10 @@ class Store:
         """Changes when another connection has committed."""
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
-    def servers(self) -> list[Server]:
+    def servers(self) -> list[IndexedServer]:
         return [
-            Server(*row) for row in self._connection.execute("SELECT id, name, tools, fingerprint, model FROM server")
+            IndexedServer(*row)
+            for row in self._connection.execute("SELECT id, name, tools, fingerprint, model FROM server")
         ]
 
     def remove(self, server: str) -> bool:
@@ -158,7 +159,7 @@ class Store:
         self._has_removed = True
         self._connection.execute("DELETE FROM posting WHERE server = ?", (number,))
         first = number << TOOL_BITS
-        self._connection.execute("DELETE FROM tool WHERE key >= ? AND key < ?", (first, first + MOST_TOOLS))
+        self._connection.execute("DELETE FROM tool WHERE key >= ? AND key < ?", (first, first + MAX_TOOLS))
         self._connection.execute("DELETE FROM server WHERE id = ?", (number,))
         return True
 
@@ -195,13 +196,13 @@ class Store:
                 for place, tool in enumerate(tools)
             ),
         )
-        rows = [(word, number, peak, data) for word, peak, data in _postings(weights)]
+        rows = [(word, number, peak, data) for word, peak, data in _build_postings(weights)]
         self._connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", rows)
         self._connection.executemany("INSERT OR IGNORE INTO word VALUES (?)", ((row[0],) for row in rows))
 
     def postings(self, wanted: Sequence[str]) -> Iterator[Posting]:
-        for at in range(0, len(wanted), _WORDS_A_QUESTION):
-            some = wanted[at : at + _WORDS_A_QUESTION]
+        for at in range(0, len(wanted), _WORDS_PER_QUERY):
+            some = wanted[at : at + _WORDS_PER_QUERY]
             marks = ",".join("?" * len(some))
             question = f"SELECT word, server, peak, data FROM posting WHERE word IN ({marks})"  # noqa: S608 - marks only
             for row in self._connection.execute(question, some):
@@ -212,7 +213,7 @@ class Store:
         question = f"SELECT key, name, path, signature, summary, name_key, sketch FROM tool WHERE key IN ({marks})"  # noqa: S608
         return {row[0]: StoredTool(*row[1:]) for row in self._connection.execute(question, keys)}
 
-    def told(self) -> Iterator[tuple[int, str, str]]:
+    def tool_summaries(self) -> Iterator[tuple[int, str, str]]:
         """Key, name and summary of every tool, those of a server together."""
         yield from self._connection.execute("SELECT key, name, summary FROM tool ORDER BY key")
 
@@ -228,7 +229,7 @@ class Store:
         question = "SELECT id, vector FROM server WHERE model = ? AND vector IS NOT NULL ORDER BY id"
         return list(self._connection.execute(question, (model,)))
 
-    def vectors_of(self, server: str) -> list[bytes]:
+    def server_and_tool_vectors(self, server: str) -> list[bytes]:
         """Those of its tools and its own."""
         question = (
             "SELECT tool.vector FROM tool JOIN server ON server.id = key >> ? "
@@ -241,37 +242,37 @@ class Store:
         return [row[0] for row in self._connection.execute("SELECT word FROM word")]
 
 
-class _Unusable(Exception):  # noqa: N818 - says what is wrong with a file, and stays in this module
+class _UnusableIndex(Exception):  # noqa: N818 - says what is wrong with a file, and stays in this module
     pass
 
 
-def _connected(path: str, *, thorough: bool = False) -> sqlite3.Connection:
+def _connect_checked(path: str, *, thorough: bool = False) -> sqlite3.Connection:
     try:
-        connection = _opened(path)
+        connection = _connect(path)
         try:
-            _check(connection, path, thorough=thorough)
+            _check_format(connection, path, thorough=thorough)
         except BaseException:
             connection.close()
             raise
     except sqlite3.DatabaseError as error:
-        raise _Unusable(f"The search index {path} cannot be read ({error}).") from error
+        raise _UnusableIndex(f"The search index {path} cannot be read ({error}).") from error
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: str, *, thorough: bool) -> None:
+def _check_format(connection: sqlite3.Connection, path: str, *, thorough: bool) -> None:
     application, version = (_pragma(connection, name) for name in ("application_id", "user_version"))
     if application != _APPLICATION:
-        raise _Unusable(f"{path} is not a search index.")
+        raise _UnusableIndex(f"{path} is not a search index.")
     if version != _FORMAT:
-        raise _Unusable(
+        raise _UnusableIndex(
             f"The search index {path} has format {version}; this version of Toolyard reads format {_FORMAT}."
         )
     connection.execute("SELECT count(*) FROM server").fetchone()
     if thorough and (said := _pragma(connection, "quick_check")) != "ok":
-        raise _Unusable(f"The search index {path} is damaged ({str(said).splitlines()[0]}).")
+        raise _UnusableIndex(f"The search index {path} is damaged ({str(said).splitlines()[0]}).")
 
 
-def _created(path: str) -> sqlite3.Connection:
+def _create_file(path: str) -> sqlite3.Connection:
     """A new, empty file; or that of another writer who was quicker."""
     draft = f"{path}.{os.getpid()}.new"
     try:
@@ -280,14 +281,14 @@ def _created(path: str) -> sqlite3.Connection:
                 os.unlink(name)
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, _PRIVATE_FILE))
         try:
-            with contextlib.closing(_opened(draft)) as connection:
+            with contextlib.closing(_connect(draft)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(_SCHEMA)
             with contextlib.suppress(FileExistsError):
                 os.link(draft, path)
         finally:
             os.unlink(draft)
-        return _opened(path)
+        return _connect(path)
     except (OSError, sqlite3.Error) as error:
         if isinstance(error, sqlite3.Error):
             check_descriptors(error)
@@ -297,9 +298,9 @@ def _created(path: str) -> sqlite3.Connection:
         ) from error
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        path, timeout=_WAIT_FOR_WRITER_MS / 1_000, isolation_level=None, check_same_thread=False
+        path, timeout=_BUSY_TIMEOUT_MS / 1_000, isolation_level=None, check_same_thread=False
     )
     try:
         # With a WAL this can lose the last sync in a power cut, which the fingerprints show, and never the file.
@@ -314,7 +315,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> Any:
     return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
-def _postings(weights: Iterable[dict[str, int]]) -> Iterator[tuple[str, int, bytes]]:
+def _build_postings(weights: Iterable[dict[str, int]]) -> Iterator[tuple[str, int, bytes]]:
     places: dict[str, list[int]] = {}
     found: dict[str, list[int]] = {}
     for place, tool in enumerate(weights):

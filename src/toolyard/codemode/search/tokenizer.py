@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import cache
 
-from toolyard.codemode.search.lexicon import groups, stopwords
+from toolyard.codemode.search.lexicon import stopwords, synonym_groups
 from toolyard.codemode.search.stemmer import stem
 
 _LONGEST_WORD = 40
@@ -23,10 +23,10 @@ _MARKS = re.compile("[\u0300-\u036f]")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[\n\u3002\uff01\uff1f]+")
 
 
-def words(text: str) -> list[str]:
+def stemmed_words(text: str) -> list[str]:
     """The stems of the words of `text` that mean something, in order."""
     if not text.isascii():
-        text = _unaccented(text)
+        text = _strip_accents(text)
     skipped = stopwords()
     found: list[str] = []
     for match in _WORD.finditer(text):
@@ -36,37 +36,37 @@ def words(text: str) -> list[str]:
             if word not in skipped:
                 found.append(stem(word[:_LONGEST_WORD]))
         elif _UNSPACED.search(word):
-            found.extend(_pairs(word))
+            found.extend(_bigrams(word))
         else:
             found.append(word.lower()[:_LONGEST_WORD])
     return found
 
 
-def small_words(text: str) -> list[str]:
+def stopwords_in(text: str) -> list[str]:
     """The words of `text` that say nothing, in order, as they are written but for capitals."""
     found = (match.group().lower() for match in _WORD.finditer(text))
     return [word for word in found if word in stopwords()]
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE_END.split(text) if part and not part.isspace()]
 
 
 @cache
-def synonyms() -> dict[str, tuple[str, ...]]:
+def synonyms_by_stem() -> dict[str, tuple[str, ...]]:
     """By the stem of a word: the stems that may stand in its place."""
     found: dict[str, dict[str, None]] = {}
-    for line in groups():
-        group = list(dict.fromkeys(words(line)))
+    for line in synonym_groups():
+        group = list(dict.fromkeys(stemmed_words(line)))
         for word in group:
             found.setdefault(word, {}).update((other, None) for other in group if other != word)
     return {word: tuple(others) for word, others in found.items()}
 
 
-def _unaccented(text: str) -> str:
+def _strip_accents(text: str) -> str:
     """`café` as `cafe`; what is put together from other parts, such as Korean syllables, stays together."""
     return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
 
 
-def _pairs(run: str) -> list[str]:
+def _bigrams(run: str) -> list[str]:
     return [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]

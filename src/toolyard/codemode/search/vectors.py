@@ -11,58 +11,60 @@ from importlib import import_module
 from typing import Any
 
 from toolyard.codemode.search import embedding
-from toolyard.codemode.search.hybrid_ranking import Nearness
-from toolyard.codemode.search.tokenizer import sentences
+from toolyard.codemode.search.hybrid_ranking import SemanticNearness
+from toolyard.codemode.search.tokenizer import split_sentences
 
 _HASH_BYTES = 8
-_MOST_SENTENCES = 4
+_MAX_SENTENCES = 4
 """Each costs a vector. What a request is about is said early; more of them found no more."""
 _FEWEST_WORDS = 3
-_SENTENCE = 0.7
+_SENTENCE_WEIGHT = 0.7
 """What the nearest sentence of a long query counts, its beginning as a whole counting the rest."""
-_USUAL = 0.1
+_UNRELATED_COSINE = 0.1
 """The cosine of two texts that have nothing to do with each other, about."""
-_FEW = 10
+_MEDIAN_HALF_WEIGHT_COUNT = 10
 """With so many texts their own median counts half."""
-_LEAST_NEARNESS = 0.1
+_MIN_NEARNESS = 0.1
 """Where none is nearer than that, none is near: the nearest has less than 1."""
 
-Stored = Sequence[tuple[int, bytes]]
+StoredVectors = Sequence[tuple[int, bytes]]
 """Vectors as they are kept, by key."""
 
 
-def made(texts: Sequence[str], before: Iterable[bytes]) -> list[bytes]:
+def build_vectors(texts: Sequence[str], before: Iterable[bytes]) -> list[bytes]:
     """The vectors of the texts; those that are there already are not made again."""
     known = {vector[:_HASH_BYTES]: vector for vector in before}
     hashes = [_hash(text) for text in texts]
     missing = {digest: text for digest, text in zip(hashes, texts, strict=True) if digest not in known}
     if missing:
-        fresh = embedding.packed(embedding.embed(list(missing.values())))
+        fresh = embedding.pack_vectors(embedding.embed_texts(list(missing.values())))
         known |= {digest: digest + vector for digest, vector in zip(missing, fresh, strict=True)}
     return [known[digest] for digest in hashes]
 
 
-class Vectors:
+class VectorIndex:
     """All vectors of an index, in memory: 1.5 kB a tool."""
 
-    def __init__(self, tools: Stored, servers: Stored) -> None:
+    def __init__(self, tools: StoredVectors, servers: StoredVectors) -> None:
         numpy: Any = import_module("numpy")
         self._keys: Any = numpy.array([key for key, _ in tools], numpy.int64)
         self._servers = [key for key, _ in servers]
         self._of_tools, self._of_servers = map(_matrix, (tools, servers))
 
-    def near(self, query: str) -> Nearness:
-        parts = [part for part in sentences(query) if len(part.split()) >= _FEWEST_WORDS][:_MOST_SENTENCES]
-        rows = embedding.embed([query, *(parts if len(parts) > 1 else ())])
-        servers = _near(self._of_servers, rows).tolist()
-        return Nearness(self._keys, _near(self._of_tools, rows), dict(zip(self._servers, servers, strict=True)))
+    def nearness_to(self, query: str) -> SemanticNearness:
+        parts = [part for part in split_sentences(query) if len(part.split()) >= _FEWEST_WORDS][:_MAX_SENTENCES]
+        rows = embedding.embed_texts([query, *(parts if len(parts) > 1 else ())])
+        servers = _relative_nearness(self._of_servers, rows).tolist()
+        return SemanticNearness(
+            self._keys, _relative_nearness(self._of_tools, rows), dict(zip(self._servers, servers, strict=True))
+        )
 
 
-def _matrix(stored: Stored) -> Any:
-    return embedding.unpacked(vector[_HASH_BYTES:] for _, vector in stored)
+def _matrix(stored: StoredVectors) -> Any:
+    return embedding.unpack_vectors(vector[_HASH_BYTES:] for _, vector in stored)
 
 
-def _near(matrix: Any, query: Any) -> Any:
+def _relative_nearness(matrix: Any, query: Any) -> Any:
     """How much nearer than the usual each row of the matrix is to a query; the nearest has 1.
 
     `query` has a row for the whole and one for each sentence. What is usual differs from one to the other: talk is a
@@ -72,23 +74,23 @@ def _near(matrix: Any, query: Any) -> Any:
     if not len(matrix):
         return numpy.zeros(0)
     cosines = query @ matrix.T
-    cosines -= _usual(cosines)
+    cosines -= _baseline(cosines)
     near = cosines[0]
     if len(query) > 1:
-        near = (1 - _SENTENCE) * near + _SENTENCE * cosines[1:].max(0)
-        near -= numpy.median(near) * _trust(len(matrix))
-    return numpy.maximum(near, 0) / max(float(near.max()), _LEAST_NEARNESS)
+        near = (1 - _SENTENCE_WEIGHT) * near + _SENTENCE_WEIGHT * cosines[1:].max(0)
+        near -= numpy.median(near) * _median_weight(len(matrix))
+    return numpy.maximum(near, 0) / max(float(near.max()), _MIN_NEARNESS)
 
 
-def _usual(cosines: Any) -> Any:
+def _baseline(cosines: Any) -> Any:
     """The median of each row. Few rows do not tell what is usual: then what is known of texts at large counts too."""
     numpy: Any = import_module("numpy")
-    trust = _trust(cosines.shape[1])
-    return trust * numpy.median(cosines, 1, keepdims=True) + (1 - trust) * _USUAL
+    trust = _median_weight(cosines.answer_format[1])
+    return trust * numpy.median(cosines, 1, keepdims=True) + (1 - trust) * _UNRELATED_COSINE
 
 
-def _trust(count: int) -> float:
-    return count / (count + _FEW)
+def _median_weight(count: int) -> float:
+    return count / (count + _MEDIAN_HALF_WEIGHT_COUNT)
 
 
 def _hash(text: str) -> bytes:

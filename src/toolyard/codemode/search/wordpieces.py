@@ -20,20 +20,20 @@ _TOKEN = re.compile(
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd\ud800-\udfff\u200b-\u200f\u202a-\u202e\ufeff]")
 
 
-def pieces(text: str, most: int) -> list[int]:
+def wordpiece_ids(text: str, max_pieces: int) -> list[int]:
     """The numbers of the pieces of `text`, at most so many, between the marks of beginning and end."""
     known = _vocabulary()
     numbers = [known[_START]]
     plain = unicodedata.normalize("NFD", _CONTROL.sub("", text).lower())
     plain = "".join(sign for sign in plain if unicodedata.category(sign) != "Mn") if not plain.isascii() else plain
     for match in _TOKEN.finditer(plain):
-        numbers.extend(_of_word(match.group(), known))
-        if len(numbers) >= most - 1:
+        numbers.extend(_word_ids(match.group(), known))
+        if len(numbers) >= max_pieces - 1:
             break
-    return [*numbers[: most - 1], known[_END]]
+    return [*numbers[: max_pieces - 1], known[_END]]
 
 
-def _of_word(word: str, known: dict[str, int]) -> list[int]:
+def _word_ids(word: str, known: dict[str, int]) -> list[int]:
     if len(word) > _LONGEST_WORD:
         return [known[_UNKNOWN]]
     found: list[int] = []

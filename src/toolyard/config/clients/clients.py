@@ -18,7 +18,7 @@ from toolyard.config.settings import Settings
 Scope = Literal["user", "project"]
 Entry = Mapping[str, Any]
 _PROGRAM: Final = "toolyard"
-_SERVING: Final = (["mcp"], ["assistant"])
+_SERVER_COMMANDS: Final = (["mcp"], ["assistant"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class Client:
     title: str
     section: str
     """The key of the file that holds the servers by name."""
-    user: Callable[[Settings], tuple[str, ...]]
+    user_files: Callable[[Settings], tuple[str, ...]]
     """The files it reads for the user. The first that exists is the one to change, else the last is made."""
-    project: tuple[str, ...]
+    project_files: tuple[str, ...]
     """The same, below a project's folder."""
     entry: Callable[[tuple[str, ...]], dict[str, Any]]
     """What makes it start a program."""
-    variable: str = ""
+    variable_pattern: str = ""
     """A pattern of what it would replace in a text."""
-    check: str = ""
+    check_command: str = ""
     """The command that shows its servers, and whether they answer."""
     project_note: str = ""
     """What the user has to do before it uses a project's servers."""
-    passing: Callable[[tuple[str, ...]], dict[str, Any]] = lambda _: {}
+    env_passthrough: Callable[[tuple[str, ...]], dict[str, Any]] = lambda _: {}
     """What makes it hand variables of its own on, by their names, whether they are set or not. Codex hands on next to
     nothing, Gemini CLI nothing that is called a key; the others hand on all they have."""
     tool_timeout: tuple[str, int] | None = None
@@ -56,52 +56,52 @@ class Client:
     def paths(self, scope: Scope, settings: Settings, folder: str) -> tuple[str, ...]:
         """Where the servers of that scope may be, best first."""
         if scope == "user":
-            return self.user(settings)
-        return tuple(os.path.join(folder, *path.split("/")) for path in self.project)
+            return self.user_files(settings)
+        return tuple(os.path.join(folder, *path.split("/")) for path in self.project_files)
 
     def path(self, scope: Scope, settings: Settings, folder: str) -> str:
         """The file to change; it need not exist."""
         paths = self.paths(scope, settings, folder)
         return next((path for path in paths if os.path.lexists(path)), paths[-1])
 
-    def expands(self, words: tuple[str, ...]) -> str:
+    def first_expanded_word(self, words: tuple[str, ...]) -> str:
         """The first word in which the program would replace something, if there is one."""
-        return next((word for word in words if self.variable and re.search(self.variable, word)), "")
+        return next((word for word in words if self.variable_pattern and re.search(self.variable_pattern, word)), "")
 
 
-def is_ours(entry: object) -> bool:
+def is_toolyard_entry(entry: object) -> bool:
     """Whether an entry, in any client's spelling, starts `toolyard mcp` or `toolyard assistant`."""
     if not isinstance(entry, Mapping):
         return False
     keys = cast("Mapping[str, Any]", entry)
-    words = [*_listed(keys.get("command")), *_listed(keys.get("args", []))]
+    words = [*_as_list(keys.get("command")), *_as_list(keys.get("args", []))]
     if words[1:3] == ["-m", _PROGRAM]:
-        return words[3:4] in _SERVING
-    return words[1:2] in _SERVING and isinstance(words[0], str) and os.path.basename(words[0]) == _PROGRAM
+        return words[3:4] in _SERVER_COMMANDS
+    return words[1:2] in _SERVER_COMMANDS and isinstance(words[0], str) and os.path.basename(words[0]) == _PROGRAM
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
-def _plain(words: tuple[str, ...]) -> dict[str, Any]:
+def _stdio_entry(words: tuple[str, ...]) -> dict[str, Any]:
     return {"command": words[0], "args": [*words[1:]]}
 
 
-def _typed(words: tuple[str, ...]) -> dict[str, Any]:
-    return {"type": "stdio", **_plain(words)}
+def _typed_stdio_entry(words: tuple[str, ...]) -> dict[str, Any]:
+    return {"type": "stdio", **_stdio_entry(words)}
 
 
-def _named(variables: tuple[str, ...]) -> dict[str, Any]:
+def _env_vars_by_name(variables: tuple[str, ...]) -> dict[str, Any]:
     return {"env_vars": [*variables]} if variables else {}
 
 
-def _expanded(variables: tuple[str, ...]) -> dict[str, Any]:
+def _env_references(variables: tuple[str, ...]) -> dict[str, Any]:
     """As references, which the program fills in: no value gets into its file. What is not set becomes empty."""
     return {"env": {name: f"${name}" for name in variables}} if variables else {}
 
 
-def _opencode(words: tuple[str, ...]) -> dict[str, Any]:
+def _opencode_entry(words: tuple[str, ...]) -> dict[str, Any]:
     return {"type": "local", "command": [*words], "enabled": True}
 
 
@@ -155,7 +155,7 @@ CLIENTS: Final = {
             "mcpServers",
             _claude_files,
             (".mcp.json",),
-            _typed,
+            _typed_stdio_entry,
             _BRACES,
             "claude mcp list",
             "Claude Code asks once, when it is opened there, whether it may start the project's servers.",
@@ -167,10 +167,10 @@ CLIENTS: Final = {
             "mcp_servers",
             _codex_files,
             (".codex/config.toml",),
-            _plain,
-            check="codex mcp list",
+            _stdio_entry,
+            check_command="codex mcp list",
             project_note="Codex reads it in projects that it was told to trust.",
-            passing=_named,
+            env_passthrough=_env_vars_by_name,
             tool_timeout=("tool_timeout_sec", 1),
         ),
         Client(
@@ -179,11 +179,11 @@ CLIENTS: Final = {
             "mcpServers",
             _gemini_files,
             (".gemini/settings.json",),
-            _plain,
+            _stdio_entry,
             _SHELL,
             "gemini mcp list",
             "Gemini CLI reads it in folders that it was told to trust.",
-            passing=_expanded,
+            env_passthrough=_env_references,
             tool_timeout=("timeout", 1000),
         ),
         Client(
@@ -192,7 +192,7 @@ CLIENTS: Final = {
             "mcpServers",
             _qwen_files,
             (".qwen/settings.json",),
-            _plain,
+            _stdio_entry,
             _SHELL,
             "qwen mcp list",
             tool_timeout=("timeout", 1000),
@@ -203,12 +203,12 @@ CLIENTS: Final = {
             "mcp",
             _opencode_files,
             (*("opencode.jsonc", ".opencode/opencode.jsonc", ".opencode/opencode.json"), "opencode.json"),
-            _opencode,
+            _opencode_entry,
             r"\{(?:env|file):",
             "opencode mcp list",
             tool_timeout=("timeout", 1000),
         ),
-        Client("cursor", "Cursor", "mcpServers", _cursor_files, (".cursor/mcp.json",), _typed, _BRACES),
-        Client("vscode", "VS Code", "servers", _vscode_files, (".vscode/mcp.json",), _typed, _BRACES),
+        Client("cursor", "Cursor", "mcpServers", _cursor_files, (".cursor/mcp.json",), _typed_stdio_entry, _BRACES),
+        Client("vscode", "VS Code", "servers", _vscode_files, (".vscode/mcp.json",), _typed_stdio_entry, _BRACES),
     )
 }

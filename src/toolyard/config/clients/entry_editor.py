@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from toolyard.config.clients import json_text, toml_text
-from toolyard.config.clients.clients import Entry, is_ours
+from toolyard.config.clients.clients import Entry, is_toolyard_entry
 from toolyard.config.jsonc import parse_jsonc
 from toolyard.core.errors import ConfigError, ToolError
 
-_MEND: Final = "Mend the file, then try again. Nothing was written."
-_BY_HAND: Final = "Change it by hand, or simplify it around there and try again."
+_REPAIR_HINT: Final = "Mend the file, then try again. Nothing was written."
+_MANUAL_HINT: Final = "Change it by hand, or simplify it around there and try again."
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ClientDocument:
     """A client's file: its path says which format it has."""
 
     path: str
@@ -33,92 +33,96 @@ class Document:
     def is_toml(self) -> bool:
         return self.path.endswith(".toml")
 
-    def parsed(self) -> dict[str, Any]:
+    def parse(self) -> dict[str, Any]:
         """Raises ConfigError where the text is not what the client could read either."""
         if self.is_toml:
             try:
                 return tomllib.loads(self.text)
             except (tomllib.TOMLDecodeError, RecursionError) as error:
-                raise ConfigError(f"is not valid TOML: {error}", where=self.path, hint=_MEND) from None
+                raise ConfigError(f"is not valid TOML: {error}", where=self.path, hint=_REPAIR_HINT) from None
         if not self.text.strip():
             return {}
         value = parse_jsonc(self.text, name=self.path)
         if not isinstance(value, dict):
-            raise ConfigError("is no object", where=self.path, hint=_MEND)
+            raise ConfigError("is no object", where=self.path, hint=_REPAIR_HINT)
         return cast("dict[str, Any]", value)
 
     def servers(self) -> Mapping[str, Any]:
-        found = self.parsed().get(self.section, {})
+        found = self.parse().get(self.section, {})
         if not isinstance(found, Mapping):
-            raise ConfigError(f"`{self.section}` holds no servers by name", where=self.path, hint=_MEND)
+            raise ConfigError(f"`{self.section}` holds no servers by name", where=self.path, hint=_REPAIR_HINT)
         return cast("Mapping[str, Any]", found)
 
     def entry(self, name: str) -> Any:
         """What stands there under that name; None for nothing."""
         return self.servers().get(name)
 
-    def has(self, name: str, entry: Entry) -> bool:
+    def has_entry(self, name: str, entry: Entry) -> bool:
         """Whether the entry is there already. Further keys are the user's."""
         found = self.entry(name)
         return isinstance(found, Mapping) and all(
             cast("Mapping[str, Any]", found).get(key) == value for key, value in entry.items()
         )
 
-    def installed(self, name: str, entry: Entry, *, force: bool = False) -> str:
+    def with_entry(self, name: str, entry: Entry, *, force: bool = False) -> str:
         """The text with the entry in it. One of ours keeps what the user added to it; another's needs `force`."""
         found = self.entry(name)
-        if found is not None and not is_ours(found):
+        if found is not None and not is_toolyard_entry(found):
             if not force:
                 raise ToolError(
                     f'{self.path} has another server called "{name}"; nothing was changed.',
                     hint="Choose another name with --name, or replace it with --force.",
                 )
-            without = Document(self.path, self.section, self.removed(name, keep_section=True))
-            return without.installed(name, entry)
-        wanted = self.parsed()
+            without = ClientDocument(self.path, self.section, self.without_entry(name, keep_section=True))
+            return without.with_entry(name, entry)
+        wanted = self.parse()
         kept = wanted.setdefault(self.section, {}).setdefault(name, {})
         kept.update(entry)
         if self.is_toml:
-            return self._checked(lambda: toml_text.with_table(self.text, (self.section, name), entry), wanted)
+            return self._verify_edit(lambda: toml_text.with_table(self.text, (self.section, name), entry), wanted)
         if found is None:
-            return self._checked(lambda: json_text.with_member(self.text, (self.section, name), dict(entry)), wanted)
-        return self._checked(lambda: self._updated(name, entry), wanted)
+            return self._verify_edit(
+                lambda: json_text.with_member(self.text, (self.section, name), dict(entry)), wanted
+            )
+        return self._verify_edit(lambda: self._update_entry_text(name, entry), wanted)
 
-    def removed(self, name: str, *, keep_section: bool) -> str:
+    def without_entry(self, name: str, *, keep_section: bool) -> str:
         """The text without that entry. The section goes with its last entry, unless it is kept."""
-        wanted = self.parsed()
+        wanted = self.parse()
         servers = wanted[self.section]
         del servers[name]
         path = (self.section, name)
         if self.is_toml:
-            return self._checked(lambda: toml_text.without_table(self.text, path), wanted)
+            return self._verify_edit(lambda: toml_text.without_table(self.text, path), wanted)
         if not servers and not keep_section:
             path = (self.section,)
-        return self._checked(lambda: json_text.without_member(self.text, path), wanted)
+        return self._verify_edit(lambda: json_text.without_member(self.text, path), wanted)
 
-    def _updated(self, name: str, entry: Entry) -> str:
+    def _update_entry_text(self, name: str, entry: Entry) -> str:
         text, former = self.text, self.entry(name)
         for key, value in entry.items():
             if former.get(key) != value:
                 text = json_text.with_member(text, (self.section, name, key), value)
         return text
 
-    def _checked(self, make: Callable[[], str], wanted: dict[str, Any]) -> str:
+    def _verify_edit(self, make: Callable[[], str], wanted: dict[str, Any]) -> str:
         """What `make` gives, when it says what is `wanted`. An empty section is the same as none."""
         try:
             text = make()
-            if _said(Document(self.path, self.section, text).parsed(), self.section) == _said(wanted, self.section):
+            if _canonical_text(
+                ClientDocument(self.path, self.section, text).parse(), self.section
+            ) == _canonical_text(wanted, self.section):
                 return text
         except (json_text.LayoutError, ConfigError, RecursionError):
             pass  # said below, in words that help
         raise ConfigError(
             f"`{self.section}` is laid out in a way that cannot be changed safely; nothing was written.",
             where=self.path,
-            hint=_BY_HAND,
+            hint=_MANUAL_HINT,
         )
 
 
-def _said(document: dict[str, Any], section: str) -> str:
+def _canonical_text(document: dict[str, Any], section: str) -> str:
     """What a document says, to be compared: 1 is not 1.0, and a number that is none equals itself."""
     kept = {key: value for key, value in document.items() if key != section or value}
     return json.dumps(kept, sort_keys=True, default=repr)

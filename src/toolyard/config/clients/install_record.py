@@ -9,76 +9,76 @@ from collections.abc import Generator, Iterable
 from typing import Final, cast
 
 from toolyard.config.clients import settings_file
-from toolyard.config.clients.settings_file import Content
+from toolyard.config.clients.settings_file import SettingsContent
 from toolyard.core.errors import ConfigError
 
-_RECORD: Final = "client-folders.json"
+_RECORD_NAME: Final = "client-folders.json"
 
 
 @contextlib.contextmanager
-def remembered(path: str, state_home: str, *, has_entry: bool) -> Generator[None]:
+def record_created_files(path: str, state_home: str, *, has_entry: bool) -> Generator[None]:
     """Whatever is made at `path` and above it in here is remembered; with an error, the folders go at once.
 
     A file that is there already is somebody else's from now on, whoever made one of that name before.
     """
     file = os.path.realpath(path)
-    missing = [*_missing(file)]
+    missing = [*_missing_paths(file)]
     try:
         yield
     except BaseException:
-        _remove(missing)
+        _remove_folders(missing)
         raise
     if missing:
-        _note(state_home, add=missing)
-    elif not has_entry and was_made(path, state_home):
-        _note(state_home, drop=[file])
+        _update_record(state_home, add=missing)
+    elif not has_entry and was_created(path, state_home):
+        _update_record(state_home, drop=[file])
 
 
-def was_made(path: str, state_home: str) -> bool:
+def was_created(path: str, state_home: str) -> bool:
     """Whether install made the file: where nobody knows, it did not."""
-    return os.path.realpath(path) in _known(settings_file.content_of(_record(state_home)))
+    return os.path.realpath(path) in _recorded_paths(settings_file.read_content(_record_path(state_home)))
 
 
-def remove_made(path: str, state_home: str) -> None:
+def remove_created_folders(path: str, state_home: str) -> None:
     """The folders that were made for a file that is gone, where nothing else is in them by now."""
-    known = {*_known(settings_file.content_of(_record(state_home)))}
+    known = {*_recorded_paths(settings_file.read_content(_record_path(state_home)))}
     made = [os.path.realpath(path)]
     while (folder := os.path.dirname(made[-1])) in known:
         made.append(folder)
-    _remove(made[1:])
+    _remove_folders(made[1:])
     gone = [each for each in made if each in known and not os.path.lexists(each)]
     if gone:
-        _note(state_home, drop=gone)
+        _update_record(state_home, drop=gone)
 
 
-def _record(state_home: str) -> str:
-    return os.path.join(state_home, _RECORD)
+def _record_path(state_home: str) -> str:
+    return os.path.join(state_home, _RECORD_NAME)
 
 
-def _missing(path: str) -> Generator[str]:
+def _missing_paths(path: str) -> Generator[str]:
     """Deepest first."""
     while not os.path.lexists(path):
         yield path
         path = os.path.dirname(path)
 
 
-def _remove(folders: Iterable[str]) -> None:
+def _remove_folders(folders: Iterable[str]) -> None:
     for folder in folders:
         with contextlib.suppress(OSError):  # something is in it, it was never made, or it is a file
             os.rmdir(folder)
 
 
-def _note(state_home: str, *, add: Iterable[str] = (), drop: Iterable[str] = ()) -> None:
+def _update_record(state_home: str, *, add: Iterable[str] = (), drop: Iterable[str] = ()) -> None:
     gone = {*drop}
 
-    def made(content: Content) -> bytes | None:
-        kept = [folder for folder in dict.fromkeys((*_known(content), *add)) if folder not in gone]
+    def updated_record(content: SettingsContent) -> bytes | None:
+        kept = [folder for folder in dict.fromkeys((*_recorded_paths(content), *add)) if folder not in gone]
         return json.dumps(kept, indent=1).encode() if kept else None
 
-    settings_file.change(_record(state_home), made, keep=lambda _: False)
+    settings_file.update_file(_record_path(state_home), updated_record, should_backup=lambda _: False)
 
 
-def _known(content: Content) -> list[str]:
+def _recorded_paths(content: SettingsContent) -> list[str]:
     """What the record says; one that cannot be read says nothing, and no folder is removed."""
     try:
         found = json.loads(content.text or "[]")

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from toolyard.config.clients import install_record, settings_file
-from toolyard.config.clients.clients import Client, Entry, Scope, is_ours
-from toolyard.config.clients.entry_editor import Document
-from toolyard.config.clients.settings_file import Content
+from toolyard.config.clients.clients import Client, Entry, Scope, is_toolyard_entry
+from toolyard.config.clients.entry_editor import ClientDocument
+from toolyard.config.clients.settings_file import SettingsContent
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ConfigError, ToolError
 from toolyard.core.paths import is_beneath
 
-Outcome = Literal["added", "updated", "replaced", "unchanged", "removed", "absent"]
+InstallOutcome = Literal["added", "updated", "replaced", "unchanged", "removed", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class InstallTarget:
     """Whose file, which of them, and the entry's name in it."""
 
     client: Client
@@ -35,103 +35,107 @@ class Target:
     @property
     def path(self) -> str:
         """The file that has the entry, else the one to put it in."""
-        return self.found() or self.client.path(self.scope, self.settings, self.folder)
+        return self.find_file() or self.client.path(self.scope, self.settings, self.folder)
 
-    def found(self) -> str:
+    def find_file(self) -> str:
         """The file that has an entry of this name; empty for none."""
         for path in self.client.paths(self.scope, self.settings, self.folder):
-            if self.document(settings_file.content_of(path)).entry(self.name) is not None:
+            if self.document(settings_file.read_content(path)).entry(self.name) is not None:
                 return path
         return ""
 
-    def document(self, content: Content) -> Document:
-        return Document(content.path, self.client.section, content.text)
+    def document(self, content: SettingsContent) -> ClientDocument:
+        return ClientDocument(content.path, self.client.section, content.text)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    outcome: Outcome
+class InstallReport:
+    outcome: InstallOutcome
     path: str
     before: str = ""
     after: str = ""
-    kept: str = ""
+    backup_path: str = ""
     """Where the original lies."""
 
 
 def install(
-    target: Target,
+    target: InstallTarget,
     words: tuple[str, ...],
     *,
     variables: tuple[str, ...] = (),
     tool_seconds: float | None = None,
     force: bool = False,
     dry_run: bool = False,
-) -> Report:
+) -> InstallReport:
     """Put the entry that starts `words` where the client looks for it.
 
     `variables` are to reach what is started; `tool_seconds` is how long its tools may take.
     """
     path = target.path
-    passed = {**target.client.passing(variables), **target.client.with_timeout(tool_seconds)}
+    passed = {**target.client.env_passthrough(variables), **target.client.with_timeout(tool_seconds)}
     _check_words(target, words)
-    _check_place(target, path)
+    _check_inside_project(target, path)
 
-    def made(content: Content) -> bytes | None:
+    def edited_content(content: SettingsContent) -> bytes | None:
         document = target.document(content)
-        entry = {**target.client.entry(words), **_beside_own(passed, document.entry(target.name))}
-        if document.has(target.name, entry):
+        entry = {**target.client.entry(words), **_merge_user_values(passed, document.entry(target.name))}
+        if document.has_entry(target.name, entry):
             return content.raw
-        return content.encoded(document.installed(target.name, entry, force=force))
+        return content.encode(document.with_entry(target.name, entry, force=force))
 
-    def is_original(content: Content) -> bool:
+    def is_original(content: SettingsContent) -> bool:
         document = target.document(content)
-        if not is_ours(document.entry(target.name)):
+        if not is_toolyard_entry(document.entry(target.name)):
             return True
-        return not settings_file.backups_of(path) and not _is_empty(document.removed(target.name, keep_section=False))
+        return not settings_file.list_backups(path) and not _is_empty(
+            document.without_entry(target.name, keep_section=False)
+        )
 
-    former = settings_file.content_of(path)
-    new = made(former)
-    outcome = _outcome(target.document(former).entry(target.name), is_same=new == former.raw)
+    former = settings_file.read_content(path)
+    new = edited_content(former)
+    outcome = _install_outcome(target.document(former).entry(target.name), is_same=new == former.raw)
     kept = ""
     if not dry_run and outcome != "unchanged":
         has_entry = target.document(former).entry(target.name) is not None
-        with install_record.remembered(path, target.settings.state_home, has_entry=has_entry):
-            kept = settings_file.change(path, made, keep=is_original)
-    backups = settings_file.backups_of(path)
-    return Report(outcome, path, former.text, _text(former, new), kept or (backups[0] if backups else ""))
+        with install_record.record_created_files(path, target.settings.state_home, has_entry=has_entry):
+            kept = settings_file.update_file(path, edited_content, should_backup=is_original)
+    backups = settings_file.list_backups(path)
+    return InstallReport(
+        outcome, path, former.text, _decoded_text(former, new), kept or (backups[0] if backups else "")
+    )
 
 
-def uninstall(target: Target, *, dry_run: bool = False) -> Report:
+def uninstall(target: InstallTarget, *, dry_run: bool = False) -> InstallReport:
     """Take the entry away, and whatever was made for it alone."""
-    path = target.found()
+    path = target.find_file()
     if not path:
-        return Report("absent", target.path)
-    _check_place(target, path)
-    former = settings_file.content_of(path)
-    if not is_ours(target.document(former).entry(target.name)):
+        return InstallReport("absent", target.path)
+    _check_inside_project(target, path)
+    former = settings_file.read_content(path)
+    if not is_toolyard_entry(target.document(former).entry(target.name)):
         raise ToolError(
             f'The server "{target.name}" in {path} is not one of Toolyard\'s; nothing was changed.',
             hint="Remove it by hand, or say with --name which entry is meant.",
         )
-    make = _remover(target, path)
+    make = _entry_remover(target, path)
     new = make(former)
     if not dry_run:
-        settings_file.change(path, make, keep=lambda _: False)
+        settings_file.update_file(path, make, should_backup=lambda _: False)
         if new is None:
-            install_record.remove_made(path, target.settings.state_home)
-        _drop_backups(path, new)
-    backups = settings_file.backups_of(path)
-    return Report("removed", path, former.text, _text(former, new), backups[0] if backups else "")
+            install_record.remove_created_folders(path, target.settings.state_home)
+        _remove_redundant_backups(path, new)
+    backups = settings_file.list_backups(path)
+    return InstallReport("removed", path, former.text, _decoded_text(former, new), backups[0] if backups else "")
 
 
-def _beside_own(passed: Entry, found: Any) -> dict[str, Any]:
+def _merge_user_values(passed: Entry, found: Any) -> dict[str, Any]:
     """Our keys, with what the user put there: other or more variables, a longer time for tools."""
-    if not is_ours(found):
+    if not is_toolyard_entry(found):
         return dict(passed)
-    return {key: _joined(value, found.get(key)) for key, value in passed.items()}
+    return {key: _merge_value(value, found.get(key)) for key, value in passed.items()}
 
 
-def _joined(ours: object, own: object) -> object:
+def _merge_value(ours: object, own: object) -> object:
     if isinstance(ours, dict) and isinstance(own, dict):
         return {**cast("dict[str, Any]", ours), **cast("dict[str, Any]", own)}
     if isinstance(ours, list) and isinstance(own, list):
@@ -141,79 +145,79 @@ def _joined(ours: object, own: object) -> object:
     return cast("object", ours)
 
 
-def _remover(target: Target, path: str) -> Callable[[Content], bytes | None]:
-    originals = [_read(backup) for backup in reversed(settings_file.backups_of(path))]
-    is_made = install_record.was_made(path, target.settings.state_home)
+def _entry_remover(target: InstallTarget, path: str) -> Callable[[SettingsContent], bytes | None]:
+    originals = [_read_or_empty(backup) for backup in reversed(settings_file.list_backups(path))]
+    is_made = install_record.was_created(path, target.settings.state_home)
 
-    def made(content: Content) -> bytes | None:
+    def content_without_entry(content: SettingsContent) -> bytes | None:
         document = target.document(content)
         entry = document.entry(target.name)
         if entry is None:
             return content.raw
         for original in originals:
             # Where nobody wrote the file since, it becomes what it was, to the byte.
-            if _becomes(target, original, content, entry):
+            if _installs_to(target, original, content, entry):
                 return original.raw
         had_section = any(_has_section(target, original) for original in originals)
-        left = document.removed(target.name, keep_section=had_section)
+        left = document.without_entry(target.name, keep_section=had_section)
         if not originals and _is_empty(left) and is_made:
             return None
-        return content.encoded(left)
+        return content.encode(left)
 
-    return made
+    return content_without_entry
 
 
-def _becomes(target: Target, original: Content, content: Content, entry: Any) -> bool:
+def _installs_to(target: InstallTarget, original: SettingsContent, content: SettingsContent, entry: Any) -> bool:
     """Whether installing the entry in `original` gives exactly `content`."""
     try:
-        document = Document(content.path, target.client.section, original.text)
-        if is_ours(document.entry(target.name)):
+        document = ClientDocument(content.path, target.client.section, original.text)
+        if is_toolyard_entry(document.entry(target.name)):
             return False
-        return original.encoded(document.installed(target.name, entry, force=True)) == content.raw
+        return original.encode(document.with_entry(target.name, entry, force=True)) == content.raw
     except ConfigError:
         return False
 
 
-def _has_section(target: Target, original: Content) -> bool:
+def _has_section(target: InstallTarget, original: SettingsContent) -> bool:
     try:
         # The backup's own name says nothing of its format.
-        path = original.path.partition(settings_file.BACKUP)[0]
-        return target.client.section in Document(path, target.client.section, original.text).parsed()
+        path = original.path.partition(settings_file.BACKUP_SUFFIX)[0]
+        return target.client.section in ClientDocument(path, target.client.section, original.text).parse()
     except ConfigError:
         return False
 
 
-def _drop_backups(path: str, now: bytes | None) -> None:
+def _remove_redundant_backups(path: str, now: bytes | None) -> None:
     """A backup that says what the file says again has done its work."""
-    for backup in settings_file.backups_of(path):
-        if now is not None and _read(backup).raw == now:
+    for backup in settings_file.list_backups(path):
+        if now is not None and _read_or_empty(backup).raw == now:
             os.unlink(backup)
 
 
-def _read(path: str) -> Content:
+def _read_or_empty(path: str) -> SettingsContent:
     try:
-        return settings_file.content_of(path)
+        return settings_file.read_content(path)
     except ConfigError:
-        return Content(path)
+        return SettingsContent(path)
 
 
 def _is_empty(text: str) -> bool:
     return text.strip() in ("", "{}")
 
 
-def _text(former: Content, new: bytes | None) -> str:
-    return Content(former.path, new).text
+def _decoded_text(former: SettingsContent, new: bytes | None) -> str:
+    return SettingsContent(former.path, new).text
 
 
-def _outcome(entry: Any, *, is_same: bool) -> Outcome:
+def _install_outcome(entry: Any, *, is_same: bool) -> InstallOutcome:
     if is_same:
         return "unchanged"
     if entry is None:
         return "added"
-    return "updated" if is_ours(entry) else "replaced"
+    return "updated" if is_toolyard_entry(entry) else "replaced"
 
 
-def _check_place(target: Target, path: str) -> None:
+def _check_inside_project(target: InstallTarget, path: str) -> None:
     """A project may be a stranger's: a link in it is not to choose which file of the user's is written."""
     real = os.path.realpath(path)
     if target.scope == "project" and not is_beneath(real, os.path.realpath(target.folder)):
@@ -222,8 +226,8 @@ def _check_place(target: Target, path: str) -> None:
         )
 
 
-def _check_words(target: Target, words: tuple[str, ...]) -> None:
-    expanded = target.client.expands(words)
+def _check_words(target: InstallTarget, words: tuple[str, ...]) -> None:
+    expanded = target.client.first_expanded_word(words)
     if expanded:
         raise ConfigError(
             f"{target.client.title} would read a variable in {expanded!r}.",

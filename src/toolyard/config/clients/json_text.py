@@ -49,7 +49,7 @@ class _Object:
     """Where the last thing before that bracket ends."""
     members: list[_Member] = field(default_factory=list[_Member])
 
-    def last(self, key: str) -> _Member | None:
+    def find_member(self, key: str) -> _Member | None:
         """The member of that name. Of several the last one counts, as it does for every reader."""
         return next((each for each in reversed(self.members) if each.key == key), None)
 
@@ -57,19 +57,21 @@ class _Object:
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
     """`text` with `value` at `path`; objects that are missing on the way are made."""
     if not text.strip():
-        return f"{_dumped(_nested(path, value), _INDENT)}{newline_of(text)}"
-    here, depth, found = _deepest(text, path)
+        return f"{_dump_json(_nest_value(path, value), _INDENT)}{detect_newline(text)}"
+    here, depth, found = _find_deepest_object(text, path)
     if found is not None:
         is_one_line = "\n" not in text[found.value : found.end]
         dumped = json.dumps(value, ensure_ascii=False)
-        shown = dumped if is_one_line else _rendered(value, text, _line_indent(text, found.start), _unit(text))
+        shown = (
+            dumped if is_one_line else _render_value(value, text, _line_indent(text, found.start), _indent_unit(text))
+        )
         return f"{text[: found.value]}{shown}{text[found.end :]}"
-    return _inserted(text, here, path[depth], _nested(path[depth + 1 :], value))
+    return _insert_member(text, here, path[depth], _nest_value(path[depth + 1 :], value))
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
     """`text` without what is at `path`."""
-    here, _, found = _deepest(text, path)
+    here, _, found = _find_deepest_object(text, path)
     if found is None:
         return text
     number = next(at for at, each in enumerate(here.members) if each is found)
@@ -81,56 +83,58 @@ def without_member(text: str, path: Sequence[str]) -> str:
         comma = here.members[number - 1].comma
         head = head[:comma] + head[comma + 1 :]
     if found.follows_line and not _LINE_END.match(rest):
-        head += newline_of(text)  # else the comment would swallow the rest of the line
+        head += detect_newline(text)  # else the comment would swallow the rest of the line
     if len(here.members) == 1 and not (head[here.start + 1 :] + rest[:close]).strip():
         return head[: here.start + 1] + rest[close:]
     return head + rest
 
 
-def newline_of(text: str) -> str:
+def detect_newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _inserted(text: str, here: _Object, key: str, value: Any) -> str:
-    unit = _unit(text)
+def _insert_member(text: str, here: _Object, key: str, value: Any) -> str:
+    unit = _indent_unit(text)
     if here.members:
         last = here.members[-1]
         is_one_line = "\n" not in text[here.start : here.end]
         closing = last.comma >= 0
         if is_one_line:
             spaced = text[last.value - 1].isspace()
-            shown = _one_line(key, value, spaced=spaced)
+            shown = _render_one_line(key, value, spaced=spaced)
             gap = " " if spaced else ""
             if closing:
                 return f"{text[: here.tail]}{gap}{shown},{text[here.tail :]}"
             return f"{text[: last.end]},{gap}{shown}{text[last.end :]}"
         indent = _line_indent(text, last.start)
-        shown = f"{newline_of(text)}{indent}{_string(key)}: {_rendered(value, text, indent, unit)}"
+        shown = f"{detect_newline(text)}{indent}{_json_string(key)}: {_render_value(value, text, indent, unit)}"
         if closing:
             return f"{text[: here.tail]}{shown},{text[here.tail :]}"
         return f"{text[: last.end]},{text[last.end : here.tail]}{shown}{text[here.tail :]}"
     if "\n" not in text.strip() and text[: here.start].strip():
-        return f"{text[: here.tail]}{_one_line(key, value, spaced=': ' in text)}{text[here.end :]}"
+        return f"{text[: here.tail]}{_render_one_line(key, value, spaced=': ' in text)}{text[here.end :]}"
     outer = _line_indent(text, here.start)
-    shown = f"{newline_of(text)}{outer}{unit}{_string(key)}: {_rendered(value, text, outer + unit, unit)}"
+    shown = (
+        f"{detect_newline(text)}{outer}{unit}{_json_string(key)}: {_render_value(value, text, outer + unit, unit)}"
+    )
     if text[here.start + 1 : here.end].strip():
         return f"{text[: here.tail]}{shown}{text[here.tail :]}"
-    return f"{text[: here.tail]}{shown}{newline_of(text)}{outer}{text[here.end :]}"
+    return f"{text[: here.tail]}{shown}{detect_newline(text)}{outer}{text[here.end :]}"
 
 
-def _deepest(text: str, path: Sequence[str]) -> tuple[_Object, int, _Member | None]:
+def _find_deepest_object(text: str, path: Sequence[str]) -> tuple[_Object, int, _Member | None]:
     """The innermost object on the way, how many steps lead to it, and what is at the path's end."""
     at = next((each.start() for each in _tokens(text, 0) if each.lastgroup != "comment"), len(text))
-    here = _object(text, at)
+    here = _parse_object(text, at)
     for depth, key in enumerate(path):
-        member = here.last(key)
+        member = here.find_member(key)
         if member is None or depth == len(path) - 1:
             return here, depth, member
-        here = _object(text, member.value)
+        here = _parse_object(text, member.value)
     raise LayoutError("no path was given")
 
 
-def _object(text: str, start: int) -> _Object:
+def _parse_object(text: str, start: int) -> _Object:
     """The object that begins at `start`, with its own members; what lies deeper is passed over."""
     if text[start : start + 1] != "{":
         raise LayoutError("an object was expected")
@@ -144,14 +148,16 @@ def _object(text: str, start: int) -> _Object:
                 here.end, here.tail = found.start(), before.end() if before else start + 1
                 return here
         if depth == 1 and kind != "comment" and before is not None:
-            member = _step(here, member, found, before)
+            member = _parse_member_token(here, member, found, before)
         if piece in ("{", "[") and kind == "mark":
             depth += 1
         before = found
     raise LayoutError("a bracket is never closed")
 
 
-def _step(here: _Object, member: _Member | None, found: re.Match[str], before: re.Match[str]) -> _Member | None:
+def _parse_member_token(
+    here: _Object, member: _Member | None, found: re.Match[str], before: re.Match[str]
+) -> _Member | None:
     """One piece between the brackets of `here`; the member that is being read after it."""
     piece = found[0]
     if member is None:
@@ -181,13 +187,13 @@ def _tokens(text: str, start: int) -> Iterator[re.Match[str]]:
         at = found.end()
 
 
-def _nested(path: Sequence[str], value: Any) -> Any:
+def _nest_value(path: Sequence[str], value: Any) -> Any:
     for key in reversed(path):
         value = {key: value}
     return value
 
 
-def _unit(text: str) -> str:
+def _indent_unit(text: str) -> str:
     """One step of the text's indentation: that of the first line that is indented evenly, comments only at need."""
     depth, end, beside_comment = 0, 0, ""
     for found in _tokens(text, 0):
@@ -212,18 +218,18 @@ def _line_indent(text: str, at: int) -> str:
     return found[0] if found else ""
 
 
-def _rendered(value: Any, text: str, indent: str, unit: str) -> str:
-    return _dumped(value, unit).replace("\n", f"{newline_of(text)}{indent}")
+def _render_value(value: Any, text: str, indent: str, unit: str) -> str:
+    return _dump_json(value, unit).replace("\n", f"{detect_newline(text)}{indent}")
 
 
-def _one_line(key: str, value: Any, *, spaced: bool) -> str:
+def _render_one_line(key: str, value: Any, *, spaced: bool) -> str:
     separators = (", ", ": ") if spaced else (",", ":")
-    return f"{_string(key)}{separators[1]}{json.dumps(value, ensure_ascii=False, separators=separators)}"
+    return f"{_json_string(key)}{separators[1]}{json.dumps(value, ensure_ascii=False, separators=separators)}"
 
 
-def _dumped(value: Any, unit: str) -> str:
+def _dump_json(value: Any, unit: str) -> str:
     return json.dumps(value, ensure_ascii=False, indent=unit)
 
 
-def _string(value: str) -> str:
+def _json_string(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)

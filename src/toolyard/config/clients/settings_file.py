@@ -21,21 +21,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolyard.config.server_files import MAX_FILE_BYTES
-from toolyard.config.source_text import decoded, read_bytes
+from toolyard.config.source_text import decode_text, read_bytes
 from toolyard.core.errors import ConfigError, SystemFault
 
-BACKUP: Final = ".toolyard-backup"
+BACKUP_SUFFIX: Final = ".toolyard-backup"
 _LOCK_SECONDS: Final = 10.0
 _LOCK_PAUSE: Final = 0.05
 _ATTEMPTS: Final = 5
-_MOST_BACKUPS: Final = 99
+_MAX_BACKUPS: Final = 99
 _NEW_FILE: Final = 0o600
 _NEW_FOLDER: Final = 0o700
 _READ_HINT: Final = "Look at what stands there; nothing was written."
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class SettingsContent:
     """What a file holds. `raw` is None where there is no file."""
 
     path: str
@@ -45,45 +45,47 @@ class Content:
 
     @property
     def text(self) -> str:
-        return decoded(self.raw, self.path) if self.raw else ""
+        return decode_text(self.raw, self.path) if self.raw else ""
 
-    def encoded(self, text: str) -> bytes:
+    def encode(self, text: str) -> bytes:
         """`text` with the mark at its beginning that the file has."""
         mark = codecs.BOM_UTF8 if self.raw and self.raw.startswith(codecs.BOM_UTF8) else b""
         return mark + text.encode()
 
 
-def content_of(path: str) -> Content:
+def read_content(path: str) -> SettingsContent:
     """Raises ConfigError where something stands there that cannot be read."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        return Content(path)
+        return SettingsContent(path)
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=path, hint=_READ_HINT) from None
-    raw = read_bytes(path, most_bytes=MAX_FILE_BYTES, hint=_READ_HINT)
-    return Content(path, raw, (found.st_ino, found.st_mtime_ns, found.st_size))
+    raw = read_bytes(path, max_bytes=MAX_FILE_BYTES, hint=_READ_HINT)
+    return SettingsContent(path, raw, (found.st_ino, found.st_mtime_ns, found.st_size))
 
 
-def backups_of(path: str) -> list[str]:
+def list_backups(path: str) -> list[str]:
     """What was kept of a file, oldest first."""
     found = (name for name in _backup_names(path) if os.path.lexists(name))
     return [*found]
 
 
-def change(path: str, make: Callable[[Content], bytes | None], *, keep: Callable[[Content], bool]) -> str:
-    """Give the file what `make` makes of its content; None removes it. Answers with where the original was kept.
+def update_file(
+    path: str, edit: Callable[[SettingsContent], bytes | None], *, should_backup: Callable[[SettingsContent], bool]
+) -> str:
+    """Give the file what `edit` makes of its content; None removes it. Answers with where the original was kept.
 
-    `keep` says whether the content as it is now is an original. When either raises, nothing is changed.
+    `should_backup` says whether the content as it is now is an original. When either raises, nothing is changed.
     """
-    with _locked(path):
+    with _folder_lock(path):
         for _ in range(_ATTEMPTS):
-            former = content_of(path)
-            new = make(former)
+            former = read_content(path)
+            new = edit(former)
             if new == former.raw:
                 return ""
-            kept = _keep(former) if former.raw is not None and keep(former) else ""
-            if _replaced(former, new):
+            kept = _write_backup(former) if former.raw is not None and should_backup(former) else ""
+            if _replace_file(former, new):
                 return kept
     raise SystemFault(
         f"{path} is being written by another program; nothing was changed.",
@@ -93,48 +95,48 @@ def change(path: str, make: Callable[[Content], bytes | None], *, keep: Callable
 
 
 def _backup_names(path: str) -> Iterator[str]:
-    yield path + BACKUP
-    yield from (f"{path}{BACKUP}-{number}" for number in range(2, _MOST_BACKUPS))
+    yield path + BACKUP_SUFFIX
+    yield from (f"{path}{BACKUP_SUFFIX}-{number}" for number in range(2, _MAX_BACKUPS))
 
 
-def _keep(former: Content) -> str:
+def _write_backup(former: SettingsContent) -> str:
     """Where the content is kept: in a new file, or in one that holds the same."""
     raw = former.raw or b""
     for name in _backup_names(former.path):
         if os.path.lexists(name):
-            if _holds(name, raw):
+            if _has_content(name, raw):
                 return name
             continue
-        with _faults(name):
+        with _as_config_error(name):
             _write_new(name, raw, os.stat(former.path))
         return name
     raise SystemFault(
-        f"{former.path} has {_MOST_BACKUPS - 1} backups already; nothing was changed.", hint="Remove old ones."
+        f"{former.path} has {_MAX_BACKUPS - 1} backups already; nothing was changed.", hint="Remove old ones."
     )
 
 
-def _holds(path: str, raw: bytes) -> bool:
+def _has_content(path: str, raw: bytes) -> bool:
     try:
-        return content_of(path).raw == raw
+        return read_content(path).raw == raw
     except ConfigError:
         return False
 
 
-def _replaced(former: Content, new: bytes | None) -> bool:
+def _replace_file(former: SettingsContent, new: bytes | None) -> bool:
     """Whether the change was made. It is not, when somebody else wrote the file meanwhile."""
     target = os.path.realpath(former.path)
-    with _faults(former.path):
+    with _as_config_error(former.path):
         if former.raw is not None and not os.access(target, os.W_OK):
             raise ConfigError("is read-only; nothing was changed", where=former.path, hint="Make it writable first.")
         if new is None:
-            is_same = content_of(former.path).version == former.version
+            is_same = read_content(former.path).version == former.version
             if is_same:
                 os.unlink(target)
             return is_same
         staged = os.path.join(os.path.dirname(target), f".toolyard-tmp-{secrets.token_hex(8)}")
         try:
             _write_new(staged, new, os.stat(target) if former.raw is not None else None)
-            if content_of(former.path).version != former.version:
+            if read_content(former.path).version != former.version:
                 return False
             os.replace(staged, target)
         finally:
@@ -166,10 +168,10 @@ def _sync_folder(path: str) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Generator[None]:
+def _folder_lock(path: str) -> Generator[None]:
     """The lock is on the folder, so that it leaves no file of its own."""
     folder = os.path.dirname(os.path.realpath(path))
-    with _faults(path):
+    with _as_config_error(path):
         os.makedirs(folder, mode=_NEW_FOLDER, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -192,7 +194,7 @@ def _locked(path: str) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _faults(path: str) -> Generator[None]:
+def _as_config_error(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from toolyard.config.clients.json_text import LayoutError, newline_of
+from toolyard.config.clients.json_text import LayoutError, detect_newline
 
 _STRINGS: Final = (
     r'"""(?:\\.|[^\\])*?"{3,5}(?!")'
@@ -40,7 +40,7 @@ class _Statement:
 
 def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     """`text` with those keys in the table at `path`, which is added at the end where it is missing."""
-    line = newline_of(text)
+    line = detect_newline(text)
     here = tuple(path)
     statements = [*_statements(text)]
     header = next((each for each in statements if each.table == here and not each.key), None)
@@ -48,20 +48,20 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
         if any((each.table + each.key)[: len(here)] == here for each in statements):
             raise LayoutError("the entry is not a table of its own")
         gap = "" if not text else line if text.endswith("\n") else line * 2
-        body = "".join(f"{_key(key)} = {_value(value)}{line}" for key, value in values.items())
-        return f"{text}{gap}[{'.'.join(map(_key, path))}]{line}{body}"
+        body = "".join(f"{_format_key(key)} = {_format_value(value)}{line}" for key, value in values.items())
+        return f"{text}{gap}[{'.'.join(map(_format_key, path))}]{line}{body}"
     for key, value in values.items():
         statements = [*_statements(text)]
         old = next((each for each in statements if each.table == here and each.key == (key,)), None)
         if old is not None:
-            text = f"{text[: old.start]}{_key(key)} = {_value(value)}{text[old.end :]}"
+            text = f"{text[: old.start]}{_format_key(key)} = {_format_value(value)}{text[old.end :]}"
             continue
         if any(each.table == here and each.key[:1] == (key,) for each in statements):
             raise LayoutError(f"`{key}` is spelled in parts")
         last = [each for each in statements if each.table == here][-1]
         at = _line_end(text, last.end)
         before = "" if text[:at].endswith("\n") else line
-        text = f"{text[:at]}{before}{_key(key)} = {_value(value)}{line}{text[at:]}"
+        text = f"{text[:at]}{before}{_format_key(key)} = {_format_value(value)}{line}{text[at:]}"
     return text
 
 
@@ -106,17 +106,17 @@ def _statements(text: str) -> Iterator[_Statement]:
             found = _HEADER.match(text, at)
             if found is None:
                 raise LayoutError("a header is never closed")
-            table = _path(found[0].strip("[]"))[0]
+            table = _parse_dotted_name(found[0].strip("[]"))[0]
             yield _Statement(at, found.end(), table)
             at = found.end()
         else:
-            key, length = _path(text[at : _line_end(text, at)])
+            key, length = _parse_dotted_name(text[at : _line_end(text, at)])
             end = _value_end(text, at + length)
             yield _Statement(at, end, table, key)
             at = end
 
 
-def _path(text: str) -> tuple[tuple[str, ...], int]:
+def _parse_dotted_name(text: str) -> tuple[tuple[str, ...], int]:
     """The dotted name at the beginning of `text`, and how much of the text it takes."""
     parts: list[str] = []
     at = 0
@@ -124,13 +124,13 @@ def _path(text: str) -> tuple[tuple[str, ...], int]:
         found = _PART.match(text, at)
         if found is None:
             raise LayoutError("a name was expected")
-        parts.append(_unquoted(found[1]))
+        parts.append(_unquote(found[1]))
         at = found.end()
         if not found[2]:
             return tuple(parts), at
 
 
-def _unquoted(part: str) -> str:
+def _unquote(part: str) -> str:
     return cast("str", tomllib.loads(f"x = {part}")["x"]) if part[0] in "\"'" else part
 
 
@@ -156,16 +156,16 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if found < 0 else found + 1
 
 
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _value(key)
+def _format_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _format_value(key)
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         # A JSON text is a TOML text, but for one character that JSON lets stand.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_value(item) for item in cast('Sequence[Any]', value))}]"
+        return f"[{', '.join(_format_value(item) for item in cast('Sequence[Any]', value))}]"
     return str(value)

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 
 from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
-from toolyard.drivers.clis.cli import ATTEMPTS, START_SECONDS, TOOL_SECONDS, Cli, words_of
-from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.clis.cli import ATTEMPTS, START_SECONDS, TOOL_SECONDS, Cli, split_words
+from toolyard.drivers.driver import TOKEN_VARIABLE, LaunchSpec, Login, OutputReader, RunSpec
 
 _CONFIG = "claude"
-_MOST_RESULT_TOKENS = 4_000_000
+_MAX_RESULT_TOKENS = 4_000_000
 _INSTRUCTIONS = "instructions.md"
 
 
@@ -19,10 +19,10 @@ class Claude(Cli):
     title = "Claude Code"
     program = "claude"
     package = "@anthropic-ai/claude-code"
-    minimum = "2.1.50"
+    minimum_version = "2.1.50"
     keys = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
-    instead_of_key = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
-    handed_on = (
+    key_alternatives = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
+    passed_variables = (
         "ANTHROPIC_BASE_URL",
         "ANTHROPIC_MODEL",
         "CLAUDE_CODE_USE_BEDROCK",
@@ -33,17 +33,17 @@ class Claude(Cli):
     )
     logins = (Login(".claude", ".credentials.json", f"{_CONFIG}/.credentials.json", "CLAUDE_CONFIG_DIR"),)
     asks_first = True
-    shown_as = "mcp__{server}__{tool}"
+    tool_name_template = "mcp__{server}__{tool}"
     provider = "anthropic"
-    address = "ANTHROPIC_BASE_URL"
+    base_url_variable = "ANTHROPIC_BASE_URL"
     # `tools` of the first event of 2.1.197 with `--tools default`, and names of older versions. Ours have a prefix.
-    builtins = words_of(
+    builtins = split_words(
         """Task Bash CronCreate CronDelete CronList Edit EnterWorktree ExitWorktree NotebookEdit Read ReportFindings
         ScheduleWakeup SendMessage Skill TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate WebFetch WebSearch
         Workflow Write Glob Grep LS MultiEdit BashOutput KillShell TodoWrite ExitPlanMode ToolSearch"""
     )
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         server = {"type": "http", "url": run.url, "headers": {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}}
         words = ["--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
         words += ["--mcp-config", f"{run.folder}/servers.json", "--strict-mcp-config"]
@@ -56,7 +56,7 @@ class Claude(Cli):
                 "--permission-mode",
                 "dontAsk",
                 "--allowedTools",
-                self.shown_as.format(server=self.server, tool="*"),
+                self.tool_name_template.format(server=self.server, tool="*"),
             ]
         if run.model:
             words += ["--model", run.model]
@@ -70,7 +70,7 @@ class Claude(Cli):
             "DISABLE_AUTOUPDATER": "1",
             "MCP_CONNECTION_NONBLOCKING": "0",  # Else the first turn may begin before our tools are there.
             # Our results are bounded by ourselves, but for an approval: that says the whole input again.
-            "MAX_MCP_OUTPUT_TOKENS": str(_MOST_RESULT_TOKENS),
+            "MAX_MCP_OUTPUT_TOKENS": str(_MAX_RESULT_TOKENS),
             "MCP_TIMEOUT": str(START_SECONDS * 1000),
             "MCP_TOOL_TIMEOUT": str(TOOL_SECONDS * 1000),
         }
@@ -78,7 +78,7 @@ class Claude(Cli):
         if run.instructions:
             files[_INSTRUCTIONS] = run.instructions
             words += ["--append-system-prompt-file", f"{run.folder}/{_INSTRUCTIONS}"]
-        return Recipe(tuple(words), variables, files, run.prompt)
+        return LaunchSpec(tuple(words), variables, files, run.prompt)
 
-    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+    def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         return ClaudeStreamReader(self, run, tuple(tools))

@@ -6,17 +6,26 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
-from toolyard.drivers.clis.cli import Cli, Listener
-from toolyard.drivers.clis.json_access import arguments, blocks, count, inner, message_of, money, objects, text
-from toolyard.drivers.driver import Reader
+from toolyard.drivers.clis.cli import BaseOutputReader, Cli
+from toolyard.drivers.clis.json_access import (
+    blocks_text,
+    error_message,
+    get_cost,
+    get_count,
+    get_object,
+    get_objects,
+    get_text,
+    parse_arguments,
+)
+from toolyard.drivers.driver import OutputReader
 from toolyard.drivers.messages import Message, Tokens
 
 _SYNTHETIC = "<synthetic>"
 """The model of what Claude Code says in the model's place."""
-_LOST = frozenset({"failed", "needs-auth", "disabled", "disconnected"})
+_UNREACHABLE_STATUSES = frozenset({"failed", "needs-auth", "disabled", "disconnected"})
 
 
-class ClaudeStreamReader(Listener, Reader):
+class ClaudeStreamReader(BaseOutputReader, OutputReader):
     refusal = re.compile(r"^(Error: )?(Permission to use \S+ has been denied|Claude requested permissions to use )")
     unknown = re.compile(r"^(<tool_use_error>)?(Error: )?No such tool available")
     error_text = re.compile(r"(?!)")
@@ -30,58 +39,62 @@ class ClaudeStreamReader(Listener, Reader):
         """Text that came bit by bit and will come again, whole."""
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        kind = text(record, "type")
+        kind = get_text(record, "type")
         if kind == "system":
             yield from self._system(record)
         elif kind == "stream_event":
-            yield from self._piece(inner(record, "event"))
+            yield from self._stream_event(get_object(record, "event"))
         elif kind == "assistant":
             yield from self._assistant(record)
         elif kind == "user":
-            for block in objects(inner(record, "message"), "content"):
-                if text(block, "type") == "tool_result":
-                    words, ok = blocks(block.get("content")), block.get("is_error") is not True
-                    yield from self.answered(text(block, "tool_use_id"), words, ok=ok)
+            for block in get_objects(get_object(record, "message"), "content"):
+                if get_text(block, "type") == "tool_result":
+                    words, ok = blocks_text(block.get("content")), block.get("is_error") is not True
+                    yield from self.add_result(get_text(block, "tool_use_id"), words, ok=ok)
         elif kind == "result":
             yield from self._result(record)
 
     def _system(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        if text(record, "subtype") == "api_retry":
+        if get_text(record, "subtype") == "api_retry":
             status = record.get("error_status") or ""
-            yield from self.troubled(f"The provider was asked again: {status} {message_of(record.get('error'))}")
-        if text(record, "subtype") != "init":
+            yield from self.report_error(
+                f"The provider was asked again: {status} {error_message(record.get('error'))}"
+            )
+        if get_text(record, "subtype") != "init":
             return
-        yield from self.began(text(record, "model"), text(record, "session_id"))
-        for server in objects(record, "mcp_servers"):
-            if text(server, "name") == self.cli.server and text(server, "status") in _LOST:
-                self.heard.lost_server = True
-                yield from self.troubled(f"{self.cli.title} could not reach our tools.")
+        yield from self.begin_session(get_text(record, "model"), get_text(record, "session_id"))
+        for server in get_objects(record, "mcp_servers"):
+            if get_text(server, "name") == self.cli.server and get_text(server, "status") in _UNREACHABLE_STATUSES:
+                self.state.lost_server = True
+                yield from self.report_error(f"{self.cli.title} could not reach our tools.")
 
-    def _piece(self, event: Mapping[str, Any]) -> Iterator[Message]:
-        if text(event, "type") == "message_start":
+    def _stream_event(self, event: Mapping[str, Any]) -> Iterator[Message]:
+        if get_text(event, "type") == "message_start":
             self._pieces = []
-        delta = inner(event, "delta")
-        if text(event, "type") == "content_block_delta" and text(delta, "type") == "text_delta":
-            words = text(delta, "text")
+        delta = get_object(event, "delta")
+        if get_text(event, "type") == "content_block_delta" and get_text(delta, "type") == "text_delta":
+            words = get_text(delta, "text")
             if not self.error_text.search(words):
                 self._pieces.append(words)
-                yield from self.said(words)
+                yield from self.add_text(words)
 
     def _assistant(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        message = inner(record, "message")
-        is_error = text(message, "model") == _SYNTHETIC or bool(text(record, "error"))
-        for block in objects(message, "content"):
-            kind, words = text(block, "type"), text(block, "text")
+        message = get_object(record, "message")
+        is_error = get_text(message, "model") == _SYNTHETIC or bool(get_text(record, "error"))
+        for block in get_objects(message, "content"):
+            kind, words = get_text(block, "type"), get_text(block, "text")
             if kind in {"tool_use", "text"}:
-                self.heard.error = ""  # It came over what it told before.
+                self.state.error = ""  # It came over what it told before.
             if kind == "tool_use":
-                yield from self.called(text(block, "id"), text(block, "name"), arguments(block.get("input")))
+                yield from self.add_call(
+                    get_text(block, "id"), get_text(block, "name"), parse_arguments(block.get("input"))
+                )
             elif kind == "text" and (is_error or self.error_text.search(words)):
-                yield from self.failed(words)
+                yield from self.report_final_error(words)
             elif kind == "text" and self._was_streamed(words):
                 continue
             elif kind == "text":
-                yield from self.said(words)
+                yield from self.add_text(words)
 
     def _was_streamed(self, words: str) -> bool:
         streamed = "".join(self._pieces)
@@ -91,18 +104,18 @@ class ClaudeStreamReader(Listener, Reader):
         return True
 
     def _result(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        heard, usage = self.heard, inner(record, "usage")
-        cached = count(usage, "cache_read_input_tokens")
-        fresh = count(usage, "input_tokens") + count(usage, "cache_creation_input_tokens")
-        heard.tokens = Tokens(fresh + cached * self.counts_cached_apart, count(usage, "output_tokens"), cached)
-        heard.cost = money(record, "total_cost_usd")
+        heard, usage = self.state, get_object(record, "usage")
+        cached = get_count(usage, "cache_read_input_tokens")
+        fresh = get_count(usage, "input_tokens") + get_count(usage, "cache_creation_input_tokens")
+        heard.tokens = Tokens(fresh + cached * self.counts_cached_apart, get_count(usage, "output_tokens"), cached)
+        heard.cost = get_cost(record, "total_cost_usd")
         heard.is_over = True
-        yield from self.counted()
-        if record.get("is_error") is True or text(record, "subtype") != "success":
-            said = text(record, "result") or message_of(record.get("error")) or _errors(record)
-            yield from self.failed(said or text(record, "subtype").replace("_", " "))
+        yield from self.report_usage()
+        if record.get("is_error") is True or get_text(record, "subtype") != "success":
+            said = get_text(record, "result") or error_message(record.get("error")) or _joined_errors(record)
+            yield from self.report_final_error(said or get_text(record, "subtype").replace("_", " "))
 
 
-def _errors(record: Mapping[str, Any]) -> str:
+def _joined_errors(record: Mapping[str, Any]) -> str:
     said = record.get("errors")
     return "; ".join(str(each) for each in cast("list[object]", said)) if isinstance(said, list) else ""

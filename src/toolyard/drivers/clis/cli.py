@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.error_hints import advice, is_retryable
-from toolyard.drivers.driver import SERVER, Heard, Login
+from toolyard.drivers.clis.error_hints import error_hint, is_retryable
+from toolyard.drivers.driver import SERVER, Login, OutputState
 from toolyard.drivers.messages import (
     Fault,
     Message,
@@ -20,7 +20,7 @@ from toolyard.drivers.messages import (
 )
 from toolyard.models.pricing import ModelRef
 
-OTHER_NAME = "ws_"
+TOOL_PREFIX = "ws_"
 """Before the name of a tool of ours that the CLI has one of its own for."""
 TOOL_SECONDS = 3600
 """What a CLI is told to wait for a tool at most. The limits of our own tools and the run's deadline are shorter."""
@@ -31,7 +31,7 @@ ATTEMPTS = 4
 """How often a CLI asks a provider that fails. Their own ten take minutes in which nobody is told anything."""
 
 
-def words_of(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -42,21 +42,21 @@ class Cli:
     title = ""
     program = ""
     package = ""
-    minimum = ""
+    minimum_version = ""
     keys: tuple[str, ...] = ()
-    instead_of_key: tuple[str, ...] = ()
+    key_alternatives: tuple[str, ...] = ()
     works_without_key = False
-    handed_on: tuple[str, ...] = ()
+    passed_variables: tuple[str, ...] = ()
     logins: tuple[Login, ...] = ()
     asks_first = False
     builtins: frozenset[str] = frozenset()
-    loses_bare_names = False
+    shadows_bare_names = False
     """It compares names with those of its own before it puts the server's in front."""
-    shown_as = ""
+    tool_name_template = ""
     """How the model sees a tool: `{server}` and `{tool}`."""
     provider = ""
     """Whose models it uses, as genai-prices names it."""
-    address = ""
+    base_url_variable = ""
     """The variable with another address of the provider."""
     default_model = ""
     """Where none is named, and its output does not tell."""
@@ -65,17 +65,17 @@ class Cli:
         self.server = server
 
     def served_name(self, tool: str) -> str:
-        return OTHER_NAME + tool if self.loses_bare_names and tool in self.builtins else tool
+        return TOOL_PREFIX + tool if self.shadows_bare_names and tool in self.builtins else tool
 
     def model_ref(self, model: str, variables: Mapping[str, str]) -> ModelRef:
-        return ModelRef(self.provider, model or self.default_model, variables.get(self.address, ""))
+        return ModelRef(self.provider, model or self.default_model, variables.get(self.base_url_variable, ""))
 
     def shown_name(self, tool: str) -> str:
         """What the model calls a tool of ours."""
-        return self.shown_as.format(server=self.server, tool=self.served_name(tool))
+        return self.tool_name_template.format(server=self.server, tool=self.served_name(tool))
 
 
-class Listener:
+class BaseOutputReader:
     """Keeps what a stream has said. A reader says what happened; this makes the messages and remembers the rest."""
 
     refusal: re.Pattern[str] = re.compile(r"(?!)")
@@ -84,83 +84,83 @@ class Listener:
     """The words with which it says that there is no such tool."""
 
     def __init__(self, cli: Cli, run: str, tools: Collection[str]) -> None:
-        self.heard = Heard()
+        self.state = OutputState()
         self.cli = cli
         self._run = run
-        self._by_shown = {cli.shown_name(tool): tool for tool in tools}
-        self._by_served = {cli.served_name(tool): tool for tool in tools}
-        self._bare = {**self._by_served, **{tool: tool for tool in tools}}
-        self._prefix = cli.shown_as.format(server=cli.server, tool="")
-        self._names: dict[str, str] = {}
+        self._tools_by_shown_name = {cli.shown_name(tool): tool for tool in tools}
+        self._tools_by_served_name = {cli.served_name(tool): tool for tool in tools}
+        self._tools_by_bare_name = {**self._tools_by_served_name, **{tool: tool for tool in tools}}
+        self._prefix = cli.tool_name_template.format(server=cli.server, tool="")
+        self._call_names: dict[str, str] = {}
         self._has_begun = False
         self._is_new_paragraph = False
 
-    def began(self, model: str = "", session: str = "") -> Iterator[Message]:
+    def begin_session(self, model: str = "", session: str = "") -> Iterator[Message]:
         if not self._has_begun:
             self._has_begun = True
-            self.heard.model = model
+            self.state.model = model
             yield SessionStarted(self._run, self.cli.name, model, session)
 
-    def said(self, words: str) -> Iterator[Message]:
+    def add_text(self, text: str) -> Iterator[Message]:
         """A piece of text. What follows a call begins a paragraph: the CLIs print nothing between the two."""
-        if not words:
+        if not text:
             return
-        if self._is_new_paragraph and self.heard.text:
-            words = "\n\n" + words
+        if self._is_new_paragraph and self.state.text:
+            text = "\n\n" + text
         self._is_new_paragraph = False
-        self.heard.keep(words)
-        yield TextDelta(words)
+        self.state.append_text(text)
+        yield TextDelta(text)
 
-    def called(self, call: str, name: str, arguments: Mapping[str, Any]) -> Iterator[Message]:
-        if call in self.heard.open_calls:  # told before; one that is answered has left its id to others
+    def add_call(self, call: str, name: str, arguments: Mapping[str, Any]) -> Iterator[Message]:
+        if call in self.state.open_calls:  # told before; one that is answered has left its id to others
             return
-        tool, ours = self._ours(name)
-        self._names[call] = name
-        self.heard.open_calls[call] = tool
+        tool, ours = self._resolve_tool_name(name)
+        self._call_names[call] = name
+        self.state.open_calls[call] = tool
         self._is_new_paragraph = True
         yield ToolCall(call, tool, dict(arguments), ours)
 
-    def answered(self, call: str, words: str, *, ok: bool) -> Iterator[Message]:
-        name = self._names.get(call, "")
-        self.heard.open_calls.pop(call, None)
-        was_refused = self._judge(name, words, ok=ok)
+    def add_result(self, call: str, text: str, *, ok: bool) -> Iterator[Message]:
+        name = self._call_names.get(call, "")
+        self.state.open_calls.pop(call, None)
+        was_refused = self._record_refusal(name, text, ok=ok)
         status = ResultStatus.OK if ok else ResultStatus.REFUSED if was_refused else ResultStatus.FAILED
-        yield ToolResult(call, status, words)
+        yield ToolResult(call, status, text)
 
-    def troubled(self, words: str) -> Iterator[Message]:
+    def report_error(self, message: str) -> Iterator[Message]:
         """An error on the way."""
-        yield Fault(words, advice(words, self.cli.title, self.cli.keys), is_retryable(words))
+        yield Fault(message, error_hint(message, self.cli.title, self.cli.keys), is_retryable(message))
 
-    def failed(self, words: str) -> Iterator[Message]:
+    def report_final_error(self, message: str) -> Iterator[Message]:
         """The error it ends with, told once."""
-        words = words or "an error that it does not name"
-        is_new = words != self.heard.error
-        self.heard.error = words
+        message = message or "an error that it does not name"
+        is_new = message != self.state.error
+        self.state.error = message
         if is_new:
-            yield from self.troubled(words)
+            yield from self.report_error(message)
 
-    def counted(self) -> Iterator[Message]:
-        yield Usage(self.heard.tokens, self.heard.cost)
+    def report_usage(self) -> Iterator[Message]:
+        yield Usage(self.state.tokens, self.state.cost)
 
-    def _judge(self, name: str, words: str, *, ok: bool) -> bool:
+    def _record_refusal(self, name: str, text: str, *, ok: bool) -> bool:
         """Whether the CLI itself refused the call. Counts calls of our tools by how they ended."""
-        heard, (tool, ours) = self.heard, self._ours(name)
-        if not ok and self.unknown.search(words):
+        heard, (tool, ours) = self.state, self._resolve_tool_name(name)
+        if not ok and self.unknown.search(text):
             if ours:
                 heard.refused_tools.append(tool)
-            elif name in self._bare:
-                heard.unknown_tools.append(self._bare[name])
+            elif name in self._tools_by_bare_name:
+                heard.unknown_tools.append(self._tools_by_bare_name[name])
             return True
-        if ours and not ok and self.refusal.search(words):
+        if ours and not ok and self.refusal.search(text):
             heard.refused_tools.append(tool)
             return True
-        heard.answered += ours
+        heard.answered_calls += ours
         return False
 
-    def _ours(self, name: str) -> tuple[str, bool]:
-        if name in self._by_shown:
-            return self._by_shown[name], True
+    def _resolve_tool_name(self, name: str) -> tuple[str, bool]:
+        if name in self._tools_by_shown_name:
+            return self._tools_by_shown_name[name], True
         if name.startswith(self._prefix):
             served = name.removeprefix(self._prefix)
-            return self._by_served.get(served, served), True
+            return self._tools_by_served_name.get(served, served), True
         return name, False

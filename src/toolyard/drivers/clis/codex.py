@@ -11,15 +11,23 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.json_access import arguments, blocks, count, inner, message_of, text, toml
-from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.clis.cli import START_SECONDS, TOOL_SECONDS, BaseOutputReader, Cli, split_words
+from toolyard.drivers.clis.json_access import (
+    blocks_text,
+    error_message,
+    get_count,
+    get_object,
+    get_text,
+    parse_arguments,
+    toml_value,
+)
+from toolyard.drivers.driver import TOKEN_VARIABLE, LaunchSpec, Login, OutputReader, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 
 _CONFIG = "codex"
 _PROVIDER = "key"
 _OPENAI = "https://api.openai.com/v1"
-_OFF = (
+_DISABLED_FEATURES = (
     "shell_tool",
     "unified_exec",
     "multi_agent",
@@ -37,7 +45,7 @@ _OFF = (
 _MODEL = "gpt-5.5"
 """Where none is named. Its own default is part of the list that is replaced."""
 _CATALOG = "models.json"
-_CONTEXT = 272_000
+_CONTEXT_TOKENS = 272_000
 _INSTRUCTIONS = """\
 You are an agent that works on the files of a workspace for its user. Everything you do there, you do with the tools \
 of the MCP server: you have no shell and no files of your own. Carry the task through to its end, check what you \
@@ -51,30 +59,33 @@ class Codex(Cli):
     title = "Codex"
     program = "codex"
     package = "@openai/codex"
-    minimum = "0.166.0"
+    minimum_version = "0.166.0"
     keys = ("OPENAI_API_KEY", "CODEX_API_KEY")
-    instead_of_key = ("OPENAI_BASE_URL",)
-    handed_on = ("OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+    key_alternatives = ("OPENAI_BASE_URL",)
+    passed_variables = ("OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
     logins = (Login(".codex", "auth.json", f"{_CONFIG}/auth.json", "CODEX_HOME"),)
-    shown_as = "mcp__{server}__{tool}"
+    tool_name_template = "mcp__{server}__{tool}"
     provider = "openai"
-    address = "OPENAI_BASE_URL"
+    base_url_variable = "OPENAI_BASE_URL"
     default_model = _MODEL
     # What it declared to models of its own list with all features on, 0.166.0. Ours are in a namespace beside them.
-    builtins = words_of(
+    builtins = split_words(
         """shell_command exec_command write_stdin apply_patch view_image web_search update_plan tool_search exec wait
         spawn_agent send_message followup_task wait_agent interrupt_agent list_agents request_user_input
         list_mcp_resources list_mcp_resource_templates read_mcp_resource"""
     )
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         words = ["exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules"]
-        for feature in _OFF:
+        for feature in _DISABLED_FEATURES:
             words += ["--disable", feature]
         variables = {"CODEX_HOME": f"{run.folder}/{_CONFIG}"}
         model = run.model or _MODEL
-        files = {f"{_CONFIG}/config.toml": self._settings(run), f"{_CONFIG}/{_CATALOG}": json.dumps(_catalog(model))}
-        return Recipe((*words, "-"), variables, files, run.prompt)
+        files = {
+            f"{_CONFIG}/config.toml": self._settings(run),
+            f"{_CONFIG}/{_CATALOG}": json.dumps(_model_catalog(model)),
+        }
+        return LaunchSpec((*words, "-"), variables, files, run.prompt)
 
     def _settings(self, run: RunSpec) -> str:
         top: dict[str, object] = {
@@ -117,16 +128,16 @@ class Codex(Cli):
                 "env_key": key,
                 "wire_api": "responses",
             }
-        lines = [f"{name} = {toml(value)}" for name, value in top.items()]
+        lines = [f"{name} = {toml_value(value)}" for name, value in top.items()]
         for table, values in tables.items():
-            lines += ["", f"[{table}]", *(f"{name} = {toml(value)}" for name, value in values.items())]
+            lines += ["", f"[{table}]", *(f"{name} = {toml_value(value)}" for name, value in values.items())]
         return "\n".join(lines) + "\n"
 
-    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+    def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         return CodexReader(self, run, tuple(tools))
 
 
-def _catalog(model: str) -> dict[str, object]:
+def _model_catalog(model: str) -> dict[str, object]:
     """What Codex knows of the one model it may use: without this, its own list says which tools of its own it adds.
 
     Newer models of that list are given a shell in JavaScript, agents and patches whatever the features say, and the
@@ -147,7 +158,7 @@ def _catalog(model: str) -> dict[str, object]:
         "supported_reasoning_levels": [],
         "supports_reasoning_summaries": False,
         "support_verbosity": False,
-        "context_window": _CONTEXT,
+        "context_window": _CONTEXT_TOKENS,
         "truncation_policy": {"mode": "tokens", "limit": 10_000},
         "input_modalities": ["text", "image"],
         "visibility": "list",
@@ -157,49 +168,51 @@ def _catalog(model: str) -> dict[str, object]:
     return {"models": [entry]}
 
 
-class CodexReader(Listener, Reader):
+class CodexReader(BaseOutputReader, OutputReader):
     refusal = re.compile(r"^(MCP tool call requires approval|user (rejected|cancelled) MCP tool call)")
     unknown = re.compile(r"^(unsupported call|unknown MCP tool)")
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        kind = text(record, "type")
+        kind = get_text(record, "type")
         if kind == "thread.started":
-            yield from self.began(session=text(record, "thread_id"))
+            yield from self.begin_session(session=get_text(record, "thread_id"))
         elif kind in {"item.started", "item.updated", "item.completed"}:
-            yield from self._item(inner(record, "item"), is_done=kind == "item.completed")
+            yield from self._item(get_object(record, "item"), is_done=kind == "item.completed")
         elif kind == "error":
             # It says so before it tries again as well: what decides is how the turn ends.
-            yield from self.failed(message_of(record))
+            yield from self.report_final_error(error_message(record))
         elif kind == "turn.failed":
-            self.heard.is_over = True
-            yield from self.failed(message_of(record.get("error")))
+            self.state.is_over = True
+            yield from self.report_final_error(error_message(record.get("error")))
         elif kind == "turn.completed":
-            yield from self._completed(inner(record, "usage"))
+            yield from self._turn_completed(get_object(record, "usage"))
 
     def _item(self, item: Mapping[str, Any], *, is_done: bool) -> Iterator[Message]:
-        kind, call = text(item, "type"), text(item, "id")
+        kind, call = get_text(item, "type"), get_text(item, "id")
         if kind == "agent_message" and is_done:
-            yield from self.said(text(item, "text"))
+            yield from self.add_text(get_text(item, "text"))
             self._is_new_paragraph = True
         elif kind == "error" and is_done:
-            yield from self.troubled(message_of(item))
+            yield from self.report_error(error_message(item))
         elif kind == "mcp_tool_call":
-            name = f"mcp__{text(item, 'server')}__{text(item, 'tool')}"
-            yield from self.called(call, name, arguments(item.get("arguments")))
+            name = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
+            yield from self.add_call(call, name, parse_arguments(item.get("arguments")))
             if is_done:
-                result, error = inner(item, "result"), message_of(item.get("error"))
-                said = error or blocks(result.get("content"))
-                ok = text(item, "status") == "completed" and not error and result.get("is_error") is not True
-                yield from self.answered(call, said, ok=ok)
+                result, error = get_object(item, "result"), error_message(item.get("error"))
+                said = error or blocks_text(result.get("content"))
+                ok = get_text(item, "status") == "completed" and not error and result.get("is_error") is not True
+                yield from self.add_result(call, said, ok=ok)
         elif kind in _OWN_TOOLS:
-            yield from self.called(call, kind, {})
+            yield from self.add_call(call, kind, {})
             if is_done:
-                yield from self.answered(call, text(item, "aggregated_output"), ok=text(item, "status") != "failed")
+                yield from self.add_result(
+                    call, get_text(item, "aggregated_output"), ok=get_text(item, "status") != "failed"
+                )
 
-    def _completed(self, usage: Mapping[str, Any]) -> Iterator[Message]:
-        heard = self.heard
+    def _turn_completed(self, usage: Mapping[str, Any]) -> Iterator[Message]:
+        heard = self.state
         heard.is_over = True
         heard.error = ""
-        cached = count(usage, "cached_input_tokens")
-        heard.tokens = Tokens(count(usage, "input_tokens"), count(usage, "output_tokens"), cached)
-        yield from self.counted()
+        cached = get_count(usage, "cached_input_tokens")
+        heard.tokens = Tokens(get_count(usage, "input_tokens"), get_count(usage, "output_tokens"), cached)
+        yield from self.report_usage()

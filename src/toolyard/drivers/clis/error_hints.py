@@ -11,67 +11,71 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ErrorPattern:
     pattern: re.Pattern[str]
     hint: str
     """`{cli}` and `{key}` stand for the CLI's title and the variable its key is in."""
     retryable: bool = False
 
 
-def _of(pattern: str, hint: str, *, retryable: bool = False) -> Trouble:
-    return Trouble(re.compile(pattern, re.IGNORECASE), hint, retryable)
+def _error_pattern(pattern: str, hint: str, *, retryable: bool = False) -> ErrorPattern:
+    return ErrorPattern(re.compile(pattern, re.IGNORECASE), hint, retryable)
 
 
-TROUBLES = (
-    _of(
+ERROR_PATTERNS = (
+    _error_pattern(
         r"enterprise (mcp config|policy)",
         "Settings of {cli} for the whole machine allow only the MCP servers that they name: ask who manages them.",
     ),
-    _of(
+    _error_pattern(
         r"api.?key|\b401\b|\b403\b|unauthori[sz]ed|authenticat|not logged in|/login|auth method|credential"
         r"|permission_denied",
         "Set {key} to a valid key of your provider, or log in with {cli} itself.",
     ),
-    _of(
+    _error_pattern(
         r"\b429\b|rate.?limit|quota|resource_exhausted|too many requests|overloaded|\b529\b|credit balance",
         "The provider limits how much may be asked of it. Try again later, or look at your plan with it.",
         retryable=True,
     ),
-    _of(
+    _error_pattern(
         r"\b404\b|model[^.]{0,80}(not found|not exist|not supported|unknown|invalid|may not have access)"
         r"|(unknown|invalid|unsupported) model",
         "Name a model that your provider has and your key may use.",
     ),
-    _of(r"input.?(exceeds|too.?large)", "Put the prompt into a file of the workspace, and name that file."),
-    _of(
+    _error_pattern(
+        r"input.?(exceeds|too.?large)", "Put the prompt into a file of the workspace, and name that file."
+    ),
+    _error_pattern(
         r"context.{0,20}(length|window|limit)|prompt is too long|too many tokens|max.{0,10}turns",
         "The task is too long for one run. Split it, or choose a model with a larger context.",
     ),
-    _of(
+    _error_pattern(
         r"\b5\d\d\b|internal.?server|high demand|unavailable|bad gateway|\binternal\b",
         "The provider has a fault of its own. Try again later.",
         retryable=True,
     ),
-    _of(
+    _error_pattern(
         r"ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|connection|disconnected|network"
         r"|unable to connect|timed? ?out",
         "The provider could not be reached. Look at the network, the proxy variables and the base URL.",
         retryable=True,
     ),
-    _of(r"\b400\b|invalid_argument|bad request", "The provider refused the request. Another model may accept it."),
+    _error_pattern(
+        r"\b400\b|invalid_argument|bad request", "The provider refused the request. Another model may accept it."
+    ),
 )
 
 
-def trouble_of(message: str) -> Trouble | None:
-    return next((each for each in TROUBLES if each.pattern.search(message)), None)
+def matching_pattern(message: str) -> ErrorPattern | None:
+    return next((each for each in ERROR_PATTERNS if each.pattern.search(message)), None)
 
 
-def advice(message: str, cli: str, keys: tuple[str, ...]) -> str:
+def error_hint(message: str, cli: str, keys: tuple[str, ...]) -> str:
     """What to do about an error; nothing where that is not known."""
-    trouble = trouble_of(message)
+    trouble = matching_pattern(message)
     return trouble.hint.format(cli=cli, key=" or ".join(keys[:2])) if trouble else ""
 
 
 def is_retryable(message: str) -> bool:
-    trouble = trouble_of(message)
+    trouble = matching_pattern(message)
     return trouble is not None and trouble.retryable

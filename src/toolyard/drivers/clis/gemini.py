@@ -12,10 +12,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.cli import ATTEMPTS, TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.json_access import arguments, count, inner, is_object, message_of, text, toml
-from toolyard.drivers.clis.workdir import NO_CONTEXT, as_words, beside
-from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.clis.cli import ATTEMPTS, TOOL_SECONDS, BaseOutputReader, Cli, split_words
+from toolyard.drivers.clis.json_access import (
+    error_message,
+    get_count,
+    get_object,
+    get_text,
+    is_object,
+    parse_arguments,
+    toml_value,
+)
+from toolyard.drivers.clis.workdir import INSTRUCTIONS_FILE_NAME, escape_slash_command, workdir_relative_path
+from toolyard.drivers.driver import TOKEN_VARIABLE, LaunchSpec, Login, OutputReader, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 
 _POLICY = """\
@@ -30,7 +38,7 @@ toolName = "*"
 decision = "allow"
 priority = 900
 """
-_DENIED = """\
+_DENY_RULE = """\
 [[rule]]
 mcpName = "{server}"
 toolName = "{tool}"
@@ -38,7 +46,7 @@ decision = "deny"
 deny_message = {reason}
 priority = 950
 """
-_STOPPED = "Loop detected"
+_LOOP_DETECTED = "Loop detected"
 """It ends the model's turn, calls that a warning, and the run a success."""
 
 
@@ -47,13 +55,13 @@ class Gemini(Cli):
     title = "Gemini CLI"
     program = "gemini"
     package = "@google/gemini-cli"
-    minimum = "0.61.0"
+    minimum_version = "0.61.0"
     keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    instead_of_key = (
+    key_alternatives = (
         *("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL"),
         *("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS"),
     )
-    handed_on = (
+    passed_variables = (
         "GOOGLE_GEMINI_BASE_URL",
         "GOOGLE_VERTEX_BASE_URL",
         "GOOGLE_GENAI_USE_VERTEXAI",
@@ -65,12 +73,12 @@ class Gemini(Cli):
         Login(".gemini", "oauth_creds.json", ".gemini/oauth_creds.json"),
         Login(".gemini", "google_accounts.json", ".gemini/google_accounts.json"),
     )
-    loses_bare_names = True
-    shown_as = "mcp_{server}_{tool}"
+    shadows_bare_names = True
+    tool_name_template = "mcp_{server}_{tool}"
     provider = "google"
-    address = "GOOGLE_GEMINI_BASE_URL"
+    base_url_variable = "GOOGLE_GEMINI_BASE_URL"
     # ALL_BUILTIN_TOOL_NAMES and TOOL_LEGACY_ALIASES of packages/core/src/tools/tool-names.ts, as bundled in 0.61.0.
-    builtins = words_of(
+    builtins = split_words(
         """glob write_todos write_file google_web_search web_fetch replace run_shell_command grep_search
         read_many_files read_file list_directory activate_skill ask_user tracker_create_task tracker_update_task
         tracker_get_task tracker_list_tasks tracker_add_dependency tracker_visualize get_internal_docs
@@ -78,7 +86,7 @@ class Gemini(Cli):
         search_file_content save_memory"""
     )
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         server = {
             "httpUrl": run.url,
             "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"},
@@ -86,39 +94,41 @@ class Gemini(Cli):
         }
         settings: dict[str, object] = {
             "mcpServers": {self.server: server},
-            "security": {"auth": {"selectedType": _way_in(run)}},
+            "security": {"auth": {"selectedType": _auth_type(run)}},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": ATTEMPTS},
             "skills": {"enabled": False},
-            "context": {"fileName": NO_CONTEXT, "memoryBoundaryMarkers": []},
+            "context": {"fileName": INSTRUCTIONS_FILE_NAME, "memoryBoundaryMarkers": []},
             "advanced": {"ignoreLocalEnv": True},
         }
         files = {
             ".gemini/settings.json": json.dumps(settings, indent=1),
             "policy.toml": self._policy(run),
-            beside(run, ".env"): "",  # The first one on the way up to the root is read.
+            workdir_relative_path(run, ".env"): "",  # The first one on the way up to the root is read.
         }
         if run.instructions:
-            files[f".gemini/{NO_CONTEXT}"] = run.instructions
+            files[f".gemini/{INSTRUCTIONS_FILE_NAME}"] = run.instructions
         words = ["--output-format", "stream-json", "--skip-trust", "--policy", f"{run.folder}/policy.toml"]
         words += ["--allowed-mcp-server-names", self.server]
         if run.model:
             words += ["--model", run.model]
         variables = {"GEMINI_CLI_HOME": run.folder, "GEMINI_CLI_NO_RELAUNCH": "true"}
-        return Recipe(tuple(words), variables, files, as_words(run.prompt))
+        return LaunchSpec(tuple(words), variables, files, escape_slash_command(run.prompt))
 
     def _policy(self, run: RunSpec) -> str:
         rules = [_POLICY.format(server=self.server)]
         for tool, reason in run.denied.items():
-            rules.append(_DENIED.format(server=self.server, tool=self.served_name(tool), reason=toml(reason)))
+            rules.append(
+                _DENY_RULE.format(server=self.server, tool=self.served_name(tool), reason=toml_value(reason))
+            )
         return "\n".join(rules)
 
-    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+    def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         return GeminiReader(self, run, tuple(tools))
 
 
-def _way_in(run: RunSpec) -> str:
+def _auth_type(run: RunSpec) -> str:
     """It takes one from the environment too, but another where a base URL is set."""
     if run.has_login:
         return "oauth-personal"
@@ -126,55 +136,57 @@ def _way_in(run: RunSpec) -> str:
     return "vertex-ai" if is_vertex else "gemini-api-key"
 
 
-def _billed(stats: Mapping[str, Any]) -> Tokens:
+def _billed_tokens(stats: Mapping[str, Any]) -> Tokens:
     """The tokens of a model as they are billed: its thoughts are output, which is told in the total alone."""
-    given = count(stats, "input_tokens")
-    output = max(count(stats, "output_tokens"), count(stats, "total_tokens") - given)
-    return Tokens(given, output, count(stats, "cached"))
+    given = get_count(stats, "input_tokens")
+    output = max(get_count(stats, "output_tokens"), get_count(stats, "total_tokens") - given)
+    return Tokens(given, output, get_count(stats, "cached"))
 
 
-class GeminiReader(Listener, Reader):
+class GeminiReader(BaseOutputReader, OutputReader):
     refusal = re.compile(r"^Tool execution (for .{0,200} )?(denied by policy|requires user confirmation)")
     unknown = re.compile(r'^Tool "[^"]*" not found')
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        kind = text(record, "type")
+        kind = get_text(record, "type")
         if kind in {"message", "tool_use"}:
-            self.heard.error = ""  # It came over what it told before.
+            self.state.error = ""  # It came over what it told before.
         if kind == "init":
-            yield from self.began(text(record, "model"), text(record, "session_id"))
-        elif kind == "message" and text(record, "role") == "assistant":
-            yield from self.said(text(record, "content"))
+            yield from self.begin_session(get_text(record, "model"), get_text(record, "session_id"))
+        elif kind == "message" and get_text(record, "role") == "assistant":
+            yield from self.add_text(get_text(record, "content"))
         elif kind == "tool_use":
-            found = arguments(record.get("parameters"))
-            yield from self.called(text(record, "tool_id"), text(record, "tool_name"), found)
+            found = parse_arguments(record.get("parameters"))
+            yield from self.add_call(get_text(record, "tool_id"), get_text(record, "tool_name"), found)
         elif kind == "tool_result":
-            said = text(record, "output") or message_of(record.get("error"))
-            yield from self.answered(text(record, "tool_id"), said, ok=text(record, "status") == "success")
+            said = get_text(record, "output") or error_message(record.get("error"))
+            yield from self.add_result(get_text(record, "tool_id"), said, ok=get_text(record, "status") == "success")
         elif kind == "error":
-            words = message_of(record)
-            is_end = text(record, "severity") == "error" or words.startswith(_STOPPED)
-            yield from self.failed(words) if is_end else self.troubled(words)
+            words = error_message(record)
+            is_end = get_text(record, "severity") == "error" or words.startswith(_LOOP_DETECTED)
+            yield from self.report_final_error(words) if is_end else self.report_error(words)
         elif kind == "result":
             yield from self._result(record)
         elif not kind and is_object(record.get("stats")):
-            yield from self._whole(record)
+            yield from self._single_object(record)
 
     def _result(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        stats = inner(record, "stats")
-        tokens = Tokens(count(stats, "input_tokens"), count(stats, "output_tokens"), count(stats, "cached"))
-        self.heard.tokens = tokens
-        models = inner(stats, "models")
-        self.heard.tokens_by_model = {name: _billed(inner(models, name)) for name in models}
-        self.heard.is_over = True
-        yield from self.counted()
-        if text(record, "status") != "success":
-            yield from self.failed(message_of(record.get("error")))
+        stats = get_object(record, "stats")
+        tokens = Tokens(
+            get_count(stats, "input_tokens"), get_count(stats, "output_tokens"), get_count(stats, "cached")
+        )
+        self.state.tokens = tokens
+        models = get_object(stats, "models")
+        self.state.tokens_by_model = {name: _billed_tokens(get_object(models, name)) for name in models}
+        self.state.is_over = True
+        yield from self.report_usage()
+        if get_text(record, "status") != "success":
+            yield from self.report_final_error(error_message(record.get("error")))
 
-    def _whole(self, record: Mapping[str, Any]) -> Iterator[Message]:
+    def _single_object(self, record: Mapping[str, Any]) -> Iterator[Message]:
         """All in one object, as `--output-format json` prints it."""
-        yield from self.began(session=text(record, "session_id"))
-        yield from self.said(text(record, "response"))
-        self.heard.is_over = True
+        yield from self.begin_session(session=get_text(record, "session_id"))
+        yield from self.add_text(get_text(record, "response"))
+        self.state.is_over = True
         if record.get("error"):
-            yield from self.failed(message_of(record.get("error")))
+            yield from self.report_final_error(error_message(record.get("error")))

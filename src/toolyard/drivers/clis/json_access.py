@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, cast
 
 from toolyard.drivers.messages import Tokens
 
-_LARGEST = 2**63
+_MAX_COUNT = 2**63
 """Of a count. Larger ones are nonsense."""
 
 
@@ -16,36 +16,36 @@ def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, dict)
 
 
-def text(record: Mapping[str, Any], key: str) -> str:
+def get_text(record: Mapping[str, Any], key: str) -> str:
     value = record.get(key)
     return value if isinstance(value, str) else ""
 
 
-def inner(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def get_object(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = record.get(key)
     return value if is_object(value) else {}
 
 
-def objects(record: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+def get_objects(record: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
     """The objects in a list."""
     value = record.get(key)
     if isinstance(value, list):
         yield from (each for each in cast("list[object]", value) if is_object(each))
 
 
-def count(record: Mapping[str, Any], key: str) -> int:
+def get_count(record: Mapping[str, Any], key: str) -> int:
     value = record.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_COUNT else 0
 
 
-def money(record: Mapping[str, Any], key: str) -> float | None:
+def get_cost(record: Mapping[str, Any], key: str) -> float | None:
     value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MAX_COUNT:
         return None
     return float(value)
 
 
-def arguments(value: object) -> dict[str, Any]:
+def parse_arguments(value: object) -> dict[str, Any]:
     """Those of a call: an object, or JSON of one."""
     if isinstance(value, str):
         try:
@@ -55,7 +55,7 @@ def arguments(value: object) -> dict[str, Any]:
     return dict(value) if is_object(value) else {}
 
 
-def blocks(value: object) -> str:
+def blocks_text(value: object) -> str:
     """What a tool answered: a text, or blocks of text."""
     if isinstance(value, str):
         return value
@@ -64,28 +64,28 @@ def blocks(value: object) -> str:
     shown: list[str] = []
     for block in cast("list[object]", value):
         if is_object(block):
-            kind = text(block, "type") or "something"
-            shown.append(text(block, "text") if kind == "text" else f"[{kind}]")
+            kind = get_text(block, "type") or "something"
+            shown.append(get_text(block, "text") if kind == "text" else f"[{kind}]")
     return "\n".join(shown)
 
 
-def message_of(value: object) -> str:
+def error_message(value: object) -> str:
     """What an error says, however deep in JSON within JSON it says so."""
-    found = _deepest(value, depth=0)
+    found = _deepest_message(value, depth=0)
     return found.strip()
 
 
-_DEEPEST = 6
+_MAX_DEPTH = 6
 
 
-def _deepest(value: object, depth: int) -> str:
-    if depth > _DEEPEST:
+def _deepest_message(value: object, depth: int) -> str:
+    if depth > _MAX_DEPTH:
         return ""
     if is_object(value):
         for key in ("message", "error", "data"):
-            if (value.get(key)) and (found := _deepest(value[key], depth + 1)):
+            if (value.get(key)) and (found := _deepest_message(value[key], depth + 1)):
                 return found
-        return text(value, "name") or text(value, "type")
+        return get_text(value, "name") or get_text(value, "type")
     if not isinstance(value, str):
         return ""
     start, end = value.find("{"), value.rfind("}")
@@ -95,17 +95,17 @@ def _deepest(value: object, depth: int) -> str:
         except (ValueError, RecursionError):
             return value
         before = value[:start].strip().strip("[:").rstrip("(").strip()
-        said = _deepest(parsed, depth + 1)
-        status = inner(parsed, "error").get("code") if is_object(parsed) else None
+        said = _deepest_message(parsed, depth + 1)
+        status = get_object(parsed, "error").get("code") if is_object(parsed) else None
         words = (before, str(status) if isinstance(status, int) else "", said)
         return ": ".join(word for word in words if word) or value
     return value
 
 
-def plus(tokens: Tokens, more: Tokens) -> Tokens:
+def add_tokens(tokens: Tokens, more: Tokens) -> Tokens:
     return Tokens(tokens.input + more.input, tokens.output + more.output, tokens.cached + more.cached)
 
 
-def toml(value: object) -> str:
+def toml_value(value: object) -> str:
     """JSON is TOML for what is used here, but for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

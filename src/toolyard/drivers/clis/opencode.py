@@ -7,10 +7,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, Listener, words_of
-from toolyard.drivers.clis.json_access import arguments, count, inner, message_of, money, plus, text
-from toolyard.drivers.clis.workdir import beside
-from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.clis.cli import TOOL_SECONDS, BaseOutputReader, Cli, split_words
+from toolyard.drivers.clis.json_access import (
+    add_tokens,
+    error_message,
+    get_cost,
+    get_count,
+    get_object,
+    get_text,
+    parse_arguments,
+)
+from toolyard.drivers.clis.workdir import workdir_relative_path
+from toolyard.drivers.driver import TOKEN_VARIABLE, LaunchSpec, Login, OutputReader, RunSpec
 from toolyard.drivers.messages import Message, Tokens
 from toolyard.models.pricing import ModelRef
 
@@ -21,14 +29,14 @@ _PROVIDER = "endpoint"
 _MODELS = "models.json"
 """What it knows of the models of all providers. Of an endpoint that is nothing: without it, it starts sooner."""
 _LOCK = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
-_NOTHING_TO_INSTALL = {
+_INSTALLED_PLUGIN_FILES = {
     ".config/opencode/package-lock.json": json.dumps(_LOCK),
     ".config/opencode/node_modules/.keep": "",
 }
 """It fetches a package for plugins into its folder from npm, unless this says that the package is there."""
-_OWN_PROJECT = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/.keep": "", ".git/refs/.keep": ""}
+_PROJECT_ROOT_FILES = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/.keep": "", ".git/refs/.keep": ""}
 """It starts plugins of every folder up to the project's, whatever it is told of configurations: here that ends."""
-_WRONG_CALL = "invalid"
+_INVALID_TOOL = "invalid"
 """The tool of its own that it puts in the place of one it does not know."""
 _KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -51,19 +59,19 @@ class Opencode(Cli):
     title = "opencode"
     program = "opencode"
     package = "opencode-ai"
-    minimum = "1.18.3"
+    minimum_version = "1.18.3"
     keys = tuple(_KEYS.values())
     works_without_key = True  # It has a provider of its own with models that are free.
-    handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL", "GEMINI_API_KEY")
+    passed_variables = ("OPENAI_BASE_URL", "OPENAI_MODEL", "GEMINI_API_KEY")
     logins = (Login(".local/share", "opencode/auth.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME"),)
-    shown_as = "{server}_{tool}"
+    tool_name_template = "{server}_{tool}"
     # The first argument of every definition of a tool in the program's source, 1.18.33. Ours have a prefix.
-    builtins = words_of(
+    builtins = split_words(
         """bash shell execute read write edit glob grep task todowrite todoread webfetch websearch codesearch skill
         question invalid apply_patch patch lsp plan_exit batch list"""
     )
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         server = {
             "type": "remote",
             "url": run.url,
@@ -75,14 +83,16 @@ class Opencode(Cli):
             "mcp": {self.server: server},
             "permission": {
                 "*": "deny",
-                self.shown_as.format(server=self.server, tool="*"): "allow",
+                self.tool_name_template.format(server=self.server, tool="*"): "allow",
                 **dict.fromkeys(map(self.shown_name, run.denied), "deny"),
             },
             "autoupdate": False,
             "share": "disabled",
             "snapshot": False,
         }
-        files = _NOTHING_TO_INSTALL | {beside(run, name): content for name, content in _OWN_PROJECT.items()}
+        files = _INSTALLED_PLUGIN_FILES | {
+            workdir_relative_path(run, name): content for name, content in _PROJECT_ROOT_FILES.items()
+        }
         if run.instructions:
             settings["instructions"] = [f"{run.folder}/{_INSTRUCTIONS}"]
             files[_INSTRUCTIONS] = run.instructions
@@ -90,7 +100,7 @@ class Opencode(Cli):
         if run.variables.get("OPENAI_BASE_URL") and not self._is_of_another_provider(model):
             name = model.removeprefix("openai/") or run.variables.get("OPENAI_MODEL") or "default"
             model = f"{_PROVIDER}/{name}"
-            settings["provider"] = {_PROVIDER: _endpoint(name)}
+            settings["provider"] = {_PROVIDER: _endpoint_provider(name)}
             files[_MODELS] = "{}"
         files[_CONFIG] = json.dumps(settings, indent=1)
         # A title keeps it from asking the model for one.
@@ -109,7 +119,7 @@ class Opencode(Cli):
         }
         if _MODELS in files:
             variables["OPENCODE_MODELS_PATH"] = f"{run.folder}/{_MODELS}"
-        return Recipe(tuple(words), variables, files, run.prompt)
+        return LaunchSpec(tuple(words), variables, files, run.prompt)
 
     def _is_of_another_provider(self, model: str) -> bool:
         provider, slash, _ = model.partition("/")
@@ -122,11 +132,11 @@ class Opencode(Cli):
         provider, _, name = model.partition("/")
         return ModelRef(_PRICED_AS.get(provider, provider), name)
 
-    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+    def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         return OpencodeReader(self, run, tuple(tools))
 
 
-def _endpoint(model: str) -> dict[str, object]:
+def _endpoint_provider(model: str) -> dict[str, object]:
     return {
         "npm": "@ai-sdk/openai-compatible",
         "name": _PROVIDER,
@@ -135,43 +145,45 @@ def _endpoint(model: str) -> dict[str, object]:
     }
 
 
-class OpencodeReader(Listener, Reader):
+class OpencodeReader(BaseOutputReader, OutputReader):
     refusal = re.compile(r"^The user (rejected permission|has specified a rule which prevents)")
     unknown = re.compile(r"^Model tried to call unavailable tool")
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        kind, part = text(record, "type"), inner(record, "part")
+        kind, part = get_text(record, "type"), get_object(record, "part")
         if kind == "step_start":
-            self.heard.is_over = False
-            yield from self.began(session=text(record, "sessionID"))
+            self.state.is_over = False
+            yield from self.begin_session(session=get_text(record, "sessionID"))
         elif kind == "text":
-            yield from self.said(text(part, "text"))
+            yield from self.add_text(get_text(part, "text"))
             self._is_new_paragraph = True
         elif kind == "tool_use":
-            yield from self._used(part)
+            yield from self._tool_used(part)
         elif kind == "step_finish":
-            yield from self._finished(part)
+            yield from self._step_finished(part)
         elif kind == "error":
-            yield from self.failed(message_of(record.get("error")))
+            yield from self.report_final_error(error_message(record.get("error")))
 
-    def _used(self, part: Mapping[str, Any]) -> Iterator[Message]:
+    def _tool_used(self, part: Mapping[str, Any]) -> Iterator[Message]:
         """It tells of a call when it is over."""
-        state, call = inner(part, "state"), text(part, "callID")
-        given = arguments(state.get("input"))
-        if text(part, "tool") == _WRONG_CALL:
-            yield from self.called(call, text(given, "tool"), {})
-            yield from self.answered(call, text(given, "error"), ok=False)
+        state, call = get_object(part, "state"), get_text(part, "callID")
+        given = parse_arguments(state.get("input"))
+        if get_text(part, "tool") == _INVALID_TOOL:
+            yield from self.add_call(call, get_text(given, "tool"), {})
+            yield from self.add_result(call, get_text(given, "error"), ok=False)
             return
-        yield from self.called(call, text(part, "tool"), given)
-        status = text(state, "status")
+        yield from self.add_call(call, get_text(part, "tool"), given)
+        status = get_text(state, "status")
         if status in {"completed", "error"}:
-            said = text(state, "output") or message_of(state.get("error"))
-            yield from self.answered(call, said, ok=status == "completed")
+            said = get_text(state, "output") or error_message(state.get("error"))
+            yield from self.add_result(call, said, ok=status == "completed")
 
-    def _finished(self, part: Mapping[str, Any]) -> Iterator[Message]:
-        heard, tokens = self.heard, inner(part, "tokens")
-        cached = count(inner(tokens, "cache"), "read")
-        heard.tokens = plus(heard.tokens, Tokens(count(tokens, "input") + cached, count(tokens, "output"), cached))
-        heard.cost = (heard.cost or 0.0) + (money(part, "cost") or 0.0)
-        heard.is_over = text(part, "reason") != "tool-calls"
-        yield from self.counted()
+    def _step_finished(self, part: Mapping[str, Any]) -> Iterator[Message]:
+        heard, tokens = self.state, get_object(part, "tokens")
+        cached = get_count(get_object(tokens, "cache"), "read")
+        heard.tokens = add_tokens(
+            heard.tokens, Tokens(get_count(tokens, "input") + cached, get_count(tokens, "output"), cached)
+        )
+        heard.cost = (heard.cost or 0.0) + (get_cost(part, "cost") or 0.0)
+        heard.is_over = get_text(part, "reason") != "tool-calls"
+        yield from self.report_usage()

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 
 from toolyard.drivers.clis.claude_stream import ClaudeStreamReader
-from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, words_of
-from toolyard.drivers.clis.workdir import NO_CONTEXT, as_words, beside
-from toolyard.drivers.driver import TOKEN_VARIABLE, Login, Reader, Recipe, RunSpec
+from toolyard.drivers.clis.cli import TOOL_SECONDS, Cli, split_words
+from toolyard.drivers.clis.workdir import INSTRUCTIONS_FILE_NAME, escape_slash_command, workdir_relative_path
+from toolyard.drivers.driver import TOKEN_VARIABLE, LaunchSpec, Login, OutputReader, RunSpec
 
 _NO_TOOL = "none"
 """The list of its own tools that it may use has to name something. Versions to come have tools that nobody denied."""
@@ -23,17 +23,17 @@ class Qwen(Cli):
     title = "Qwen Code"
     program = "qwen"
     package = "@qwen-code/qwen-code"
-    minimum = "0.15.10"
+    minimum_version = "0.15.10"
     keys = ("OPENAI_API_KEY", "DASHSCOPE_API_KEY")
-    instead_of_key = ("OPENAI_BASE_URL",)
-    handed_on = ("OPENAI_BASE_URL", "OPENAI_MODEL")
+    key_alternatives = ("OPENAI_BASE_URL",)
+    passed_variables = ("OPENAI_BASE_URL", "OPENAI_MODEL")
     logins = (Login(".qwen", "oauth_creds.json", ".qwen/oauth_creds.json", "QWEN_HOME"),)
-    loses_bare_names = True
-    shown_as = "mcp__{server}__{tool}"
+    shadows_bare_names = True
+    tool_name_template = "mcp__{server}__{tool}"
     provider = "openai"
-    address = "OPENAI_BASE_URL"
+    base_url_variable = "OPENAI_BASE_URL"
     # ToolNames of packages/core/src/tools/tool-names.ts, as bundled in 0.15.10, and what 0.24.4 has beside them.
-    builtins = words_of(
+    builtins = split_words(
         """edit write_file read_file grep_search glob run_shell_command todo_write save_memory agent skill
         exit_plan_mode web_fetch list_directory lsp ask_user_question cron_create cron_list cron_delete task_stop
         send_message monitor tool_search structured_output
@@ -46,7 +46,7 @@ class Qwen(Cli):
         omni_understand_video_segments omni_recall_media_memory"""
     )
 
-    def recipe(self, run: RunSpec) -> Recipe:
+    def launch_spec(self, run: RunSpec) -> LaunchSpec:
         server = {
             "httpUrl": run.url,
             "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"},
@@ -58,27 +58,27 @@ class Qwen(Cli):
             "security": {"auth": {"selectedType": "qwen-oauth" if run.has_login else "openai"}},
             "permissions": {
                 "deny": [*sorted(self.builtins), *map(self.shown_name, run.denied)],
-                "allow": [self.shown_as.format(server=self.server, tool="*")],
+                "allow": [self.tool_name_template.format(server=self.server, tool="*")],
             },
             "tools": {"core": [_NO_TOOL]},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "general": {"enableAutoUpdate": False, "checkpointing": {"enabled": False}},
-            "context": {"fileName": NO_CONTEXT},
+            "context": {"fileName": INSTRUCTIONS_FILE_NAME},
             "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
             "disableAllHooks": True,
         }
-        files = {".qwen/settings.json": json.dumps(settings, indent=1), beside(run, ".env"): ""}
+        files = {".qwen/settings.json": json.dumps(settings, indent=1), workdir_relative_path(run, ".env"): ""}
         if run.instructions:
-            files[f".qwen/{NO_CONTEXT}"] = run.instructions
+            files[f".qwen/{INSTRUCTIONS_FILE_NAME}"] = run.instructions
         words = ["--output-format", "stream-json", "--include-partial-messages", "--approval-mode", "default"]
         words += ["--chat-recording", "false", "--allowed-mcp-server-names", self.server]
         if run.model:
             words += ["--model", run.model]
         variables = {"QWEN_HOME": f"{run.folder}/.qwen", "QWEN_CODE_NO_RELAUNCH": "true"}
-        return Recipe(tuple(words), variables, files, as_words(run.prompt))
+        return LaunchSpec(tuple(words), variables, files, escape_slash_command(run.prompt))
 
-    def reader(self, run: str, tools: Iterable[str]) -> Reader:
+    def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         return QwenReader(self, run, tuple(tools))
 
 

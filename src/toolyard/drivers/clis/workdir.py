@@ -6,11 +6,11 @@ import os
 
 from toolyard.drivers.driver import RunSpec
 
-NO_CONTEXT = "toolyard-run.md"
+INSTRUCTIONS_FILE_NAME = "toolyard-run.md"
 """The name under which a CLI is told to look for instructions: nobody else has a file of that name."""
 
 
-def beside(run: RunSpec, name: str) -> str:
+def workdir_relative_path(run: RunSpec, name: str) -> str:
     """The path of a file in the folder where the CLI stands, as a recipe names files.
 
     Some CLIs go up from there until they find a file of some name. An empty one is where they stop.
@@ -18,6 +18,6 @@ def beside(run: RunSpec, name: str) -> str:
     return os.path.join(os.path.relpath(run.workdir, run.folder), name)
 
 
-def as_words(prompt: str) -> str:
+def escape_slash_command(prompt: str) -> str:
     """The prompt as words for the model. A slash at its very beginning would make it a command of the CLI's own."""
     return "\n" + prompt if prompt.startswith("/") else prompt

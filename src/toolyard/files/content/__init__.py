@@ -6,7 +6,7 @@
 
 from toolyard.files.content.edits import EditOutcome, EditStep, LineRange, apply_edits
 from toolyard.files.content.file_type import Category, FileKind, sniff
-from toolyard.files.content.render import Rendered, render
+from toolyard.files.content.render import RenderedFile, render
 from toolyard.files.content.text import Newline, TextFile, decode, encode
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "FileKind",
     "LineRange",
     "Newline",
-    "Rendered",
+    "RenderedFile",
     "TextFile",
     "apply_edits",
     "decode",

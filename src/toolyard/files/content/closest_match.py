@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.files.content.line_numbers import number
+from toolyard.files.content.line_numbers import number_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,12 +65,12 @@ class NearMiss:
         return self.first_line == self.last_line
 
 
-def closest(text: str, wanted: str) -> NearMiss | None:
+def find_closest(text: str, wanted: str) -> NearMiss | None:
     r"""The text nearest to `wanted`, which does not occur. Both have `\n` line ends."""
     for diagnosis, repaired in _repairs(wanted):
         at = text.find(repaired) if repaired.strip() and repaired != wanted else -1
         if at >= 0:
-            return _near(text, at, repaired.count("\n") + 1, diagnosis, exact=True)
+            return _near_miss(text, at, repaired.count("\n") + 1, diagnosis, exact=True)
     head = "\n".join(wanted[:_HEAD_CHARS].split("\n")[:_HEAD_LINES])
     lines = head.count("\n") + (not head.endswith("\n"))
     best: tuple[float, int] | None = None
@@ -78,13 +78,13 @@ def closest(text: str, wanted: str) -> NearMiss | None:
         window = _window(text, start, lines)
         for same_when, diagnosis in _DIFFERENCES:
             if same_when(head).strip("\n") in same_when(window):
-                return _near(text, start, lines, diagnosis(head, window), exact=len(head) == len(wanted))
-        alike = _likeness(head, window)
+                return _near_miss(text, start, lines, diagnosis(head, window), exact=len(head) == len(wanted))
+        alike = _similarity(head, window)
         if alike >= _ALIKE and (best is None or alike > best[0]):
             best = alike, start
     if best is None:
         return None
-    return _near(text, best[1], lines, _first_difference(head, _window(text, best[1], lines)), exact=False)
+    return _near_miss(text, best[1], lines, _first_difference(head, _window(text, best[1], lines)), exact=False)
 
 
 def _repairs(wanted: str) -> Iterator[tuple[str, str]]:
@@ -106,7 +106,7 @@ def _windows(text: str, head: str) -> list[int]:
     """Where windows worth comparing begin, the most promising first."""
     votes: dict[int, float] = {}
     scans = max(1, SCAN_CHARS // max(1, len(text)))
-    for token, line in _rarest(head)[: min(_TOKENS, scans)]:
+    for token, line in _longest_words(head)[: min(_TOKENS, scans)]:
         places = _places(text, token)
         for at in places:
             start = _start_of_window(text, at, line)
@@ -114,7 +114,7 @@ def _windows(text: str, head: str) -> list[int]:
     return sorted(votes, key=lambda start: (-votes[start], start))[:_WINDOWS]
 
 
-def _rarest(head: str) -> list[tuple[str, int]]:
+def _longest_words(head: str) -> list[tuple[str, int]]:
     """Words of `head` with the line each stands on, longest first: a long word is seldom a common one."""
     pattern = _WORD if _WORD.search(head) else _ANYTHING
     found: dict[str, int] = {}
@@ -149,18 +149,18 @@ def _window(text: str, start: int, lines: int) -> str:
     return "\n".join(chunk.split("\n", lines)[:lines])
 
 
-def _near(text: str, start: int, lines: int, diagnosis: str, *, exact: bool) -> NearMiss:
+def _near_miss(text: str, start: int, lines: int, diagnosis: str, *, exact: bool) -> NearMiss:
     first = 1 + text.count("\n", 0, start)
     line_start = text.rfind("\n", max(0, start - _LOOKBACK_CHARS), start) + 1 or max(0, start - _QUOTED_CHARS)
     line_start = 0 if first == 1 and start <= _LOOKBACK_CHARS else line_start
     found = _window(text, line_start, lines).split("\n")
-    excerpt = number(found[:_EXCERPT_LINES], first, _EXCERPT_LINE_CHARS)
+    excerpt = number_lines(found[:_EXCERPT_LINES], first, _EXCERPT_LINE_CHARS)
     if len(found) > _EXCERPT_LINES:
         excerpt += f"\n... [{len(found) - _EXCERPT_LINES} more lines]"
     return NearMiss(first, first + len(found) - 1, excerpt, diagnosis, exact)
 
 
-def _likeness(head: str, window: str) -> float:
+def _similarity(head: str, window: str) -> float:
     from difflib import SequenceMatcher
 
     one, other = _TOKEN.findall(head)[:_COMPARED_TOKENS], _TOKEN.findall(window)[:_COMPARED_TOKENS]
@@ -171,11 +171,11 @@ def _first_difference(head: str, window: str) -> str:
     wanted, found = head.split("\n"), window.split("\n")
     for index, (mine, theirs) in enumerate(zip(wanted, found, strict=False)):
         if mine.strip() != theirs.strip() and (index or not theirs.endswith(mine)):
-            return f"old_string has {_quoted(mine)} where the file has {_quoted(theirs)}"
+            return f"old_string has {_quote_line(mine)} where the file has {_quote_line(theirs)}"
     return "only a part of it agrees"
 
 
-def _quoted(line: str) -> str:
+def _quote_line(line: str) -> str:
     line = line.strip()
     return repr(line if len(line) <= _QUOTED_CHARS else f"{line[:_QUOTED_CHARS]}...")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolyard.files.content.text import with_feeds
+from toolyard.files.content.text import with_lf
 
 DIFF_CHARS = 8_000
 CONTEXT = 3
@@ -31,8 +31,8 @@ class Hunk:
 def hunks(before: str, after: str, context: int = CONTEXT) -> list[Hunk]:
     """What changed from `before` to `after`, without telling line ends apart."""
     old, new = _lines(before), _lines(after)
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
+    head = _common_prefix(old, new)
+    tail = _common_prefix(old[head:][::-1], new[head:][::-1])
     if head == len(old) == len(new):
         return []
     start = max(0, head - context)
@@ -40,10 +40,14 @@ def hunks(before: str, after: str, context: int = CONTEXT) -> list[Hunk]:
     old, new = old[start : len(old) - keep], new[start : len(new) - keep]
     changed = max(len(old), len(new))
     around = (head - start, tail - keep)
-    return _careful(old, new, start, around, context) if changed <= _CAREFUL_LINES else [_block(old, new, start)]
+    return (
+        _aligned_hunks(old, new, start, around, context)
+        if changed <= _CAREFUL_LINES
+        else [_block_hunk(old, new, start)]
+    )
 
 
-def unified(
+def unified_diff(
     before: str,
     after: str,
     name: str,
@@ -59,17 +63,17 @@ def unified(
     found = hunks(before, after, context)
     if not found:
         return ""
-    lines = [line for hunk in found for line in (_heading(hunk), *hunk.lines)]
-    return _within([*(headings or (f"--- a/{name}", f"+++ b/{name}")), *lines], max_chars)
+    lines = [line for hunk in found for line in (_hunk_header(hunk), *hunk.lines)]
+    return _cut_lines([*(headings or (f"--- a/{name}", f"+++ b/{name}")), *lines], max_chars)
 
 
 def _lines(text: str) -> list[str]:
     """The lines of `text`; a last one that has no line end carries the mark that diffs have for it."""
-    *lines, rest = with_feeds(text).split("\n")
+    *lines, rest = with_lf(text).split("\n")
     return [*lines, rest + _NO_END] if rest else lines
 
 
-def _common(one: list[str], other: list[str]) -> int:
+def _common_prefix(one: list[str], other: list[str]) -> int:
     """How many lines the two begin with alike."""
     for index, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
@@ -77,7 +81,7 @@ def _common(one: list[str], other: list[str]) -> int:
     return min(len(one), len(other))
 
 
-def _careful(old: list[str], new: list[str], start: int, around: tuple[int, int], context: int) -> list[Hunk]:
+def _aligned_hunks(old: list[str], new: list[str], start: int, around: tuple[int, int], context: int) -> list[Hunk]:
     """`around` is how many lines both begin and end with: only what lies between is to be paired.
 
     Otherwise a line could be told as added behind the last one that is shown, as if the file ended there.
@@ -107,7 +111,7 @@ def _careful(old: list[str], new: list[str], start: int, around: tuple[int, int]
     return found
 
 
-def _block(old: list[str], new: list[str], start: int) -> Hunk:
+def _block_hunk(old: list[str], new: list[str], start: int) -> Hunk:
     lines = [*[f"-{line}" for line in old], *[f"+{line}" for line in new]]
     return _hunk((start, start + len(old)), (start, start + len(new)), lines)
 
@@ -119,13 +123,13 @@ def _hunk(old: tuple[int, int], new: tuple[int, int], lines: list[str]) -> Hunk:
     return Hunk(old[0] + 1, old[1] - old[0], new[0] + 1, new[1] - new[0], parts)
 
 
-def _heading(hunk: Hunk) -> str:
+def _hunk_header(hunk: Hunk) -> str:
     # The format names the line before, where there are none.
     old, new = hunk.old_start - (not hunk.old_lines), hunk.new_start - (not hunk.new_lines)
     return f"@@ -{old},{hunk.old_lines} +{new},{hunk.new_lines} @@"
 
 
-def _within(lines: list[str], max_chars: int) -> str:
+def _cut_lines(lines: list[str], max_chars: int) -> str:
     kept: list[str] = []
     room = max_chars
     for index, line in enumerate(lines):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ToolError, ToolyardError, ValidationError
 from toolyard.files.content import closest_match, text_match
-from toolyard.files.content.text import line_at, with_feeds
+from toolyard.files.content.text import line_at, with_lf
 
 if TYPE_CHECKING:
     from toolyard.files.content.text import TextFile
@@ -17,7 +17,7 @@ _LISTED_LINES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EditPosition:
     """Which edit of how many is spoken of."""
 
     number: int
@@ -39,7 +39,7 @@ def no_edits() -> ToolyardError:
     return ValidationError.of("edits", "is empty", hint="Send at least one edit with old_string and new_string.")
 
 
-def same_text(at: Step) -> ToolyardError:
+def same_text(at: EditPosition) -> ToolyardError:
     return ValidationError.of(
         at.field("new_string"),
         f"is the same as old_string.{at.suffix}",
@@ -47,7 +47,7 @@ def same_text(at: Step) -> ToolyardError:
     )
 
 
-def empty_old(at: Step) -> ToolyardError:
+def empty_old(at: EditPosition) -> ToolyardError:
     return ValidationError.of(
         at.field("old_string"),
         f"is empty, and the file is not.{at.suffix}",
@@ -55,7 +55,7 @@ def empty_old(at: Step) -> ToolyardError:
     )
 
 
-def not_encodable(character: str, encoding: str, at: Step) -> ToolyardError:
+def not_encodable(character: str, encoding: str, at: EditPosition) -> ToolyardError:
     shown = f"U+{ord(character):04X}"
     if encoding.startswith("utf"):
         what = f"new_string has an unpaired surrogate ({shown}), which no text file can hold."
@@ -66,16 +66,18 @@ def not_encodable(character: str, encoding: str, at: Step) -> ToolyardError:
     )
 
 
-def too_large(most: int, at: Step) -> ToolyardError:
+def too_large(most: int, at: EditPosition) -> ToolyardError:
     return ToolError(
         f"{at.prefix}The file would grow beyond {most} bytes, the most a file may have.{at.suffix}",
         hint="Replace fewer places, or split the content over several files.",
     )
 
 
-def ambiguous(file: TextFile, found: text_match.Uniform | text_match.Places, at: Step) -> ToolyardError:
+def ambiguous(
+    file: TextFile, found: text_match.UniformReplacement | text_match.SpanReplacements, at: EditPosition
+) -> ToolyardError:
     text = file.text
-    total = text_match.count(text, found)
+    total = text_match.count_matches(text, found)
     lines: list[int] = []
     known = (0, 1)
     for position in islice(text_match.positions(text, found), _LISTED_LINES):
@@ -89,7 +91,7 @@ def ambiguous(file: TextFile, found: text_match.Uniform | text_match.Places, at:
     )
 
 
-def not_found(file: TextFile, original: str, texts: tuple[str, str], at: Step) -> ToolyardError:
+def not_found(file: TextFile, original: str, texts: tuple[str, str], at: EditPosition) -> ToolyardError:
     """No such text: say what comes nearest to it. `texts` are the old and the new."""
     old, new = texts
     text = file.printable
@@ -98,14 +100,14 @@ def not_found(file: TextFile, original: str, texts: tuple[str, str], at: Step) -
         return ToolError(
             f"{head} The file is empty.{at.suffix}", hint="Send an empty old_string to write its first content."
         )
-    flat, wanted = with_feeds(text), with_feeds(old)
-    if at.number > 1 and wanted in with_feeds(original):
+    flat, wanted = with_lf(text), with_lf(old)
+    if at.number > 1 and wanted in with_lf(original):
         return ToolError(
             f"{head} It was there until an earlier edit of this call changed it.{at.suffix}",
             hint="Each edit sees the result of those before it: match that, or join the two edits into one.",
         )
-    near = closest_match.closest(flat, wanted)
-    done = with_feeds(new)
+    near = closest_match.find_closest(flat, wanted)
+    done = with_lf(new)
     there = flat.find(done)
     if done.strip() and there >= 0 and (near is None or not near.exact):
         line = line_at(flat, there, "\n")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.files.content import edit_errors, text_match
-from toolyard.files.content.diffs import DIFF_CHARS, unified
-from toolyard.files.content.line_numbers import lines_around, number
-from toolyard.files.content.text import Newline, decode, encode, line_at, newline_of, with_ends, with_feeds
+from toolyard.files.content.diffs import DIFF_CHARS, unified_diff
+from toolyard.files.content.line_numbers import lines_around, number_lines
+from toolyard.files.content.text import Newline, decode, encode, line_at, newline_of, with_lf, with_newline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class EditOutcome:
 
     def diff(self, name: str, max_chars: int = DIFF_CHARS) -> str:
         """What changed, as a unified diff of at most about `max_chars`. Worked out when asked for."""
-        return unified(self.before, self.after, name, max_chars)
+        return unified_diff(self.before, self.after, name, max_chars)
 
 
 def apply_edits(data: bytes, edits: Sequence[EditStep], *, limits: Limits = DEFAULT_LIMITS) -> EditOutcome:
@@ -74,14 +74,14 @@ def apply_edits(data: bytes, edits: Sequence[EditStep], *, limits: Limits = DEFA
     counts: list[int] = []
     after = file
     for index, step in enumerate(edits):
-        at = edit_errors.Step(index + 1, len(edits))
-        change = _apply(after, step, file.text, spans, at, limits=limits)
+        at = edit_errors.EditPosition(index + 1, len(edits))
+        change = _apply_step(after, step, file.text, spans, at, limits=limits)
         after = replace(after, text=change.text, newline=_newline_after(change.text, step, after))
         spans = change.spans
         counts.append(change.count)
     encoded = encode(after)
     if len(encoded) > limits.file_bytes:
-        raise edit_errors.too_large(limits.file_bytes, edit_errors.Step(len(edits), len(edits)))
+        raise edit_errors.too_large(limits.file_bytes, edit_errors.EditPosition(len(edits), len(edits)))
     changed = _line_ranges(after, spans)
     shown = after.printable
     return EditOutcome(
@@ -102,15 +102,15 @@ def _newline_after(text: str, step: EditStep, before: TextFile) -> Newline:
     return before.newline if kept else newline_of(text)
 
 
-def _apply(
+def _apply_step(
     file: TextFile,
     step: EditStep,
     original: str,
     spans: tuple[text_match.Span, ...],
-    at: edit_errors.Step,
+    at: edit_errors.EditPosition,
     *,
     limits: Limits,
-) -> text_match.Change:
+) -> text_match.ReplaceResult:
     text = file.text
     if step.old == step.new:
         raise edit_errors.same_text(at)
@@ -122,23 +122,23 @@ def _apply(
         if text:
             raise edit_errors.empty_old(at)
         # An earlier step may have emptied the file: its line ends are kept all the same.
-        new = step.new if file.newline == "mixed" or "\r" in step.new else with_ends(step.new, file.newline)
-        return text_match.Change(new, 1, ((0, len(new)),))
-    found = text_match.find(text, step.old, step.new, file.newline)
+        new = step.new if file.newline == "mixed" or "\r" in step.new else with_newline(step.new, file.newline)
+        return text_match.ReplaceResult(new, 1, ((0, len(new)),))
+    found = text_match.find_matches(text, step.old, step.new, file.newline)
     places = text_match.positions(text, found)
     first = next(places, None)
     if first is None:
         raise edit_errors.not_found(file, original, (step.old, step.new), at)
     if not step.replace_all and next(places, None) is not None:
         raise edit_errors.ambiguous(file, found, at)
-    if isinstance(found, text_match.Uniform) and not step.replace_all and not spans:
+    if isinstance(found, text_match.UniformReplacement) and not step.replace_all and not spans:
         # The usual edit. `replace` copies the text once, where slices and a sum would copy it three times.
         end = first + len(found.replacement)
-        return text_match.Change(text.replace(found.needle, found.replacement, 1), 1, ((first, end),))
+        return text_match.ReplaceResult(text.replace(found.needle, found.replacement, 1), 1, ((first, end),))
     # Asked before it is done: a short text in very many places can grow beyond all memory.
     if text_match.length_after(text, found) > limits.file_bytes:
         raise edit_errors.too_large(limits.file_bytes, at)
-    return text_match.replace(text, found, spans)
+    return text_match.replace_matches(text, found, spans)
 
 
 def _line_ranges(file: TextFile, spans: tuple[text_match.Span, ...]) -> tuple[LineRange, ...]:
@@ -160,7 +160,7 @@ def _snippet(text: str, newline: Newline, position: int, changed: LineRange) -> 
     """The lines around the first change, which begins at `position`, numbered."""
     if newline in {"\r", "mixed"}:
         position -= text.count("\r\n", 0, position)
-        text = with_feeds(text)
+        text = with_lf(text)
     wanted = 2 * SNIPPET_CONTEXT + changed.last - changed.first + 1
     above, lines = lines_around(text, position, SNIPPET_CONTEXT, min(SNIPPET_LINES, wanted))
-    return number(lines, changed.first - above, SNIPPET_LINE_CHARS)
+    return number_lines(lines, changed.first - above, SNIPPET_LINE_CHARS)

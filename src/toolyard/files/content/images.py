@@ -51,7 +51,7 @@ def media_type_of(data: bytes) -> str | None:
     return None
 
 
-def measure(data: bytes) -> ImageInfo:
+def measure_image(data: bytes) -> ImageInfo:
     """Type and size of an image. Raises ToolError when it is none, or damaged."""
     media_type = media_type_of(data)
     if media_type is None:
@@ -68,9 +68,9 @@ def measure(data: bytes) -> ImageInfo:
     return ImageInfo(media_type, width, height)
 
 
-def load(data: bytes) -> tuple[Image, ImageInfo]:
+def load_image(data: bytes) -> tuple[Image, ImageInfo]:
     """An image to show, with its measures. Raises ToolError when it is damaged or too large."""
-    info = measure(data)
+    info = measure_image(data)
     if len(data) > IMAGE_BYTES:
         raise ToolError(
             f"The image is too large to be shown: {len(data)} bytes ({info.width}x{info.height}),"
@@ -80,14 +80,14 @@ def load(data: bytes) -> tuple[Image, ImageInfo]:
     return Image(data, info.media_type), info
 
 
-def _big(data: bytes, start: int, size: int) -> int:
+def _read_big_endian(data: bytes, start: int, size: int) -> int:
     field = data[start : start + size]
     if len(field) != size:
         raise ValueError(start)
     return int.from_bytes(field, "big")
 
 
-def _little(data: bytes, start: int, size: int) -> int:
+def _read_little_endian(data: bytes, start: int, size: int) -> int:
     field = data[start : start + size]
     if len(field) != size:
         raise ValueError(start)
@@ -95,13 +95,13 @@ def _little(data: bytes, start: int, size: int) -> int:
 
 
 def _png(data: bytes) -> tuple[int, int]:
-    if data[12:16] != b"IHDR" or zlib.crc32(data[12:29]) != _big(data, 29, 4):
+    if data[12:16] != b"IHDR" or zlib.crc32(data[12:29]) != _read_big_endian(data, 29, 4):
         raise ValueError("header")
     at = len(_PNG)
     while data[at + 4 : at + 8] != b"IEND":
-        at += _big(data, at, 4) + 12
-    _big(data, at + 8, 4)  # the checksum that ends the file
-    return _big(data, 16, 4), _big(data, 20, 4)
+        at += _read_big_endian(data, at, 4) + 12
+    _read_big_endian(data, at + 8, 4)  # the checksum that ends the file
+    return _read_big_endian(data, 16, 4), _read_big_endian(data, 20, 4)
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
@@ -116,8 +116,8 @@ def _jpeg(data: bytes) -> tuple[int, int]:
         if marker in _JPEG_BARE:
             continue
         if marker in _JPEG_FRAMES:
-            size = _big(data, at + 5, 2), _big(data, at + 3, 2)
-        length = _big(data, at, 2)
+            size = _read_big_endian(data, at + 5, 2), _read_big_endian(data, at + 3, 2)
+        length = _read_big_endian(data, at, 2)
         if length < 2:
             raise ValueError(at)
         at += length
@@ -132,20 +132,20 @@ def _gif(data: bytes) -> tuple[int, int]:
     # Frames are not walked: an image block and the trailer after it are sign enough of a whole file.
     if data.find(b";", data.index(b",", 13)) < 0:
         raise ValueError("no trailer")
-    return _little(data, 6, 2), _little(data, 8, 2)
+    return _read_little_endian(data, 6, 2), _read_little_endian(data, 8, 2)
 
 
 def _webp(data: bytes) -> tuple[int, int]:
-    if _little(data, 4, 4) + 8 > len(data):
+    if _read_little_endian(data, 4, 4) + 8 > len(data):
         raise ValueError("cut short")
     chunk = data[12:16]
     if chunk == b"VP8X":
-        return _little(data, 24, 3) + 1, _little(data, 27, 3) + 1
+        return _read_little_endian(data, 24, 3) + 1, _read_little_endian(data, 27, 3) + 1
     if chunk == b"VP8L" and data[20] == 0x2F:
-        bits = _little(data, 21, 4)
+        bits = _read_little_endian(data, 21, 4)
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     if chunk == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
-        return _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
+        return _read_little_endian(data, 26, 2) & 0x3FFF, _read_little_endian(data, 28, 2) & 0x3FFF
     raise ValueError("chunk")
 
 

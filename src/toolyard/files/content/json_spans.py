@@ -15,7 +15,7 @@ _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class JsonSpan:
     """A value from `start` to `end`. A member of an object begins earlier, with its name at `name_start`."""
 
     start: int
@@ -28,34 +28,34 @@ class Span:
         return (self.start if self.name_start < 0 else self.name_start), self.end
 
 
-def members(text: str, at: int = 0) -> list[Span]:
+def members(text: str, at: int = 0) -> list[JsonSpan]:
     """The members of the object that begins at `at`, blanks before it allowed."""
-    found: list[Span] = []
-    at = _opened(text, at, "{")
+    found: list[JsonSpan] = []
+    at = _position_after(text, at, "{")
     while text[at : at + 1] != "}":
         name_start = at
         if text[at : at + 1] != '"':
             raise ValueError(f"a name was expected at character {at}")
         name, at = _DECODER.raw_decode(text, at)
-        at = _opened(text, at, ":")
+        at = _position_after(text, at, ":")
         _, end = _DECODER.raw_decode(text, at)
-        found.append(Span(at, end, cast("str", name), name_start))
-        at = _next(text, end, "}")
+        found.append(JsonSpan(at, end, cast("str", name), name_start))
+        at = _next_value(text, end, "}")
     return found
 
 
-def items(text: str, at: int) -> list[Span]:
+def items(text: str, at: int) -> list[JsonSpan]:
     """The items of the array that begins at `at`."""
-    found: list[Span] = []
-    at = _opened(text, at, "[")
+    found: list[JsonSpan] = []
+    at = _position_after(text, at, "[")
     while text[at : at + 1] != "]":
         _, end = _DECODER.raw_decode(text, at)
-        found.append(Span(at, end))
-        at = _next(text, end, "]")
+        found.append(JsonSpan(at, end))
+        at = _next_value(text, end, "]")
     return found
 
 
-def removed(text: str, spans: list[Span], index: int) -> str:
+def without_span(text: str, spans: list[JsonSpan], index: int) -> str:
     """`text` without one of the `spans` of a container, and without the comma that held it."""
     start, end = spans[index].whole
     if index:
@@ -65,22 +65,22 @@ def removed(text: str, spans: list[Span], index: int) -> str:
     return text[:start].rstrip() + text[end:].lstrip()
 
 
-def _opened(text: str, at: int, mark: str) -> int:
+def _position_after(text: str, at: int, mark: str) -> int:
     """Where what follows `mark` begins."""
-    at = _skipped(text, at)
+    at = _skip_space(text, at)
     if text[at : at + 1] != mark:
         raise ValueError(f"{mark} was expected at character {at}")
-    return _skipped(text, at + 1)
+    return _skip_space(text, at + 1)
 
 
-def _next(text: str, end: int, closing: str) -> int:
+def _next_value(text: str, end: int, closing: str) -> int:
     """Where the next value begins, or the closing bracket stands."""
-    at = _skipped(text, end)
+    at = _skip_space(text, end)
     if text[at : at + 1] == closing:
         return at
-    return _opened(text, at, ",")
+    return _position_after(text, at, ",")
 
 
-def _skipped(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.files.content.text import with_feeds
+from toolyard.files.content.text import with_lf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ EMPTY_NOTE = "The file exists but is empty."
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TextPage:
     """Some lines of a file. `text` is the numbered lines alone; `note` says what is missing and how to get it."""
 
     text: str
@@ -39,17 +39,17 @@ class Page:
     truncated: bool
 
 
-def page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) -> Page:
+def text_page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) -> TextPage:
     """At most `limit` lines of `file` from line `offset` (1-based) on, within the limits."""
     first = _first_line(offset)
     if limit is not None and limit < 1:
         raise ValidationError.of(
             "limit", f"must be at least 1, not {limit}", hint="Leave it out to get the usual page."
         )
-    text = with_feeds(file.printable)
+    text = with_lf(file.printable)
     total = text.count("\n") + (bool(text) and not file.final_newline)
     if not total and first == 1:
-        return Page("", "", EMPTY_NOTE, 1, 0, 0, truncated=False)
+        return TextPage("", "", EMPTY_NOTE, 1, 0, 0, truncated=False)
     if first > total:
         raise ToolError(
             f"Line {first} is past the end: the file has {total} {'line' if total == 1 else 'lines'}.",
@@ -57,11 +57,11 @@ def page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) 
         )
     wanted = min(limits.read_lines if limit is None else limit, total - first + 1)
     lines = _lines_from(text, first, wanted)
-    lines, cut = cut_long(lines, min(limits.line_chars, max(1, limits.output_chars - _NUMBER_CHARS)))
+    lines, cut = cut_long_lines(lines, min(limits.line_chars, max(1, limits.output_chars - _NUMBER_CHARS)))
     shown, count = _numbered_within(lines, first, limits.output_chars)
     last = first + count - 1
     ends_open = last == total and not file.final_newline
-    return Page(
+    return TextPage(
         shown,
         "\n".join(lines[:count]) + "\n" * (not ends_open),
         _note(first, last, total, cut, limits),
@@ -72,9 +72,9 @@ def page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) 
     )
 
 
-def number(lines: Sequence[str], first: int, line_chars: int) -> str:
+def number_lines(lines: Sequence[str], first: int, line_chars: int) -> str:
     """`lines` with their numbers from `first` on, each cut to `line_chars`."""
-    cut, _ = cut_long(list(lines), line_chars)
+    cut, _ = cut_long_lines(list(lines), line_chars)
     return "\n".join(_with_numbers(cut, first))
 
 
@@ -126,13 +126,14 @@ def _start_of(text: str, line: int) -> int:
     return high
 
 
-def cut_long(lines: list[str], most: int) -> tuple[list[str], int]:
+def cut_long_lines(lines: list[str], max_chars: int) -> tuple[list[str], int]:
     """The lines with long ones cut, and how many were."""
-    if not lines or max(map(len, lines)) <= most:
+    if not lines or max(map(len, lines)) <= max_chars:
         return lines, 0
-    cut = sum(len(line) > most for line in lines)
+    cut = sum(len(line) > max_chars for line in lines)
     return [
-        line if len(line) <= most else f"{line[:most]}... [cut: {most} of {len(line)} characters]" for line in lines
+        line if len(line) <= max_chars else f"{line[:max_chars]}... [cut: {max_chars} of {len(line)} characters]"
+        for line in lines
     ], cut
 
 

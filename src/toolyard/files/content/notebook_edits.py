@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.files.content.json_spans import Span, items, members, removed
+from toolyard.files.content.json_spans import JsonSpan, items, members, without_span
 from toolyard.files.content.text import decode, encode
 
 CellType = Literal["code", "markdown"]
@@ -48,8 +48,8 @@ class NotebookOutcome:
 @dataclass(frozen=True, slots=True)
 class _Notebook:
     text: str
-    cells: list[Span]
-    array: Span
+    cells: list[JsonSpan]
+    array: JsonSpan
     has_ids: bool
     unit: str
     """One step of indentation; empty where all stands in one line."""
@@ -63,17 +63,17 @@ def edit_notebook(data: bytes, edit: CellEdit) -> NotebookOutcome:
     """`data` with one edit. Raises ToolError or ValidationError, and then nothing was done."""
     file = decode(data)
     notebook = _parse(file.text)
-    index = _index(notebook, edit)
+    index = _cell_index(notebook, edit)
     if edit.mode == "delete":
         cell = notebook.cell(index)
-        text, identity, kind = removed(file.text, notebook.cells, index), edit.cell or "", cell.get("cell_type")
+        text, identity, kind = without_span(file.text, notebook.cells, index), edit.cell or "", cell.get("cell_type")
     elif edit.mode == "insert":
         identity, kind = secrets.token_hex(_ID_BYTES) if notebook.has_ids else f"cell-{index}", edit.type
-        text = _inserted(notebook, index, edit, identity)
+        text = _insert_cell(notebook, index, edit, identity)
     else:
         cell = notebook.cell(index)
         identity, kind = edit.cell or "", edit.type or cell.get("cell_type")
-        text = _replaced(notebook, index, edit)
+        text = _replace_cell(notebook, index, edit)
     after = replace(file, text=text)
     return NotebookOutcome(encode(after), identity, str(kind), file.printable, after.printable)
 
@@ -104,7 +104,7 @@ def _parse(text: str) -> _Notebook:
     return _Notebook(text, cells, array, has_ids, indent[1] if indent else "", text.isascii() and "\\u" in text)
 
 
-def _index(notebook: _Notebook, edit: CellEdit) -> int:
+def _cell_index(notebook: _Notebook, edit: CellEdit) -> int:
     """Of the cell that is meant; for an insertion, where the new one will be."""
     after = int(edit.mode == "insert")
     if edit.cell is None:
@@ -122,10 +122,10 @@ def _index(notebook: _Notebook, edit: CellEdit) -> int:
     )
 
 
-def _replaced(notebook: _Notebook, index: int, edit: CellEdit) -> str:
+def _replace_cell(notebook: _Notebook, index: int, edit: CellEdit) -> str:
     cell = notebook.cell(index)
     kind = edit.type or cell.get("cell_type")
-    wanted: dict[str, Any] = {"cell_type": kind, "source": _source(edit.source, as_lines=_is_list(cell))}
+    wanted: dict[str, Any] = {"cell_type": kind, "source": _source_value(edit.source, as_lines=_is_list(cell))}
     unwanted: set[str] = set()
     if kind == "code":
         wanted |= {"execution_count": None, "outputs": []}
@@ -134,7 +134,7 @@ def _replaced(notebook: _Notebook, index: int, edit: CellEdit) -> str:
     text = notebook.text
     for name in unwanted & cell.keys():
         spans = members(text, notebook.cells[index].start)
-        text = removed(text, spans, next(at for at, span in enumerate(spans) if span.name == name))
+        text = without_span(text, spans, next(at for at, span in enumerate(spans) if span.name == name))
     for name, value in wanted.items():
         text = _with_member(notebook, text, notebook.cells[index].start, name, value)
     return text
@@ -148,15 +148,15 @@ def _with_member(notebook: _Notebook, text: str, cell: int, name: str, value: An
         return text
     depth = 3  # of a cell's members: the notebook, its list of cells, the cell
     if span is not None:
-        return text[: span.start] + _dumped(notebook, value, depth) + text[span.end :]
-    spelled = f"{_dumped(notebook, name, 0)}: {_dumped(notebook, value, depth)}"
+        return text[: span.start] + _dump_json(notebook, value, depth) + text[span.end :]
+    spelled = f"{_dump_json(notebook, name, 0)}: {_dump_json(notebook, value, depth)}"
     if not spans:
         return text[: cell + 1] + spelled + text[cell + 1 :]
     gap, end = text[cell + 1 : spans[0].name_start], spans[-1].end
     return f"{text[:end]},{gap or ' '}{spelled}{text[end:]}"
 
 
-def _inserted(notebook: _Notebook, index: int, edit: CellEdit, identity: str) -> str:
+def _insert_cell(notebook: _Notebook, index: int, edit: CellEdit, identity: str) -> str:
     as_lines = all(_is_list(notebook.cell(at)) for at in range(len(notebook.cells)))
     cell: dict[str, Any] = {"cell_type": edit.type}
     if edit.type == "code":
@@ -165,11 +165,11 @@ def _inserted(notebook: _Notebook, index: int, edit: CellEdit, identity: str) ->
     cell["metadata"] = {}
     if edit.type == "code":
         cell["outputs"] = []
-    cell["source"] = _source(edit.source, as_lines=as_lines)
+    cell["source"] = _source_value(edit.source, as_lines=as_lines)
     text, cells = notebook.text, notebook.cells
-    spelled = _dumped(notebook, cell, 2)
+    spelled = _dump_json(notebook, cell, 2)
     if not cells:
-        return text[: notebook.array.start] + _dumped(notebook, [cell], 1) + text[notebook.array.end :]
+        return text[: notebook.array.start] + _dump_json(notebook, [cell], 1) + text[notebook.array.end :]
     gap = text[notebook.array.start + 1 : cells[0].start]
     if index == 0:
         return f"{text[: cells[0].start]}{spelled},{gap or ' '}{text[cells[0].start :]}"
@@ -181,14 +181,14 @@ def _is_list(cell: dict[str, Any]) -> bool:
     return not isinstance(cell.get("source"), str)
 
 
-def _source(text: str, *, as_lines: bool) -> str | list[str]:
+def _source_value(text: str, *, as_lines: bool) -> str | list[str]:
     if not as_lines:
         return text
     *lines, last = text.split("\n")
     return [*(f"{line}\n" for line in lines), *([last] if last else [])]
 
 
-def _dumped(notebook: _Notebook, value: Any, depth: int) -> str:
+def _dump_json(notebook: _Notebook, value: Any, depth: int) -> str:
     """`value` in the layout of the notebook, where it stands `depth` steps from the margin."""
     shown = json.dumps(value, ensure_ascii=notebook.escapes, indent=notebook.unit or None)
     newline = "\r\n" if "\r\n" in notebook.text else "\n"

@@ -48,7 +48,7 @@ class NotebookPage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _RenderedCell:
     text: str
     pictures: tuple[Image, ...]
 
@@ -72,7 +72,7 @@ def read(data: bytes, offset: int | None, limit: int | None, limits: Limits) -> 
     pictures: list[Image] = []
     room = limits.output_chars
     for index, cell in enumerate(wanted, first):
-        shown = _show(cell, index, language, IMAGES - len(pictures))
+        shown = _render_cell(cell, index, language, IMAGES - len(pictures))
         room -= len(shown.text) + 2
         if room < 0 and texts:
             break
@@ -117,26 +117,26 @@ def _language(root: Json) -> str:
     return language if isinstance(language, str) else "python"
 
 
-def _show(cell: Json, index: int, language: str, pictures_left: int) -> _Shown:
+def _render_cell(cell: Json, index: int, language: str, pictures_left: int) -> _RenderedCell:
     kind = cell.get("cell_type")
     kind = kind if isinstance(kind, str) else "raw"
     identity = cell.get("id")
     identity = identity if isinstance(identity, str) else f"cell-{index - 1}"
     heading = f'<cell number="{index}" id="{identity}" type="{kind}"'
     heading += f' language="{language}">' if kind == "code" else ">"
-    source = _joined(cell.get("source", cell.get("input")))
+    source = _join_text(cell.get("source", cell.get("input")))
     blocks = [f"{heading}\n{source}\n</cell>"]
     pictures: list[Image] = []
     for output in _objects(cell.get("outputs")):
-        text, picture = _output(output, able=len(pictures) < pictures_left)
+        text, picture = _render_output(output, able=len(pictures) < pictures_left)
         if picture is not None:
             pictures.append(picture)
         if text:
-            blocks.append(f'<output cell="{index}">\n{_cut(text)}\n</output>')
-    return _Shown("\n".join(blocks), tuple(pictures))
+            blocks.append(f'<output cell="{index}">\n{_cut_output(text)}\n</output>')
+    return _RenderedCell("\n".join(blocks), tuple(pictures))
 
 
-def _output(output: Json, *, able: bool) -> tuple[str, Image | None]:
+def _render_output(output: Json, *, able: bool) -> tuple[str, Image | None]:
     """What one output says, and the picture in it when there is one that can be shown."""
     kind = output.get("output_type")
     if kind in {"error", "pyerr"}:
@@ -144,24 +144,24 @@ def _output(output: Json, *, able: bool) -> tuple[str, Image | None]:
         said = f"{output.get('ename', 'Error')}: {output.get('evalue', '')}"
         return _ANSI.sub("", trace or said), None
     if kind == "stream":
-        return _ANSI.sub("", _joined(output.get("text"))), None
+        return _ANSI.sub("", _join_text(output.get("text"))), None
     bundle = _object(output.get("data")) or {new: output[old] for old, new in _V3_KEYS.items() if old in output}
     for media_type in _IMAGE_TYPES:
         if media_type in bundle:
-            return _picture(_joined(bundle[media_type]), media_type, able=able)
+            return _decode_picture(_join_text(bundle[media_type]), media_type, able=able)
     for media_type in _TEXT_TYPES:
         if media_type in bundle:
             value = bundle[media_type]
-            text = json.dumps(value) if media_type == "application/json" else _joined(value)
+            text = json.dumps(value) if media_type == "application/json" else _join_text(value)
             return _ANSI.sub("", text), None
     return "", None
 
 
-def _picture(encoded: str, media_type: str, *, able: bool) -> tuple[str, Image | None]:
+def _decode_picture(encoded: str, media_type: str, *, able: bool) -> tuple[str, Image | None]:
     if not able:
         return f"[{media_type} not shown: only {IMAGES} images are shown at a time]", None
     try:
-        picture, info = images.load(base64.b64decode(encoded))
+        picture, info = images.load_image(base64.b64decode(encoded))
     except (binascii.Error, ValueError):
         return f"[{media_type} not shown: it is damaged]", None
     except ToolError as error:
@@ -169,7 +169,7 @@ def _picture(encoded: str, media_type: str, *, able: bool) -> tuple[str, Image |
     return f"[{info.media_type}, {info.width}x{info.height}, shown below]", picture
 
 
-def _cut(text: str) -> str:
+def _cut_output(text: str) -> str:
     text = text.rstrip("\n")
     if len(text) <= OUTPUT_CHARS:
         return text
@@ -193,6 +193,6 @@ def _strings(value: object) -> list[str]:
     return []
 
 
-def _joined(value: object) -> str:
+def _join_text(value: object) -> str:
     """Text as notebooks hold it: one string, or lines that bring their own ends."""
     return "".join(_strings(value))

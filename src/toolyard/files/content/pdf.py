@@ -72,7 +72,7 @@ def parse_pages(spec: str, total: int) -> tuple[int, ...]:
 def read(data: bytes, pages: str | None, limits: Limits) -> PdfPages:
     """The text of the pages asked for, or of the first ones."""
     reader = _open(data)
-    total = _guarded(lambda: len(reader.pages), "its list of pages is broken")
+    total = _call_pypdf(lambda: len(reader.pages), "its list of pages is broken")
     if not total:
         raise ToolError("The PDF has no pages.", hint="Make or fetch the file again.")
     wanted = parse_pages(pages, total) if pages is not None else tuple(range(1, min(PAGES, total) + 1))
@@ -102,15 +102,15 @@ def _open(data: bytes) -> PdfReader:
             hint="Ask the user to install it: pip install 'toolyard[pdf]'",
         ) from error
 
-    reader = _guarded(lambda: PdfReader(io.BytesIO(data), strict=False), "it cannot be opened")
+    reader = _call_pypdf(lambda: PdfReader(io.BytesIO(data), strict=False), "it cannot be opened")
     # Many files are encrypted with an empty password, only to carry restrictions on printing.
-    locked = _guarded(lambda: reader.is_encrypted and not reader.decrypt(""), "its encryption is not supported")
+    locked = _call_pypdf(lambda: reader.is_encrypted and not reader.decrypt(""), "its encryption is not supported")
     if locked:
         raise ToolError("The PDF is protected by a password.", hint="Save a copy without the password and read that.")
     return reader
 
 
-def _guarded(job: Callable[[], Value], what: str) -> Value:
+def _call_pypdf(job: Callable[[], Value], what: str) -> Value:
     try:
         return job()
     except Exception as error:  # a stranger's bytes can make the library raise anything
@@ -126,7 +126,7 @@ def _extract(reader: PdfReader, number: int) -> str:
 
 def _text_of(reader: PdfReader, number: int) -> str:
     try:
-        text = _guarded(lambda: _extract(reader, number), "the page cannot be read")
+        text = _call_pypdf(lambda: _extract(reader, number), "the page cannot be read")
     except ToolError as error:
         return f"[{error.message}]"
     # Broken fonts yield unpaired surrogates, which cannot be sent.

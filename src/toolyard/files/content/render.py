@@ -13,12 +13,12 @@ from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.files.content import images, notebooks, pdf
 from toolyard.files.content.file_type import Category, FileKind, sniff
-from toolyard.files.content.line_numbers import page
+from toolyard.files.content.line_numbers import text_page
 from toolyard.files.content.text import Newline, decode
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedFile:
     """What Read shows. Lines are lines of a text, cells of a notebook or pages of a PDF; an image has none."""
 
     parts: tuple[Part, ...]
@@ -45,7 +45,7 @@ def render(
     limit: int | None = None,
     pages: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> Rendered:
+) -> RenderedFile:
     """The content of a file called `name`. Raises ToolError for what cannot be shown."""
     kind = sniff(data, name)
     if pages is not None and kind.category is not Category.PDF:
@@ -72,10 +72,10 @@ def _with_note(content: str, note: str) -> str:
     return f"{content}\n\n[{note}]" if content else f"[{note}]"
 
 
-def _text(data: bytes, kind: FileKind, offset: int | None, limit: int | None, limits: Limits) -> Rendered:
+def _text(data: bytes, kind: FileKind, offset: int | None, limit: int | None, limits: Limits) -> RenderedFile:
     file = decode(data)
-    shown = page(file, offset, limit, limits)
-    return Rendered(
+    shown = text_page(file, offset, limit, limits)
+    return RenderedFile(
         parts=(Text(_with_note(shown.text, shown.note)),),
         kind=kind,
         content=shown.raw,
@@ -89,9 +89,9 @@ def _text(data: bytes, kind: FileKind, offset: int | None, limit: int | None, li
     )
 
 
-def _notebook(data: bytes, kind: FileKind, offset: int | None, limit: int | None, limits: Limits) -> Rendered:
+def _notebook(data: bytes, kind: FileKind, offset: int | None, limit: int | None, limits: Limits) -> RenderedFile:
     shown = notebooks.read(data, offset, limit, limits)
-    return Rendered(
+    return RenderedFile(
         parts=(Text(_with_note(shown.text, shown.note)), *shown.pictures),
         kind=kind,
         content=shown.text,
@@ -104,9 +104,9 @@ def _notebook(data: bytes, kind: FileKind, offset: int | None, limit: int | None
     )
 
 
-def _pdf(data: bytes, kind: FileKind, pages: str | None, limits: Limits) -> Rendered:
+def _pdf(data: bytes, kind: FileKind, pages: str | None, limits: Limits) -> RenderedFile:
     shown = pdf.read(data, pages, limits)
-    return Rendered(
+    return RenderedFile(
         parts=(Text(_with_note(shown.text, shown.note)),),
         kind=kind,
         content=shown.text,
@@ -118,7 +118,7 @@ def _pdf(data: bytes, kind: FileKind, pages: str | None, limits: Limits) -> Rend
     )
 
 
-def _image(data: bytes, kind: FileKind) -> Rendered:
-    picture, info = images.load(data)
+def _image(data: bytes, kind: FileKind) -> RenderedFile:
+    picture, info = images.load_image(data)
     about = f"{info.media_type} image, {info.width}x{info.height} pixels, {len(data)} bytes"
-    return Rendered(parts=(Text(about), picture), kind=kind, content=about, width=info.width, height=info.height)
+    return RenderedFile(parts=(Text(about), picture), kind=kind, content=about, width=info.width, height=info.height)

@@ -107,12 +107,12 @@ def newline_of(text: str) -> Newline:
     return "\r" if not feeds else "mixed"
 
 
-def with_feeds(text: str) -> str:
+def with_lf(text: str) -> str:
     r"""`text` with every line end as `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def with_ends(text: str, newline: str) -> str:
+def with_newline(text: str, newline: str) -> str:
     r"""`text` with each bare `\n` as `newline`; a `\r` that was written out stays."""
     return text if newline == "\n" or "\n" not in text else _BARE_LF.sub(newline, text)
 
@@ -122,12 +122,12 @@ def line_at(text: str, position: int, newline: Newline, *, known: tuple[int, int
     start, line = known
     if newline != "mixed":
         return line + text.count(newline[-1], start, position)
-    start, position = _off_pair(text, start), _off_pair(text, position)
+    start, position = _before_pair(text, start), _before_pair(text, position)
     pairs = text.count("\r\n", start, position)
     return line + text.count("\n", start, position) + text.count("\r", start, position) - pairs
 
 
-def _off_pair(text: str, position: int) -> int:
+def _before_pair(text: str, position: int) -> int:
     r"""`position`, moved to the `\r` when it stands on the `\n` of a pair: halves of one line end are not two."""
     return position - 1 if text.startswith("\r\n", position - 1) and position else position
 
@@ -139,13 +139,13 @@ def _text_file(text: str, encoding: str, *, bom: bool = False, damaged: bool = F
 def _decode_marked(data: bytes) -> TextFile | None:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            text = _lossless(data[len(mark) :], encoding)
+            text = _decode_lossless(data[len(mark) :], encoding)
             if text is not None:
                 return _text_file(text, encoding, bom=True)
     return None
 
 
-def _lossless(data: bytes, encoding: str) -> str | None:
+def _decode_lossless(data: bytes, encoding: str) -> str | None:
     try:
         text = data.decode(encoding)
         return text if text.encode(encoding) == data else None
@@ -162,7 +162,7 @@ def _decode_unmarked(data: bytes, first_bad: int) -> TextFile:
     if well_formed >= broken * _GOOD_TO_BAD:
         return _text_file(repaired, "utf-8", damaged=True)
     for encoding in (*_guess(data, first_bad), "cp1252"):
-        text = _lossless(data, encoding)
+        text = _decode_lossless(data, encoding)
         if text is not None:
             return _text_file(text, encoding)
     return _text_file(data.decode("latin-1"), "latin-1")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from toolyard.files.content.text import Newline, with_ends, with_feeds
+from toolyard.files.content.text import Newline, with_lf, with_newline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ _END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class UniformReplacement:
     """Every occurrence of `needle` becomes the same `replacement`."""
 
     needle: str
@@ -37,7 +37,7 @@ class Uniform:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SpanReplacements:
     """Each of `spans` becomes the replacement beside it. Spans are in order and do not touch each other's text."""
 
     spans: tuple[Span, ...]
@@ -45,7 +45,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ReplaceResult:
     """A text after a replacement: how many there were, and where the new text stands (at most SPANS + 1 spans)."""
 
     text: str
@@ -53,25 +53,25 @@ class Change:
     spans: tuple[Span, ...]
 
 
-def find(text: str, old: str, new: str, newline: Newline) -> Uniform | Places:
+def find_matches(text: str, old: str, new: str, newline: Newline) -> UniformReplacement | SpanReplacements:
     """Where `old` occurs in `text`, whose lines end in `newline`, and what each place is to become. Maybe nowhere."""
     spelled_out = "\r" in old
     if newline == "mixed":
         return _find_mixed(text, old, new, spelled_out=spelled_out)
     if not spelled_out:
-        return Uniform(with_ends(old, newline), with_ends(new, newline))
+        return UniformReplacement(with_newline(old, newline), with_newline(new, newline))
     if old in text:
-        return Uniform(old, new)
-    return Uniform(with_ends(with_feeds(old), newline), with_ends(with_feeds(new), newline))
+        return UniformReplacement(old, new)
+    return UniformReplacement(with_newline(with_lf(old), newline), with_newline(with_lf(new), newline))
 
 
-def count(text: str, found: Uniform | Places) -> int:
-    return text.count(found.needle) if isinstance(found, Uniform) else len(found.spans)
+def count_matches(text: str, found: UniformReplacement | SpanReplacements) -> int:
+    return text.count(found.needle) if isinstance(found, UniformReplacement) else len(found.spans)
 
 
-def positions(text: str, found: Uniform | Places) -> Iterator[int]:
+def positions(text: str, found: UniformReplacement | SpanReplacements) -> Iterator[int]:
     """Where the occurrences begin, in order."""
-    if isinstance(found, Places):
+    if isinstance(found, SpanReplacements):
         yield from (start for start, _ in found.spans)
         return
     at = text.find(found.needle)
@@ -80,31 +80,33 @@ def positions(text: str, found: Uniform | Places) -> Iterator[int]:
         at = text.find(found.needle, at + len(found.needle))
 
 
-def length_after(text: str, found: Uniform | Places) -> int:
+def length_after(text: str, found: UniformReplacement | SpanReplacements) -> int:
     """How long the text will be once all the places are replaced."""
-    if isinstance(found, Uniform):
+    if isinstance(found, UniformReplacement):
         return len(text) + (len(found.replacement) - len(found.needle)) * text.count(found.needle)
     return len(text) + sum(map(len, found.replacements)) - sum(end - start for start, end in found.spans)
 
 
-def replace(text: str, found: Uniform | Places, earlier: tuple[Span, ...]) -> Change:
+def replace_matches(
+    text: str, found: UniformReplacement | SpanReplacements, earlier: tuple[Span, ...]
+) -> ReplaceResult:
     """All the places replaced; `earlier` are spans of former changes, carried along into the new text."""
-    if isinstance(found, Uniform):
+    if isinstance(found, UniformReplacement):
         return _replace_uniform(text, found, earlier)
     return _replace_places(text, found, earlier)
 
 
-def _find_mixed(text: str, old: str, new: str, *, spelled_out: bool) -> Places:
+def _find_mixed(text: str, old: str, new: str, *, spelled_out: bool) -> SpanReplacements:
     spans = tuple(_exact_spans(text, old, spelled_out=spelled_out))
     if spans and spelled_out:
-        return Places(spans, (new,) * len(spans))
+        return SpanReplacements(spans, (new,) * len(spans))
     if not spans:
-        spans = tuple(_any_end_spans(text, with_feeds(old)))
-        new = with_feeds(new) if spelled_out else new
+        spans = tuple(_any_end_spans(text, with_lf(old)))
+        new = with_lf(new) if spelled_out else new
     if "\n" not in new:
-        return Places(spans, (new,) * len(spans))
-    spelled = {end: with_ends(new, end) for end in ("\n", "\r\n", "\r")}
-    return Places(spans, tuple(spelled[end] for end in _ends_at(text, spans)))
+        return SpanReplacements(spans, (new,) * len(spans))
+    spelled = {end: with_newline(new, end) for end in ("\n", "\r\n", "\r")}
+    return SpanReplacements(spans, tuple(spelled[end] for end in _ends_at(text, spans)))
 
 
 def _exact_spans(text: str, old: str, *, spelled_out: bool) -> Iterator[Span]:
@@ -120,7 +122,7 @@ def _exact_spans(text: str, old: str, *, spelled_out: bool) -> Iterator[Span]:
 
 def _any_end_spans(text: str, old: str) -> Iterator[Span]:
     r"""Spans in `text` of what matches `old` when every line end counts as `\n`."""
-    flat = with_feeds(text)
+    flat = with_lf(text)
     at = flat.find(old)
     if at < 0:
         return
@@ -144,7 +146,7 @@ def _ends_at(text: str, spans: tuple[Span, ...]) -> Iterator[str]:
         yield ahead.group() if ahead is not None else behind
 
 
-def _replace_uniform(text: str, found: Uniform, earlier: tuple[Span, ...]) -> Change:
+def _replace_uniform(text: str, found: UniformReplacement, earlier: tuple[Span, ...]) -> ReplaceResult:
     needle, new = found.needle, found.replacement
     growth = len(new) - len(needle)
     places = list(islice(positions(text, found), SPANS + 1))
@@ -154,18 +156,18 @@ def _replace_uniform(text: str, found: Uniform, earlier: tuple[Span, ...]) -> Ch
         total = text.count(needle)
         spans[SPANS] = (spans[SPANS][0], text.rfind(needle) + growth * (total - 1) + len(new))
 
-    def moved(position: int) -> int:
+    def shift(position: int) -> int:
         """Where a position outside the replaced places comes to be; one inside ends up near its place."""
         before = bisect_right(places, position - len(needle))
         if before > SPANS:
             before = text.count(needle, 0, position)
         return position + growth * before
 
-    carried = [(moved(start), moved(end)) for start, end in earlier]
-    return Change(text.replace(needle, new), total, _joined(spans, carried))
+    carried = [(shift(start), shift(end)) for start, end in earlier]
+    return ReplaceResult(text.replace(needle, new), total, _merge_spans(spans, carried))
 
 
-def _replace_places(text: str, found: Places, earlier: tuple[Span, ...]) -> Change:
+def _replace_places(text: str, found: SpanReplacements, earlier: tuple[Span, ...]) -> ReplaceResult:
     pieces: list[str] = []
     spans: list[Span] = []
     growths = [0]
@@ -184,10 +186,10 @@ def _replace_places(text: str, found: Places, earlier: tuple[Span, ...]) -> Chan
     ]
     if len(spans) > SPANS:
         spans[SPANS:] = [(spans[SPANS][0], spans[-1][1])]
-    return Change("".join(pieces), len(found.spans), _joined(spans, moved))
+    return ReplaceResult("".join(pieces), len(found.spans), _merge_spans(spans, moved))
 
 
-def _joined(spans: list[Span], moved: list[Span]) -> tuple[Span, ...]:
+def _merge_spans(spans: list[Span], moved: list[Span]) -> tuple[Span, ...]:
     """All the spans in order, overlapping ones made one, at most SPANS + 1 of them."""
     if not moved:
         return tuple(spans)

@@ -17,8 +17,8 @@ from typing import Literal
 
 from toolyard.core.errors import ToolError, ToolyardError
 from toolyard.core.limits import Limits
-from toolyard.core.paths import beneath
-from toolyard.files.os_errors import explain, link_out, shown
+from toolyard.core.paths import relative_to
+from toolyard.files.os_errors import explain, link_escape_error, printable_name
 from toolyard.files.roots import Root
 from toolyard.files.search.glob_patterns import Glob, compile_glob
 from toolyard.files.search.ripgrep import TEMPORARY_FILES
@@ -32,10 +32,10 @@ _NOT_ENTERED = frozenset({".git"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListingEntry:
     """One name in a listing. `path` is relative to the root and `depth` counts from the start (its children: 1).
 
-    `target` is where a link points, as it is written in the link. `entered` says that a folder's content is listed.
+    `target` is where a link points, as it is written in the link. `is_expanded` says that a folder's content is listed.
     """
 
     path: str
@@ -45,7 +45,7 @@ class Entry:
     changed: float
     depth: int
     target: str = ""
-    entered: bool = False
+    is_expanded: bool = False
 
     @property
     def label(self) -> str:
@@ -59,11 +59,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class FolderTree:
     """Entries in the order they are read: each folder before what it holds, names sorted."""
 
     start: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ListingEntry, ...]
     truncated: bool
     note: str
 
@@ -73,7 +73,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameMatches:
     """Paths relative to the root that match, sorted."""
 
     paths: tuple[str, ...]
@@ -82,15 +82,15 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
+class _RawEntry:
     """An entry under its true name, as the system calls know it."""
 
     parts: tuple[str, ...]
-    entry: Entry
+    entry: ListingEntry
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _FolderReader:
     """Reads single folders beneath a start that was opened once; knows what may be seen."""
 
     root: Root
@@ -98,7 +98,7 @@ class _Reader:
     visible: Visible
     ignored: tuple[Glob, ...]
 
-    def read(self, parts: tuple[str, ...]) -> list[_Raw]:
+    def read(self, parts: tuple[str, ...]) -> list[_RawEntry]:
         """The entries of one folder, sorted by name. OSError when it cannot be opened without a link."""
         fd = self.root.open_folder(os.path.join(self.base, *parts))
         try:
@@ -108,7 +108,7 @@ class _Reader:
         finally:
             os.close(fd)
 
-    def _entry(self, fd: int, parts: tuple[str, ...]) -> _Raw | None:
+    def _entry(self, fd: int, parts: tuple[str, ...]) -> _RawEntry | None:
         name = parts[-1]
         inside = os.path.normpath(os.path.join(self.base, *parts))
         if fnmatchcase(name, TEMPORARY_FILES) or any(glob.matches(parts) for glob in self.ignored):
@@ -117,18 +117,26 @@ class _Reader:
             return None
         try:
             status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            kind = _kind(status.st_mode)
-            target = shown(os.readlink(name, dir_fd=fd)) if kind == "link" else ""
+            kind = _entry_kind(status.st_mode)
+            target = printable_name(os.readlink(name, dir_fd=fd)) if kind == "link" else ""
         except OSError:  # gone since the folder was read
             return None
         size = status.st_size if kind == "file" else 0
-        return _Raw(
+        return _RawEntry(
             parts,
-            Entry(shown(self.root.shown_as + inside), shown(name), kind, size, status.st_mtime, len(parts), target),
+            ListingEntry(
+                printable_name(self.root.display_prefix + inside),
+                printable_name(name),
+                kind,
+                size,
+                status.st_mtime,
+                len(parts),
+                target,
+            ),
         )
 
 
-def list_folder(root: Root, start: str, *, visible: Visible, limits: Limits) -> Tree:
+def list_folder(root: Root, start: str, *, visible: Visible, limits: Limits) -> FolderTree:
     """One level: what the folder `start` holds, with sizes."""
     return list_tree(root, start, ignore=(), visible=visible, limits=limits, depth=1)
 
@@ -142,20 +150,20 @@ def list_tree(
     limits: Limits,
     depth: int | None = None,
     deadline: float | None = None,
-) -> Tree:
+) -> FolderTree:
     """Everything beneath the folder `start`, down to `depth` levels.
 
     When it is too much, the upper levels come whole and the deeper ones are left out.
     """
     globs = tuple(compile_glob(pattern, "ignore", limits, any_depth=True) for pattern in ignore)
-    reader = _reader(root, start, visible, globs)
-    taken: list[_Raw] = []
+    reader = _open_reader(root, start, visible, globs)
+    taken: list[_RawEntry] = []
     chars = 0
     entered: set[tuple[str, ...]] = set()
     reason = ""
     for parts, found in _by_level(reader, start, depth):
         entered.add(parts)
-        fitting = _fitting(found, limits.list_entries - len(taken), limits.output_chars - chars)
+        fitting = _entries_that_fit(found, limits.list_entries - len(taken), limits.output_chars - chars)
         chars += sum(map(_width, fitting))
         taken.extend(fitting)
         if len(fitting) < len(found):
@@ -165,11 +173,11 @@ def list_tree(
             reason = "The listing ran into its deadline; list a folder below."
             break
     taken.sort(key=lambda raw: raw.parts)
-    entries = tuple(replace(raw.entry, entered=raw.parts in entered) for raw in taken)
-    return Tree(shown(root.shown_as + reader.base), entries, bool(reason), reason)
+    entries = tuple(replace(raw.entry, is_expanded=raw.parts in entered) for raw in taken)
+    return FolderTree(printable_name(root.display_prefix + reader.base), entries, bool(reason), reason)
 
 
-def _fitting(found: list[_Raw], entries: int, chars: int) -> list[_Raw]:
+def _entries_that_fit(found: list[_RawEntry], entries: int, chars: int) -> list[_RawEntry]:
     """As many of them, from the first, as there is room for."""
     kept = found[:entries]
     if sum(map(_width, kept)) <= chars:
@@ -181,7 +189,7 @@ def _fitting(found: list[_Raw], entries: int, chars: int) -> list[_Raw]:
     return kept
 
 
-def _width(raw: _Raw) -> int:
+def _width(raw: _RawEntry) -> int:
     """The characters of its line."""
     return len(_INDENT) * (raw.entry.depth - 1) + len(raw.entry.label) + 1
 
@@ -195,11 +203,11 @@ def search_names(
     visible: Visible,
     limits: Limits,
     deadline: float | None = None,
-) -> Names:
+) -> NameMatches:
     """Files and folders whose path from `start` matches `pattern`, whatever the case: `**/*.ts`, `src/*`."""
     wanted = compile_glob(pattern, "pattern", limits, ignore_case=True)
     globs = tuple(compile_glob(one, "excludePatterns", limits, any_depth=True) for one in exclude_patterns)
-    reader = _reader(root, start, visible, globs)
+    reader = _open_reader(root, start, visible, globs)
     paths: list[str] = []
     reason = ""
     for _, found in _by_level(reader, start, None):
@@ -210,10 +218,12 @@ def search_names(
             reason = "The search ran into its deadline; search a folder below."
         if reason:
             break
-    return Names(tuple(sorted(paths[: limits.list_entries])), bool(reason), reason)
+    return NameMatches(tuple(sorted(paths[: limits.list_entries])), bool(reason), reason)
 
 
-def _by_level(reader: _Reader, start: str, depth: int | None) -> Iterator[tuple[tuple[str, ...], list[_Raw]]]:
+def _by_level(
+    reader: _FolderReader, start: str, depth: int | None
+) -> Iterator[tuple[tuple[str, ...], list[_RawEntry]]]:
     """Each folder with its entries, all of one level before the next."""
     waiting: deque[tuple[str, ...]] = deque([()])
     read = 0
@@ -237,20 +247,20 @@ def _by_level(reader: _Reader, start: str, depth: int | None) -> Iterator[tuple[
             )
 
 
-def _reader(root: Root, start: str, visible: Visible, ignored: tuple[Glob, ...]) -> _Reader:
+def _open_reader(root: Root, start: str, visible: Visible, ignored: tuple[Glob, ...]) -> _FolderReader:
     try:
         with root.open(start) as handle:
             if not handle.is_folder:
                 raise ToolError(f"{start} is not a folder.", hint="Name a folder, or read the file.")
-            base = beneath(handle.real, root.path)
+            base = relative_to(handle.real, root.path)
     except OSError as error:
         raise explain(error, start) from error
     if base is None:
-        raise link_out(start)
-    return _Reader(root, base, visible, ignored)
+        raise link_escape_error(start)
+    return _FolderReader(root, base, visible, ignored)
 
 
-def _kind(mode: int) -> Kind:
+def _entry_kind(mode: int) -> Kind:
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from toolyard.core.errors import SecurityError, ToolError
 from toolyard.core.limits import Limits
-from toolyard.core.paths import beneath
+from toolyard.core.paths import relative_to
 from toolyard.files import landlocked_process
 from toolyard.files.landlocked_process import Confinement
 from toolyard.files.roots import Root
-from toolyard.files.search.ripgrep import LAST_GLOBS, Bounds, Stop, as_data, glob_option
-from toolyard.files.search.ripgrep_output import WALKED, names
-from toolyard.files.search.scope import Scope
-from toolyard.files.search.sources import listed
+from toolyard.files.search.ripgrep import LAST_GLOBS, SearchBounds, StopReason, check_argument, glob_option
+from toolyard.files.search.ripgrep_output import WALKED, parse_names
+from toolyard.files.search.scope import SearchScope
+from toolyard.files.search.sources import list_names
 
 _SPECIAL = frozenset("*?[{\\")
 
@@ -52,25 +52,25 @@ def glob(
     confinement: Confinement | None = None,
 ) -> GlobResult:
     """The files beneath the folder `start` whose path from there matches `pattern`."""
-    as_data(pattern, "pattern", most=limits.pattern_chars)
-    start, pattern = rebased(root, start, pattern)
-    with Scope(
-        root, start, visible, Bounds(cancel, deadline), confinement or landlocked_process.available()
+    check_argument(pattern, "pattern", max_chars=limits.pattern_chars)
+    start, pattern = resolve_start(root, start, pattern)
+    with SearchScope(
+        root, start, visible, SearchBounds(cancel, deadline), confinement or landlocked_process.best_confinement()
     ) as scope:
         if scope.is_file:
             raise ToolError(f"{start} is a file, not a folder.", hint="Give the folder to search in as path.")
-        matching, stop = _matching(scope, pattern, include_ignored)
-        if stop is Stop.DEADLINE and not matching:
+        matching, stop = _find_names(scope, pattern, include_ignored)
+        if stop is StopReason.DEADLINE and not matching:
             raise ToolError(
                 "The search ran into its deadline before it found anything.",
                 hint="Search a smaller folder.",
                 retryable=True,
             )
         ordered = scope.newest_first(name for name in matching if scope.allows(name))
-        return _result(scope, ordered, stop, limits)
+        return _build_result(scope, ordered, stop, limits)
 
 
-def rebased(root: Root, start: str, pattern: str) -> tuple[str, str]:
+def resolve_start(root: Root, start: str, pattern: str) -> tuple[str, str]:
     """Where to start and what to match there: an absolute pattern is taken from the root it lies beneath."""
     if ".." in pattern.split("/"):
         raise SecurityError(
@@ -81,7 +81,7 @@ def rebased(root: Root, start: str, pattern: str) -> tuple[str, str]:
             pattern = pattern[2:].lstrip("/")
         return start, pattern or "*"
     parts = [part for part in pattern.split("/") if part not in {"", "."}]
-    inside = beneath("/" + "/".join(parts), root.path)
+    inside = relative_to("/" + "/".join(parts), root.path)
     if inside is None:
         raise SecurityError(
             f"The pattern {pattern} lies outside {root.path}.", hint="Use a pattern relative to the workspace."
@@ -92,25 +92,25 @@ def rebased(root: Root, start: str, pattern: str) -> tuple[str, str]:
     return "/".join(folders[:plain]) or ".", "/" + "/".join((*folders[plain:], last))
 
 
-def _matching(scope: Scope, pattern: str, include_ignored: bool) -> tuple[list[str], Stop | None]:
+def _find_names(scope: SearchScope, pattern: str, include_ignored: bool) -> tuple[list[str], StopReason | None]:
     if include_ignored:
-        output = listed(scope, ("--no-ignore", glob_option(pattern), *LAST_GLOBS), glob_field="pattern")
-        return names(output.data, WALKED), output.stop
-    chosen = listed(scope, (glob_option(pattern), *LAST_GLOBS), glob_field="pattern")
-    candidates = names(chosen.data, WALKED)
+        output = list_names(scope, ("--no-ignore", glob_option(pattern), *LAST_GLOBS), glob_field="pattern")
+        return parse_names(output.data, WALKED), output.stop
+    chosen = list_names(scope, (glob_option(pattern), *LAST_GLOBS), glob_field="pattern")
+    candidates = parse_names(chosen.data, WALKED)
     if not candidates or chosen.stop is not None:
         # Stopped early, nothing is known of the ignored ones: show none rather than some that should be hidden.
         return [], chosen.stop
-    tracked = listed(scope, LAST_GLOBS)
-    kept = set(names(tracked.data, WALKED))
+    tracked = list_names(scope, LAST_GLOBS)
+    kept = set(parse_names(tracked.data, WALKED))
     return [name for name in candidates if name in kept], tracked.stop
 
 
-def _result(scope: Scope, ordered: list[str], stop: Stop | None, limits: Limits) -> GlobResult:
+def _build_result(scope: SearchScope, ordered: list[str], stop: StopReason | None, limits: Limits) -> GlobResult:
     files: list[str] = []
     left = limits.output_chars
     for name in ordered[: limits.list_entries]:
-        path = scope.shown(name)
+        path = scope.display_path(name)
         left -= len(path) + 1
         if left < 0:
             break

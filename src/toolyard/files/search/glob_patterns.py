@@ -30,7 +30,7 @@ class Glob:
 
     def matches(self, parts: Sequence[str]) -> bool:
         """Whether a path, cut into its names, matches as a whole."""
-        return any(_match(segments, parts) for segments in self.alternatives)
+        return any(_matches(segments, parts) for segments in self.alternatives)
 
 
 def compile_glob(
@@ -45,15 +45,17 @@ def compile_glob(
         )
     flags = re.DOTALL | (re.IGNORECASE if ignore_case else re.NOFLAG)
     rows: list[tuple[Segment, ...]] = []
-    for plain in _expanded(pattern, field):
+    for plain in _expand_braces(pattern, field):
         names = [name for name in plain.split("/") if name not in {"", "."}]
         if any_depth and len(names) == 1 and not plain.startswith("/"):
             names.insert(0, _ANY_FOLDERS)
-        rows.append(tuple(None if name == _ANY_FOLDERS else re.compile(_segment(name), flags) for name in names))
+        rows.append(
+            tuple(None if name == _ANY_FOLDERS else re.compile(_segment_regex(name), flags) for name in names)
+        )
     return Glob(tuple(rows))
 
 
-def _match(segments: tuple[Segment, ...], parts: Sequence[str]) -> bool:
+def _matches(segments: tuple[Segment, ...], parts: Sequence[str]) -> bool:
     """Greedy with one way back: to the last `**`, which then takes one more folder."""
     at = part = 0
     back: tuple[int, int] | None = None
@@ -72,7 +74,7 @@ def _match(segments: tuple[Segment, ...], parts: Sequence[str]) -> bool:
     return all(segment is None for segment in segments[at:])
 
 
-def _expanded(pattern: str, field: str) -> list[str]:
+def _expand_braces(pattern: str, field: str) -> list[str]:
     """The patterns without braces that `pattern` stands for."""
     done: list[str] = []
     waiting = [pattern]
@@ -115,7 +117,7 @@ def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
     return None
 
 
-def _segment(name: str) -> str:
+def _segment_regex(name: str) -> str:
     """The regular expression of one name. Each star is followed by the text after it in an atomic group."""
     pieces: list[str] = [""]
     at = 0
@@ -130,7 +132,7 @@ def _segment(name: str) -> str:
             pieces[-1] += re.escape(name[at])
             at += 1
         elif character == "[" and (end := _class_end(name, at)) > 0:
-            pieces[-1] += _class(name[at:end])
+            pieces[-1] += _class_regex(name[at:end])
             at = end + 1
         else:
             pieces[-1] += re.escape(character)
@@ -147,7 +149,7 @@ def _class_end(name: str, at: int) -> int:
     return name.find("]", first + 1)
 
 
-def _class(inner: str) -> str:
+def _class_regex(inner: str) -> str:
     negated = inner[0] in {"!", "^"}
     body = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", inner[1:] if negated else inner)
     try:

@@ -16,11 +16,11 @@ from toolyard.core.limits import Limits
 from toolyard.files import landlocked_process
 from toolyard.files.landlocked_process import Confinement
 from toolyard.files.roots import Root
-from toolyard.files.search.grep_query import GrepQuery, OutputMode, options
-from toolyard.files.search.render import count_matches, page, rendered
-from toolyard.files.search.ripgrep import Bounds, Stop
-from toolyard.files.search.ripgrep_output import Found
-from toolyard.files.search.scope import Scope
+from toolyard.files.search.grep_query import GrepQuery, OutputMode, ripgrep_options
+from toolyard.files.search.render import count_matches, page_of_lines, render_lines
+from toolyard.files.search.ripgrep import SearchBounds, StopReason
+from toolyard.files.search.ripgrep_output import FileMatches
+from toolyard.files.search.scope import SearchScope
 from toolyard.files.search.sources import Hits, search
 
 __all__ = ["GrepQuery", "GrepResult", "OutputMode", "grep"]
@@ -61,22 +61,22 @@ def grep(
     `visible` is asked once a file, with its absolute path; what it refuses does not appear in any way. `deadline`
     is a moment of the monotonic clock.
     """
-    arguments = options(query, limits)
-    chosen = confinement or landlocked_process.available()
-    with Scope(root, start, visible, Bounds(cancel, deadline), chosen) as scope:
+    arguments = ripgrep_options(query, limits)
+    chosen = confinement or landlocked_process.best_confinement()
+    with SearchScope(root, start, visible, SearchBounds(cancel, deadline), chosen) as scope:
         hits = search(scope, query, arguments)
-        if hits.stop is Stop.DEADLINE and not hits.found:
+        if hits.stop is StopReason.DEADLINE and not hits.found:
             raise ToolError(
                 "The search ran into its deadline before it found anything.",
                 hint="Search a smaller folder, or narrow it with glob or type.",
                 retryable=True,
             )
-        return _result(scope, query, hits, limits)
+        return _build_result(scope, query, hits, limits)
 
 
-def _result(scope: Scope, query: GrepQuery, hits: Hits, limits: Limits) -> GrepResult:
-    found = _ordered(scope, query, hits)
-    cut = page(rendered(scope, query, found), query, limits)
+def _build_result(scope: SearchScope, query: GrepQuery, hits: Hits, limits: Limits) -> GrepResult:
+    found = _sort_matches(scope, query, hits)
+    cut = page_of_lines(render_lines(scope, query, found), query, limits)
     matches = count_matches(query, found)
     notes = [cut.note(stopped=hits.stop is not None), _stop_note(hits.stop), _unreadable_note(hits.unreadable)]
     return GrepResult(
@@ -88,21 +88,21 @@ def _result(scope: Scope, query: GrepQuery, hits: Hits, limits: Limits) -> GrepR
     )
 
 
-def _ordered(scope: Scope, query: GrepQuery, hits: Hits) -> list[Found]:
+def _sort_matches(scope: SearchScope, query: GrepQuery, hits: Hits) -> list[FileMatches]:
     if query.output_mode == "files_with_matches":
         if scope.is_file:
             return list(hits.found)
-        return [Found(name, b"") for name in scope.newest_first(found.name for found in hits.found)]
+        return [FileMatches(name, b"") for name in scope.newest_first(found.name for found in hits.found)]
     return sorted(hits.found, key=lambda found: found.name)
 
 
-def _stop_note(stop: Stop | None) -> str:
+def _stop_note(stop: StopReason | None) -> str:
     match stop:
-        case Stop.FULL:
+        case StopReason.FULL:
             return "There was too much to collect and the search was stopped; narrow it with path, glob or type."
-        case Stop.CANCELLED:
+        case StopReason.CANCELLED:
             return "The search was cancelled; this is what it had found."
-        case Stop.DEADLINE:
+        case StopReason.DEADLINE:
             return "The search ran into its deadline; this is what it had found. Search a smaller folder."
         case None:
             return ""

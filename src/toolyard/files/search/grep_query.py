@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from toolyard.core.errors import ValidationError
 from toolyard.core.limits import Limits
-from toolyard.files.search.ripgrep import as_data, glob_option
+from toolyard.files.search.ripgrep import check_argument, glob_option
 
 OutputMode = Literal["content", "files_with_matches", "count"]
 
@@ -56,7 +56,7 @@ class GrepOptions:
     matching: tuple[str, ...]
 
 
-def options(query: GrepQuery, limits: Limits) -> GrepOptions:
+def ripgrep_options(query: GrepQuery, limits: Limits) -> GrepOptions:
     """The query as options, or the ValidationError that says what is wrong with it."""
     if query.output_mode not in get_args(OutputMode):
         raise ValidationError.of(
@@ -64,7 +64,7 @@ def options(query: GrepQuery, limits: Limits) -> GrepOptions:
         )
     for name in ("before", "after", "context", "head_limit", "offset"):
         _check_number(name, getattr(query, name), name in {"before", "after", "context"})
-    return GrepOptions(tuple(_file_options(query, limits)), tuple(_matching(query, limits)))
+    return GrepOptions(tuple(_file_options(query, limits)), tuple(_match_options(query, limits)))
 
 
 def _check_number(name: str, value: int, is_context: bool) -> None:
@@ -76,18 +76,18 @@ def _check_number(name: str, value: int, is_context: bool) -> None:
 
 def _file_options(query: GrepQuery, limits: Limits) -> Iterator[str]:
     if query.type is not None:
-        as_data(query.type, "type", most=limits.pattern_chars)
+        check_argument(query.type, "type", max_chars=limits.pattern_chars)
         if not _TYPE_NAME.fullmatch(query.type):
             raise ValidationError.of("type", "is not a file type", hint="Use names such as py, js, rust.")
         yield f"--type={query.type}"
     if query.glob is not None:
-        as_data(query.glob, "glob", most=limits.pattern_chars)
+        check_argument(query.glob, "glob", max_chars=limits.pattern_chars)
         for pattern in split_globs(query.glob):
             yield glob_option(pattern)
 
 
-def _matching(query: GrepQuery, limits: Limits) -> Iterator[str]:
-    as_data(query.pattern, "pattern", most=limits.pattern_chars)
+def _match_options(query: GrepQuery, limits: Limits) -> Iterator[str]:
+    check_argument(query.pattern, "pattern", max_chars=limits.pattern_chars)
     yield from _SHAPE[query.output_mode]
     if query.case_insensitive:
         yield "--ignore-case"

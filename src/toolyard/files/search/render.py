@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from toolyard.core.limits import Limits
 from toolyard.files.search.grep_query import GrepQuery
-from toolyard.files.search.ripgrep_output import Found
-from toolyard.files.search.scope import Scope
+from toolyard.files.search.ripgrep_output import FileMatches
+from toolyard.files.search.scope import SearchScope
 
 _LINE = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 _MATCHING_LINE = re.compile(rb"^\d+:", re.MULTILINE)
@@ -19,7 +19,7 @@ GROUP_SEPARATOR = "--"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ResultLine:
     """One line of the answer and the file it speaks of ("" for a separator)."""
 
     text: str
@@ -27,7 +27,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ResultPage:
     """The lines that were asked for; `first` is the number of the first, from 0; `more` says that others follow."""
 
     lines: tuple[str, ...]
@@ -45,34 +45,36 @@ class Page:
         return f"Showing lines {self.first + 1} to {end}; there are more.{after}"
 
 
-def rendered(scope: Scope, query: GrepQuery, found: Sequence[Found]) -> Iterator[Line]:
+def render_lines(scope: SearchScope, query: GrepQuery, found: Sequence[FileMatches]) -> Iterator[ResultLine]:
     """The lines of the answer, in the order of `found`, made as they are asked for."""
     separated = query.output_mode == "content" and query.has_context
     for index, record in enumerate(found):
-        path = scope.shown(record.name)
+        path = scope.display_path(record.name)
         if separated and index:
-            yield Line(GROUP_SEPARATOR, "")
+            yield ResultLine(GROUP_SEPARATOR, "")
         match query.output_mode:
             case "content":
-                yield from _content(path, record.body, numbered=query.line_numbers)
+                yield from _content_lines(path, record.body, numbered=query.line_numbers)
             case "count":
-                yield Line(f"{path}:{record.body.decode()}", path)
+                yield ResultLine(f"{path}:{record.body.decode()}", path)
             case "files_with_matches":
-                yield Line(path, path)
+                yield ResultLine(path, path)
 
 
-def _content(path: str, body: bytes, *, numbered: bool) -> Iterator[Line]:
+def _content_lines(path: str, body: bytes, *, numbered: bool) -> Iterator[ResultLine]:
     for raw in body.split(b"\n"):
         parts = _LINE.fullmatch(raw)
         if parts is None:
-            yield Line(GROUP_SEPARATOR, "") if raw == b"--" else Line(f"{path}: binary file matches", path)
+            yield (
+                ResultLine(GROUP_SEPARATOR, "") if raw == b"--" else ResultLine(f"{path}: binary file matches", path)
+            )
             continue
         number, mark, text = (part.decode("utf-8", "replace") for part in parts.groups())
         text = text.removesuffix("\r")
-        yield Line(f"{path}{mark}{number}{mark}{text}" if numbered else f"{path}{mark}{text}", path)
+        yield ResultLine(f"{path}{mark}{number}{mark}{text}" if numbered else f"{path}{mark}{text}", path)
 
 
-def count_matches(query: GrepQuery, found: Sequence[Found]) -> int:
+def count_matches(query: GrepQuery, found: Sequence[FileMatches]) -> int:
     match query.output_mode:
         case "files_with_matches":
             return len(found)
@@ -84,7 +86,7 @@ def count_matches(query: GrepQuery, found: Sequence[Found]) -> int:
             return sum(record.body.count(b"\n") + 1 for record in found)
 
 
-def page(lines: Iterable[Line], query: GrepQuery, limits: Limits) -> Page:
+def page_of_lines(lines: Iterable[ResultLine], query: GrepQuery, limits: Limits) -> ResultPage:
     """From `offset` on, at most `head_limit` lines and `output_chars` characters."""
     taken: list[str] = []
     files: dict[str, None] = {}
@@ -94,8 +96,8 @@ def page(lines: Iterable[Line], query: GrepQuery, limits: Limits) -> Page:
             continue
         left -= len(line.text) + 1
         if left < 0 or (query.head_limit and len(taken) == query.head_limit):
-            return Page(tuple(taken), tuple(files), query.offset, more=True)
+            return ResultPage(tuple(taken), tuple(files), query.offset, more=True)
         taken.append(line.text)
         if line.file:
             files[line.file] = None
-    return Page(tuple(taken), tuple(files), query.offset, more=False)
+    return ResultPage(tuple(taken), tuple(files), query.offset, more=False)

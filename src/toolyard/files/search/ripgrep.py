@@ -1,6 +1,6 @@
 """Running ripgrep: finding the binary, starting it confined, collecting what it prints, and ending it.
 
-`collect` owns the process it starts. It is gone (killed and reaped) when `collect` returns or raises, whether ripgrep
+`run_ripgrep` owns the process it starts. It is gone (killed and reaped) when `run_ripgrep` returns or raises, whether ripgrep
 finished, printed more than its budget, ran past the deadline or was cancelled. `confine` ends it when this process is
 killed.
 """
@@ -28,7 +28,7 @@ from functools import cache
 from toolyard.core.errors import SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.limits import KIB, MIB
 from toolyard.files import landlocked_process
-from toolyard.files.landlocked_process import Confinement, Program
+from toolyard.files.landlocked_process import ConfinedProgram, Confinement
 from toolyard.files.temp_names import TEMPORARY_PREFIX
 
 TEMPORARY_FILES = f"{TEMPORARY_PREFIX}*"
@@ -62,7 +62,7 @@ BASE_OPTIONS = (
 LAST_GLOBS = ("--glob=!.git", f"--glob=!{TEMPORARY_FILES}")
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why ripgrep was ended before it was done."""
 
     FULL = "full"
@@ -71,24 +71,24 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SearchBounds:
     """What ends a search early: a cancellation, a moment of the monotonic clock."""
 
     cancel: threading.Event
     deadline: float
 
-    def reached(self) -> Stop | None:
+    def stop_reason(self) -> StopReason | None:
         if self.cancel.is_set():
-            return Stop.CANCELLED
-        return Stop.DEADLINE if time.monotonic() >= self.deadline else None
+            return StopReason.CANCELLED
+        return StopReason.DEADLINE if time.monotonic() >= self.deadline else None
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class RipgrepOutput:
     """What ripgrep printed; with `stop` set its end may be torn. `unreadable` counts what it could not open."""
 
     data: bytes
-    stop: Stop | None
+    stop: StopReason | None
     unreadable: int
 
 
@@ -116,14 +116,14 @@ def _candidates() -> Iterator[str]:
                 yield str(file.locate())
 
 
-def as_data(text: str, field: str, *, most: int) -> str:
+def check_argument(text: str, field: str, *, max_chars: int) -> str:
     """`text` if it can be an argument of a program; ValidationError otherwise."""
     if not text:
         raise ValidationError.of(field, "is empty", hint="Send something to look for.")
     if "\0" in text:
         raise ValidationError.of(field, "contains a NUL byte", hint="Send it without the NUL byte.")
-    if len(text) > most:
-        raise ValidationError.of(field, f"is longer than {most:,} characters", hint="Send a shorter one.")
+    if len(text) > max_chars:
+        raise ValidationError.of(field, f"is longer than {max_chars:,} characters", hint="Send a shorter one.")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -136,17 +136,19 @@ def glob_option(pattern: str) -> str:
     return f"--glob=\\{pattern}" if pattern.startswith(("!", "#")) else f"--glob={pattern}"
 
 
-def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most: int, glob_field: str) -> Output:
-    """Run ripgrep and gather at most about `most` bytes of its output.
+def run_ripgrep(
+    program: ConfinedProgram, confinement: Confinement, bounds: SearchBounds, *, max_bytes: int, glob_field: str
+) -> RipgrepOutput:
+    """Run ripgrep and gather at most about `max_chars` bytes of its output.
 
     Raises ValidationError when ripgrep rejects a pattern; files it cannot read are only counted.
     """
-    if early := bounds.reached():
-        return Output(b"", early, 0)
-    process = landlocked_process.start(program, confinement)
+    if early := bounds.stop_reason():
+        return RipgrepOutput(b"", early, 0)
+    process = landlocked_process.start_program(program, confinement)
     try:
-        _limit(process.pid, bounds)
-        out, errors, stop = _drain(process, bounds, most)
+        _set_limits(process.pid, bounds)
+        out, errors, stop = _read_pipes(process, bounds, max_bytes)
         if stop is None:
             _wait(process)
     finally:
@@ -156,11 +158,11 @@ def collect(program: Program, confinement: Confinement, bounds: Bounds, *, most:
             if pipe is not None:
                 pipe.close()
     if stop is not None:
-        return Output(out, stop, 0)
-    return Output(out, None, _judge(process.returncode, errors, glob_field))
+        return RipgrepOutput(out, stop, 0)
+    return RipgrepOutput(out, None, _count_unreadable(process.returncode, errors, glob_field))
 
 
-def _limit(pid: int, bounds: Bounds) -> None:
+def _set_limits(pid: int, bounds: SearchBounds) -> None:
     """Memory, and processor time: a second bound, should we be killed on a machine without a tether."""
     left = min(max(bounds.deadline - time.monotonic(), 0.0), _LONGEST_SECONDS)
     seconds = (int(left) + 1) * (os.cpu_count() or 1)
@@ -174,7 +176,9 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
         process.wait(_LAST_WORDS_SECONDS)
 
 
-def _drain(process: subprocess.Popen[bytes], bounds: Bounds, most: int) -> tuple[bytes, bytes, Stop | None]:
+def _read_pipes(
+    process: subprocess.Popen[bytes], bounds: SearchBounds, most: int
+) -> tuple[bytes, bytes, StopReason | None]:
     """Read both pipes to their end, or until something says stop."""
     if process.stdout is None or process.stderr is None:
         raise SystemFault("ripgrep was started without pipes.", hint="Report this as a bug.")
@@ -185,7 +189,7 @@ def _drain(process: subprocess.Popen[bytes], bounds: Bounds, most: int) -> tuple
     for fd in open_pipes:
         poller.register(fd, select.POLLIN)
     size = error_size = 0
-    stop: Stop | None = None
+    stop: StopReason | None = None
     while open_pipes and stop is None:
         for fd, _ in poller.poll(_CANCEL_POLL_SECONDS * 1000):
             chunk = os.read(fd, _CHUNK_BYTES)
@@ -198,14 +202,14 @@ def _drain(process: subprocess.Popen[bytes], bounds: Bounds, most: int) -> tuple
             elif error_size < _STDERR_BYTES:
                 errors.append(chunk)
                 error_size += len(chunk)
-        stop = Stop.FULL if size > most else bounds.reached()
+        stop = StopReason.FULL if size > most else bounds.stop_reason()
     return b"".join(out), b"".join(errors), stop if open_pipes else None
 
 
 _NOT_READ = re.compile(r"^rg: (?:\./|/dev/fd/)", re.MULTILINE)
 
 
-def _judge(code: int, raw_errors: bytes, glob_field: str) -> int:
+def _count_unreadable(code: int, raw_errors: bytes, glob_field: str) -> int:
     """How many files could not be read, or the error that ripgrep's last words mean."""
     if code in {0, 1}:
         return 0
@@ -214,7 +218,7 @@ def _judge(code: int, raw_errors: bytes, glob_field: str) -> int:
         raise ToolError(
             "ripgrep ran out of its resources.", hint="Use a simpler pattern, or search fewer and smaller files."
         )
-    fault = _fault(said.removeprefix("rg: "), glob_field)
+    fault = _query_error(said.removeprefix("rg: "), glob_field)
     if fault is not None:
         raise fault
     unreadable = len(_NOT_READ.findall(said))
@@ -223,28 +227,28 @@ def _judge(code: int, raw_errors: bytes, glob_field: str) -> int:
     return unreadable
 
 
-def _fault(said: str, glob_field: str) -> ToolyardError | None:
-    trimmed = said[:_MESSAGE_CHARS]
-    if said.startswith("regex parse error"):
+def _query_error(message: str, glob_field: str) -> ToolyardError | None:
+    trimmed = message[:_MESSAGE_CHARS]
+    if message.startswith("regex parse error"):
         return ValidationError.of(
             "pattern",
             trimmed,
             hint="The pattern is a regular expression: write \\{ \\( \\[ \\. for those characters themselves.",
         )
-    if said.startswith("compiled regex exceeds"):
+    if message.startswith("compiled regex exceeds"):
         return ValidationError.of(
             "pattern", "grows too large when compiled", hint="Use smaller repetition counts and fewer alternatives."
         )
-    if said.startswith("the literal"):
+    if message.startswith("the literal"):
         return ValidationError.of(
             "pattern", "contains a line break", hint="Set multiline to true to match across lines."
         )
-    if said.startswith("error parsing pattern"):  # what it says when a glob nests too deep
+    if message.startswith("error parsing pattern"):  # what it says when a glob nests too deep
         return ValidationError.of(glob_field, "is too complex", hint="Use fewer braces.")
-    if said.startswith("error parsing glob"):
+    if message.startswith("error parsing glob"):
         return ValidationError.of(glob_field, trimmed, hint="Write [{] or [[] for those characters themselves.")
-    if said.startswith("unrecognized file type"):
-        return _unknown_type(said.partition(":")[2].strip())
+    if message.startswith("unrecognized file type"):
+        return _unknown_type(message.partition(":")[2].strip())
     return None
 
 
@@ -259,8 +263,9 @@ def known_types() -> tuple[str, ...]:
     """The names that `type` may have. The list is built into ripgrep; it reads no file for it."""
     nowhere = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        process = landlocked_process.start(
-            Program((find_ripgrep(), "--no-config", "--type-list"), nowhere), landlocked_process.available()
+        process = landlocked_process.start_program(
+            ConfinedProgram((find_ripgrep(), "--no-config", "--type-list"), nowhere),
+            landlocked_process.best_confinement(),
         )
     finally:
         os.close(nowhere)

@@ -22,20 +22,20 @@ _BINARY = re.compile(
 )
 
 
-class Found(NamedTuple):  # quicker to make than a dataclass, and one search may make tens of thousands
+class FileMatches(NamedTuple):  # quicker to make than a dataclass, and one search may make tens of thousands
     """One file with matches: its name without the prefix, and its lines, its count, or nothing."""
 
     name: str
     body: bytes
 
 
-def names(data: bytes, prefix: bytes) -> list[str]:
+def parse_names(data: bytes, prefix: bytes) -> list[str]:
     """The output of `--files` or `--files-with-matches`. A torn last name is dropped."""
     cut = len(prefix)
     return [name[cut:] for name in os.fsdecode(data).split("\0")[:-1]]  # decoded at once: there may be many
 
 
-def counts(data: bytes, prefix: bytes) -> Iterator[Found]:
+def parse_counts(data: bytes, prefix: bytes) -> Iterator[FileMatches]:
     """The output of `--count --with-filename`."""
     cut = len(prefix)
     at = 0
@@ -43,11 +43,11 @@ def counts(data: bytes, prefix: bytes) -> Iterator[Found]:
         line = data.find(b"\n", end)
         if line < 0:
             return
-        yield Found(os.fsdecode(data[at + cut : end]), data[end + 1 : line])
+        yield FileMatches(os.fsdecode(data[at + cut : end]), data[end + 1 : line])
         at = line + 1
 
 
-def blocks(data: bytes, prefix: bytes, *, torn: bool) -> Iterator[Found]:
+def parse_blocks(data: bytes, prefix: bytes, *, torn: bool) -> Iterator[FileMatches]:
     """The output of `--heading --line-number --with-filename`; with `torn` the last line may be incomplete."""
     if torn:
         data = data[: data.rfind(b"\n") + 1]
@@ -57,16 +57,16 @@ def blocks(data: bytes, prefix: bytes, *, torn: bool) -> Iterator[Found]:
         name, nul, body = block.partition(b"\0")
         if nul:
             unfinished = b""
-            yield Found(os.fsdecode(name), body.rstrip(b"\n"))
+            yield FileMatches(os.fsdecode(name), body.rstrip(b"\n"))
         elif message := _BINARY.fullmatch(block.rstrip(b"\n")):
             unfinished = b""
-            yield Found(os.fsdecode(message[1]), b"")
+            yield FileMatches(os.fsdecode(message[1]), b"")
         else:
             unfinished = block + b"\n\n" + prefix
 
 
-def readings(name: str) -> Iterator[str]:
-    """Every file that a name read by `blocks` could stand for: all must be visible before its lines are shown.
+def possible_names(name: str) -> Iterator[str]:
+    """Every file that a name read by `parse_blocks` could stand for: all must be visible before its lines are shown.
 
     A folder's name may hold a blank line, and so may what ripgrep says about binary files; nobody can hide another
     file's name behind either.

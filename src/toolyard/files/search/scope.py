@@ -9,21 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from toolyard.core.closeable import Closing
-from toolyard.core.paths import beneath
-from toolyard.files.landlocked_process import Confinement, Program
-from toolyard.files.os_errors import explain, link_out, not_a_file, shown
-from toolyard.files.path_resolver import Folder, open_beneath
+from toolyard.core.closeable import Closeable
+from toolyard.core.paths import relative_to
+from toolyard.files.landlocked_process import ConfinedProgram, Confinement
+from toolyard.files.os_errors import explain, link_escape_error, not_a_file_error, printable_name
+from toolyard.files.path_resolver import BaseFolder, open_beneath
 from toolyard.files.roots import Root
-from toolyard.files.search.ripgrep import BASE_OPTIONS, Bounds, Output, collect, find_ripgrep
+from toolyard.files.search.ripgrep import BASE_OPTIONS, RipgrepOutput, SearchBounds, find_ripgrep, run_ripgrep
 
 Visible = Callable[[str], bool]
 
 
-class Scope(Closing):
+class SearchScope(Closeable):
     """A start that was opened beneath the root: a folder, or one file."""
 
-    def __init__(self, root: Root, start: str, visible: Visible, bounds: Bounds, confinement: Confinement) -> None:
+    def __init__(
+        self, root: Root, start: str, visible: Visible, bounds: SearchBounds, confinement: Confinement
+    ) -> None:
         self.root = root
         self.bounds = bounds
         self.confinement = confinement
@@ -34,10 +36,10 @@ class Scope(Closing):
             raise explain(error, start) from error
         try:
             if not (self.handle.is_folder or self.handle.is_file):
-                raise not_a_file(self.handle.status.st_mode, start)
-            base = beneath(self.handle.real, root.path)
+                raise not_a_file_error(self.handle.status.st_mode, start)
+            base = relative_to(self.handle.real, root.path)
             if base is None:
-                raise link_out(start)
+                raise link_escape_error(start)
         except BaseException:
             self.handle.close()
             raise
@@ -59,21 +61,21 @@ class Scope(Closing):
         """The name as the root knows it."""
         return f"{self._base}/{name}" if name and self._base else name or self._base
 
-    def shown(self, name: str) -> str:
+    def display_path(self, name: str) -> str:
         """The name as results show it."""
-        return shown(self.root.shown_as + self.relative(name))
+        return printable_name(self.root.display_prefix + self.relative(name))
 
-    def run(
+    def run_ripgrep(
         self, options: Iterable[str], *, most: int, passed: tuple[int, ...] = (), glob_field: str = "glob"
-    ) -> Output:
+    ) -> RipgrepOutput:
         """Ripgrep with our options and then these, standing in the start (for a file: in the root)."""
-        program = Program(
+        program = ConfinedProgram(
             (find_ripgrep(), *BASE_OPTIONS, *options),
             folder=self.root.fd if self.is_file else self.handle.fd,
             readable=(self.root.fd,),
             passed=passed,
         )
-        return collect(program, self.confinement, self.bounds, most=most, glob_field=glob_field)
+        return run_ripgrep(program, self.confinement, self.bounds, max_bytes=most, glob_field=glob_field)
 
     def newest_first(self, names: Iterable[str]) -> list[str]:
         """The names that really are there beneath the root, the newest first; those of one moment by name.
@@ -91,7 +93,7 @@ class Scope(Closing):
             except OSError:
                 continue
             try:
-                _append_dated(rows, fd, folder + "/" if folder else "", lasts)
+                _append_with_mtime(rows, fd, folder + "/" if folder else "", lasts)
             finally:
                 os.close(fd)
         rows.sort()
@@ -100,10 +102,10 @@ class Scope(Closing):
     def open(self, name: str) -> int:
         """An O_PATH descriptor of what `name` is now, reached from the root without any link."""
         inside = self.relative(name) or "."
-        return open_beneath(Folder(self.root.fd, self.root.path), inside, links=False)
+        return open_beneath(BaseFolder(self.root.fd, self.root.path), inside, links=False)
 
 
-def _append_dated(rows: list[tuple[int, str]], fd: int, prefix: str, lasts: list[str]) -> None:
+def _append_with_mtime(rows: list[tuple[int, str]], fd: int, prefix: str, lasts: list[str]) -> None:
     # A tight loop on purpose: thousands of files may match.
     look = os.stat
     for last in lasts:

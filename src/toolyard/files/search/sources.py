@@ -18,9 +18,17 @@ from dataclasses import dataclass
 from toolyard.core.limits import KIB, MIB
 from toolyard.files.landlocked_process import Confinement
 from toolyard.files.search.grep_query import GrepOptions, GrepQuery
-from toolyard.files.search.ripgrep import LAST_GLOBS, Output, Stop
-from toolyard.files.search.ripgrep_output import DESCRIPTOR, WALKED, Found, blocks, counts, names, readings
-from toolyard.files.search.scope import Scope
+from toolyard.files.search.ripgrep import LAST_GLOBS, RipgrepOutput, StopReason
+from toolyard.files.search.ripgrep_output import (
+    DESCRIPTOR,
+    WALKED,
+    FileMatches,
+    parse_blocks,
+    parse_counts,
+    parse_names,
+    possible_names,
+)
+from toolyard.files.search.scope import SearchScope
 
 CONTENT_BYTES = 4 * MIB
 """More matching lines than this are not collected: nobody reads them, and the search ends that much sooner."""
@@ -34,98 +42,98 @@ _SPARE_DESCRIPTORS = 4  # a share of one in so many: the rest of the process nee
 class Hits:
     """The files with matches that may be seen, in no order; why it ended early; how many could not be read."""
 
-    found: tuple[Found, ...]
-    stop: Stop | None
+    found: tuple[FileMatches, ...]
+    stop: StopReason | None
     unreadable: int
 
 
-def search(scope: Scope, query: GrepQuery, options: GrepOptions) -> Hits:
+def search(scope: SearchScope, query: GrepQuery, options: GrepOptions) -> Hits:
     """Every visible file in the scope that has a match."""
     if scope.is_file:
-        return _one_file(scope, query, options)
+        return _search_one_file(scope, query, options)
     if scope.confinement is Confinement.LANDLOCK:
-        return _walked(scope, query, options)
-    return _listed_then_opened(scope, query, options)
+        return _search_by_walk(scope, query, options)
+    return _list_then_search(scope, query, options)
 
 
-def listed(scope: Scope, options: Iterable[str], *, glob_field: str = "glob") -> Output:
+def list_names(scope: SearchScope, options: Iterable[str], *, glob_field: str = "glob") -> RipgrepOutput:
     """The names ripgrep finds: `--files` with these options. Not yet proven to lie beneath the root."""
-    return scope.run(("--files", *options, "--", WALKED.decode()), most=NAMES_BYTES, glob_field=glob_field)
+    return scope.run_ripgrep(("--files", *options, "--", WALKED.decode()), most=NAMES_BYTES, glob_field=glob_field)
 
 
-def _walked(scope: Scope, query: GrepQuery, options: GrepOptions) -> Hits:
+def _search_by_walk(scope: SearchScope, query: GrepQuery, options: GrepOptions) -> Hits:
     arguments = (*options.matching, *options.files, *LAST_GLOBS, "--", WALKED.decode())
-    output = scope.run(arguments, most=_budget(query))
-    found = tuple(found for found in _parsed(query, output, WALKED) if _may_show(scope, found))
+    output = scope.run_ripgrep(arguments, most=_output_limit(query))
+    found = tuple(found for found in _parse_output(query, output, WALKED) if _may_show(scope, found))
     return Hits(found, output.stop, output.unreadable)
 
 
-def _may_show(scope: Scope, found: Found) -> bool:
+def _may_show(scope: SearchScope, found: FileMatches) -> bool:
     if "\n" in found.name:
-        return all(scope.allows(name) for name in readings(found.name))
+        return all(scope.allows(name) for name in possible_names(found.name))
     return scope.allows(found.name)
 
 
-def _one_file(scope: Scope, query: GrepQuery, options: GrepOptions) -> Hits:
+def _search_one_file(scope: SearchScope, query: GrepQuery, options: GrepOptions) -> Hits:
     if not scope.allows(""):
         return Hits((), None, 0)
-    fd = scope.handle.reopen(os.O_RDONLY | os.O_NONBLOCK)
+    fd = scope.handle.reopen_fd(os.O_RDONLY | os.O_NONBLOCK)
     try:
-        return _opened(scope, query, options, {fd: ""})
+        return _search_open_files(scope, query, options, {fd: ""})
     finally:
         os.close(fd)
 
 
-def _listed_then_opened(scope: Scope, query: GrepQuery, options: GrepOptions) -> Hits:
-    listing = listed(scope, (*options.files, *LAST_GLOBS))
-    found: list[Found] = []
-    left = _budget(query)
+def _list_then_search(scope: SearchScope, query: GrepQuery, options: GrepOptions) -> Hits:
+    listing = list_names(scope, (*options.files, *LAST_GLOBS))
+    found: list[FileMatches] = []
+    left = _output_limit(query)
     stop, unreadable = listing.stop, listing.unreadable
-    for batch in _batches(names(listing.data, WALKED), _batch_size()):
+    for batch in _batches(parse_names(listing.data, WALKED), _batch_size()):
         with _open_files(scope, batch) as opened:
             unreadable += opened.refused
             if not opened.by_fd:
                 continue
-            hits = _opened(scope, query, options, opened.by_fd)
+            hits = _search_open_files(scope, query, options, opened.by_fd)
         found.extend(hits.found)
         unreadable += hits.unreadable
         left -= sum(len(record.name) + len(record.body) for record in hits.found)
-        stop = hits.stop or (Stop.FULL if left < 0 else None) or scope.bounds.reached() or stop
-        if stop in {Stop.CANCELLED, Stop.DEADLINE} or left < 0:
+        stop = hits.stop or (StopReason.FULL if left < 0 else None) or scope.bounds.stop_reason() or stop
+        if stop in {StopReason.CANCELLED, StopReason.DEADLINE} or left < 0:
             break
     return Hits(tuple(found), stop, unreadable)
 
 
-def _opened(scope: Scope, query: GrepQuery, options: GrepOptions, by_fd: dict[int, str]) -> Hits:
+def _search_open_files(scope: SearchScope, query: GrepQuery, options: GrepOptions, by_fd: dict[int, str]) -> Hits:
     """Search files that are open already; each is known by its descriptor and named again afterwards."""
     paths = (f"{DESCRIPTOR.decode()}{fd}" for fd in by_fd)
-    output = scope.run((*options.matching, "--", *paths), most=_budget(query), passed=tuple(by_fd))
-    parsed = _parsed(query, output, DESCRIPTOR)
-    return Hits(tuple(Found(by_fd[int(f.name)], f.body) for f in parsed), output.stop, output.unreadable)
+    output = scope.run_ripgrep((*options.matching, "--", *paths), most=_output_limit(query), passed=tuple(by_fd))
+    parsed = _parse_output(query, output, DESCRIPTOR)
+    return Hits(tuple(FileMatches(by_fd[int(f.name)], f.body) for f in parsed), output.stop, output.unreadable)
 
 
-def _parsed(query: GrepQuery, output: Output, prefix: bytes) -> Iterable[Found]:
+def _parse_output(query: GrepQuery, output: RipgrepOutput, prefix: bytes) -> Iterable[FileMatches]:
     match query.output_mode:
         case "content":
-            return blocks(output.data, prefix, torn=output.stop is not None)
+            return parse_blocks(output.data, prefix, torn=output.stop is not None)
         case "count":
-            return counts(output.data, prefix)
+            return parse_counts(output.data, prefix)
         case "files_with_matches":
-            return (Found(name, b"") for name in names(output.data, prefix))
+            return (FileMatches(name, b"") for name in parse_names(output.data, prefix))
 
 
-def _budget(query: GrepQuery) -> int:
+def _output_limit(query: GrepQuery) -> int:
     return CONTENT_BYTES if query.output_mode == "content" else NAMES_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _OpenFiles:
     by_fd: dict[int, str]
     refused: int
 
 
 @contextlib.contextmanager
-def _open_files(scope: Scope, batch: Sequence[str]) -> Generator[_Opened]:
+def _open_files(scope: SearchScope, batch: Sequence[str]) -> Generator[_OpenFiles]:
     """Those of `batch` that may be seen and are regular files beneath the root, open for reading."""
     by_fd: dict[int, str] = {}
     refused = 0
@@ -142,13 +150,13 @@ def _open_files(scope: Scope, batch: Sequence[str]) -> Generator[_Opened]:
                 continue
             if fd is not None:
                 by_fd[fd] = name
-        yield _Opened(by_fd, refused)
+        yield _OpenFiles(by_fd, refused)
     finally:
         for fd in by_fd:
             os.close(fd)
 
 
-def _open_file(scope: Scope, name: str) -> int | None:
+def _open_file(scope: SearchScope, name: str) -> int | None:
     handle = scope.open(name)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -1,7 +1,7 @@
 """Memories of mem0, read from where its local vector stores keep them and written as facts."""
 
-from toolyard.memory.mem0.importer import Imported, import_mem0
+from toolyard.memory.mem0.importer import ImportSummary, import_mem0
 from toolyard.memory.mem0.records import Mem0Memory
 from toolyard.memory.mem0.stores import StoreContents, read_store
 
-__all__ = ["Imported", "Mem0Memory", "StoreContents", "import_mem0", "read_store"]
+__all__ = ["ImportSummary", "Mem0Memory", "StoreContents", "import_mem0", "read_store"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from toolyard.files.locked_document import Document, parse_list, write_list
+from toolyard.files.locked_document import LockedDocument, parse_list, write_list
 from toolyard.memory import facts
 from toolyard.memory.facts import Fact
 from toolyard.memory.mem0.records import Mem0Memory
@@ -24,7 +24,7 @@ _DIGEST_BYTES = 8
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportSummary:
     """How many memories were brought, and what became of the others."""
 
     added: int = 0
@@ -38,27 +38,27 @@ class Imported:
     """Ids of memories that are too long to be facts."""
 
 
-def import_mem0(memory: Memory, memories: Iterable[Mem0Memory], *, dry_run: bool = False) -> Imported:
+def import_mem0(memory: Memory, memories: Iterable[Mem0Memory], *, dry_run: bool = False) -> ImportSummary:
     """Write the memories into the facts of one agent. Choose whose before: `session` says whose each one is.
 
     A dry run tells what would be done, and writes nothing.
     """
-    ledger = Document(memory.facts_file.root, memory.folder, LEDGER, parse_list, write_list)
-    seen = _seen(ledger.read())
+    ledger = LockedDocument(memory.facts_file.root, memory.folder, LEDGER, parse_list, write_list)
+    seen = _imported_digests(ledger.read())
     chosen = tuple(memories)
-    result = Imported()
+    result = ImportSummary()
     taken: dict[str, str] = {}
 
     def change(entries: list[Any]) -> list[Any]:
         nonlocal result
-        result = Imported()
+        result = ImportSummary()
         taken.clear()
-        here = {str(fact.source.get("id")): at for at, fact in _imported(entries)}
+        here = {str(fact.source.get("id")): at for at, fact in _imported_facts(entries)}
         after = list(entries)
         new: list[facts.Entry] = []
         for record in chosen:
             try:
-                entry = _entry(record)
+                entry = _fact_entry(record)
             except facts.ValidationError:
                 result.refused.append(record.id)
                 continue
@@ -70,24 +70,26 @@ def import_mem0(memory: Memory, memories: Iterable[Mem0Memory], *, dry_run: bool
                 new.append(entry)
                 result.added += 1
             else:
-                _renew(after, at, record, seen.get(record.id), result)
+                _update_fact(after, at, record, seen.get(record.id), result)
             taken[record.id] = _digest(record.text)
-        return facts.add(after, new)
+        return facts.add_entries(after, new)
 
     if dry_run:
         change(memory.facts_file.read())
         return result
     memory.facts_file.change(change)
     if taken.items() - seen.items():
-        ledger.change(lambda rows: _rows({**_seen(rows), **taken}))
+        ledger.change(lambda rows: _ledger_rows({**_imported_digests(rows), **taken}))
     return result
 
 
-def _renew(entries: list[Any], at: int, record: Mem0Memory, imported: str | None, result: Imported) -> None:
+def _update_fact(
+    entries: list[Any], at: int, record: Mem0Memory, imported: str | None, result: ImportSummary
+) -> None:
     """Let the fact at a place be what mem0 says now, if it still is what was imported."""
-    known, entry = Fact(entries[at]), _entry(record)
+    known, entry = Fact(entries[at]), _fact_entry(record)
     if known.text == entry["text"]:
-        if not record.updated or known.updated == record.updated:  # what else differs was added here
+        if not record.updated or known.updated_at == record.updated:  # what else differs was added here
             result.unchanged += 1
         else:
             entries[at] = {**known.entry, **entry}
@@ -99,7 +101,7 @@ def _renew(entries: list[Any], at: int, record: Mem0Memory, imported: str | None
         result.updated += 1
 
 
-def _entry(record: Mem0Memory) -> facts.Entry:
+def _fact_entry(record: Mem0Memory) -> facts.Entry:
     topic = record.metadata.get("topic")
     return facts.new_entry(
         record.text,
@@ -112,20 +114,20 @@ def _entry(record: Mem0Memory) -> facts.Entry:
     )
 
 
-def _imported(entries: list[Any]) -> Iterable[tuple[int, Fact]]:
+def _imported_facts(entries: list[Any]) -> Iterable[tuple[int, Fact]]:
     for at, entry in enumerate(entries):
         fact = Fact(entry)
         if fact.source.get("from") == SOURCE:
             yield at, fact
 
 
-def _seen(rows: list[Any]) -> dict[str, str]:
+def _imported_digests(rows: list[Any]) -> dict[str, str]:
     """By id, the digest of the text that was imported last."""
     mappings = [cast("Mapping[str, Any]", row) for row in rows if isinstance(row, dict)]
     return {str(row.get("id")): str(row.get("text")) for row in mappings if row.get("from") == SOURCE}
 
 
-def _rows(seen: Mapping[str, str]) -> list[Any]:
+def _ledger_rows(seen: Mapping[str, str]) -> list[Any]:
     return [{"from": SOURCE, "id": identity, "text": digest} for identity, digest in seen.items()]
 
 

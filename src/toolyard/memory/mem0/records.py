@@ -26,7 +26,7 @@ class Mem0Memory:
     metadata: Mapping[str, Any]
 
 
-def record_of(identity: object, payload: object) -> Mem0Memory | None:
+def parse_record(identity: object, payload: object) -> Mem0Memory | None:
     """None for what is no memory: without text, or not a mapping."""
     if not isinstance(payload, dict) or not isinstance(identity, str | int | UUID):
         return None
@@ -36,24 +36,26 @@ def record_of(identity: object, payload: object) -> Mem0Memory | None:
         return None
     budget = [_MOST_VALUES]
     metadata = {
-        str(key): plain(value, budget) for key, value in known.items() if key not in _OWN_KEYS and value is not None
+        str(key): json_value(value, budget)
+        for key, value in known.items()
+        if key not in _OWN_KEYS and value is not None
     }
     session = {
         key: str(value) for key in SESSION_KEYS if isinstance(value := known.get(key), str | int) and value != ""
     }
-    created = _time(known.get("created_at"))
+    created = _time_text(known.get("created_at"))
     return Mem0Memory(
         id=str(identity),
         text=text,
         hash=str(known.get("hash") or ""),
         created=created,
-        updated=_time(known.get("updated_at")) or created,
+        updated=_time_text(known.get("updated_at")) or created,
         session=session,
         metadata=metadata,
     )
 
 
-def plain(value: object, budget: list[int], depth: int = 0) -> Any:
+def json_value(value: object, budget: list[int], depth: int = 0) -> Any:
     """As JSON has it; what JSON has no word for becomes text. A value that refers to itself ends somewhere."""
     budget[0] -= 1
     if budget[0] < 0 or depth > _MOST_DEPTH:
@@ -64,13 +66,13 @@ def plain(value: object, budget: list[int], depth: int = 0) -> Any:
         return value if value - value == 0 else str(value)  # not JSON: infinite, or no number
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
-        return {str(key): plain(item, budget, depth + 1) for key, item in items if budget[0] > 0}
+        return {str(key): json_value(item, budget, depth + 1) for key, item in items if budget[0] > 0}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item, budget, depth + 1) for item in cast("list[object]", value) if budget[0] > 0]
-    return _time(value) or (str(value) if isinstance(value, UUID) else None)
+        return [json_value(item, budget, depth + 1) for item in cast("list[object]", value) if budget[0] > 0]
+    return _time_text(value) or (str(value) if isinstance(value, UUID) else None)
 
 
-def _time(value: object) -> str:
+def _time_text(value: object) -> str:
     if isinstance(value, datetime | date):
         return value.isoformat()
     return value if isinstance(value, str) else ""

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
-_HARMLESS = {
+_ALLOWED_CLASSES = {
     ("datetime", "datetime"): datetime,
     ("datetime", "date"): date,
     ("datetime", "time"): time,
@@ -23,11 +23,11 @@ _HARMLESS = {
 }
 
 
-_FLOAT = 8
-_MOST_AT_ONCE = 2_048  # a float that stands alone must not cost a look at all that follows
+_FLOAT_BYTES = 8
+_FLOAT_BATCH = 2_048  # a float that stands alone must not cost a look at all that follows
 
 
-class Stand:
+class Placeholder:
     """In the place of any object: takes whatever it is given and keeps its state."""
 
     state: object = None
@@ -59,16 +59,16 @@ class Stand:
 
 
 # Python's own version of it, not the one in C: that one makes a table as large as a number in the pickle says.
-class _Reader(pickle._Unpickler):  # type: ignore[misc,name-defined]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUntypedBaseClass, reportUnknownMemberType]
+class _SafeUnpickler(pickle._Unpickler):  # type: ignore[misc,name-defined]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUntypedBaseClass, reportUnknownMemberType]
     def __init__(self, data: bytes) -> None:
         self._source = io.BytesIO(data)
         super().__init__(self._source)  # pyright: ignore[reportUnknownMemberType]
 
     def find_class(self, module: str, name: str) -> type:
-        return _HARMLESS.get((module, name), Stand)
+        return _ALLOWED_CLASSES.get((module, name), Placeholder)
 
     def persistent_load(self, pid: object) -> object:  # noqa: ARG002
-        return Stand()
+        return Placeholder()
 
     def load_floats(self) -> None:
         """A vector is a thousand floats in a row: each an opcode of one byte and eight of value. All at once."""
@@ -76,19 +76,21 @@ class _Reader(pickle._Unpickler):  # type: ignore[misc,name-defined]  # noqa: SL
         source = cast("io.BytesIO", inner._unframer.current_frame or self._source)  # noqa: SLF001
         with source.getbuffer() as data:
             at = source.tell()
-            codes = bytes(data[at + _FLOAT : at + _FLOAT + _MOST_AT_ONCE * (_FLOAT + 1) : _FLOAT + 1])
+            codes = bytes(
+                data[at + _FLOAT_BYTES : at + _FLOAT_BYTES + _FLOAT_BATCH * (_FLOAT_BYTES + 1) : _FLOAT_BYTES + 1]
+            )
             more = len(codes) - len(codes.lstrip(pickle.BINFLOAT))
-            more = max(min(more, (len(data) - at - _FLOAT) // (_FLOAT + 1)), 0)
+            more = max(min(more, (len(data) - at - _FLOAT_BYTES) // (_FLOAT_BYTES + 1)), 0)
             numbers = struct.unpack_from(">" + "dx" * more + "d", data, at)
-        source.seek(at + more * (_FLOAT + 1) + _FLOAT)
+        source.seek(at + more * (_FLOAT_BYTES + 1) + _FLOAT_BYTES)
         inner.stack.extend(numbers)
 
     dispatch: ClassVar[dict[int, Any]] = {**pickle._Unpickler.dispatch, pickle.BINFLOAT[0]: load_floats}  # type: ignore[attr-defined]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportAttributeAccessIssue]
 
 
-def unpickled(data: bytes) -> object:
+def unpickle_safely(data: bytes) -> object:
     """What the pickle describes. Raises ValueError when it describes nothing."""
     try:
-        return cast("object", _Reader(data).load())  # pyright: ignore[reportUnknownMemberType]
+        return cast("object", _SafeUnpickler(data).load())  # pyright: ignore[reportUnknownMemberType]
     except Exception as error:  # noqa: BLE001 - a broken pickle raises anything at all
         raise ValueError(f"no pickle that can be read: {type(error).__name__}") from None

@@ -24,8 +24,8 @@ from urllib.parse import quote
 
 from toolyard.core.errors import ToolError
 from toolyard.core.limits import MIB
-from toolyard.memory.mem0.records import Mem0Memory, record_of
-from toolyard.memory.mem0.safe_unpickler import Stand, unpickled
+from toolyard.memory.mem0.records import Mem0Memory, parse_record
+from toolyard.memory.mem0.safe_unpickler import Placeholder, unpickle_safely
 
 _BUSY_SECONDS = 10.0
 _MOST_POINT_BYTES = 4 * MIB
@@ -36,10 +36,10 @@ _STEPS = 100_000
 _MOST_STEPS = 10_000 * _STEPS
 """Of SQLite, for one store: many times what the largest that is read takes."""
 _MOST_SECONDS = 30.0
-_OF_ITS_OWN = ("mem0migrations",)
-_ENTITIES = ("_entities", "-entities")
+_INTERNAL_COLLECTIONS = ("mem0migrations",)
+_ENTITY_SUFFIXES = ("_entities", "-entities")
 _CHROMA_TABLES = ("collections", "segments", "embeddings", "embedding_metadata")
-_TYPED = ("string_value", "int_value", "float_value", "bool_value")
+_VALUE_COLUMNS = ("string_value", "int_value", "float_value", "bool_value")
 
 Rows = Iterator[tuple[object, object]]
 """Ids and payloads; a payload that cannot be read is None."""
@@ -53,7 +53,7 @@ class StoreContents:
     unreadable: int
     """Entries that are no memories or cannot be read."""
 
-    def belonging(self, **session: str) -> tuple[Mem0Memory, ...]:
+    def filter_by_session(self, **session: str) -> tuple[Mem0Memory, ...]:
         """Those of one user, agent or run: `belonging(user_id="alice")`. Keys without a value ask for nothing."""
         wanted = {key: value for key, value in session.items() if value}.items()
         return tuple(memory for memory in self.memories if wanted <= memory.session.items())
@@ -61,8 +61,10 @@ class StoreContents:
 
 def read_store(path: str, collection: str = "") -> StoreContents:
     """Every memory of a store; `collection` has to be named only where there are several."""
-    kind, collections = _found(path)
-    names = sorted(name for name in collections if name not in _OF_ITS_OWN and not name.endswith(_ENTITIES))
+    kind, collections = _detect_store(path)
+    names = sorted(
+        name for name in collections if name not in _INTERNAL_COLLECTIONS and not name.endswith(_ENTITY_SUFFIXES)
+    )
     if collection and collection not in collections:
         raise ToolError(f"There is no collection {collection} in {path}.", hint=f"There is: {', '.join(names)}.")
     if not collection and len(names) != 1:
@@ -76,7 +78,7 @@ def read_store(path: str, collection: str = "") -> StoreContents:
         for identity, payload in collections[chosen]():
             if time.monotonic() > until:
                 raise ValueError(f"it takes longer than {_MOST_SECONDS:g} seconds")
-            record = record_of(identity, payload)
+            record = parse_record(identity, payload)
             if record is None:
                 unreadable += 1
             else:
@@ -91,26 +93,26 @@ def read_store(path: str, collection: str = "") -> StoreContents:
     return StoreContents(kind, chosen, tuple(ordered), unreadable)
 
 
-def _found(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
+def _detect_store(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
     """What kind of store is there, and how each of its collections is read."""
     try:
         names = sorted(os.listdir(path))
         if "collection" in names:
-            return "qdrant", _qdrant(os.path.join(path, "collection"))
+            return "qdrant", _qdrant_collections(os.path.join(path, "collection"))
         if "chroma.sqlite3" in names:
-            return "chroma", _chroma(os.path.join(path, "chroma.sqlite3"))
+            return "chroma", _chroma_collections(os.path.join(path, "chroma.sqlite3"))
     except (OSError, ValueError, sqlite3.Error) as error:
         raise ToolError(f"{path} cannot be read: {error}.", hint="Name the folder of the vector store.") from error
     stems = {name.removesuffix(".faiss") for name in names if name.endswith(".faiss")}
     if stems:
-        return "faiss", {stem: lambda stem=stem: _faiss(path, stem) for stem in stems}
+        return "faiss", {stem: lambda stem=stem: _faiss_rows(path, stem) for stem in stems}
     raise ToolError(
         f"{path} is no local store of mem0: neither qdrant nor chroma nor faiss.",
         hint="Name the folder that `vector_store.config.path` of mem0's configuration names.",
     )
 
 
-def _database(path: str, *tables: str) -> sqlite3.Connection:
+def _open_database(path: str, *tables: str) -> sqlite3.Connection:
     """Within bounds: what looks like a table may be a query that never ends, or makes values of any size."""
     for end in ("", "-wal", "-shm", "-journal"):  # to open a pipe would wait for whoever writes into it
         if os.path.lexists(path + end) and not os.path.isfile(path + end):
@@ -132,13 +134,13 @@ def _database(path: str, *tables: str) -> sqlite3.Connection:
     return database
 
 
-def _qdrant(folder: str) -> dict[str, Callable[[], Rows]]:
+def _qdrant_collections(folder: str) -> dict[str, Callable[[], Rows]]:
     names = [name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name, "storage.sqlite"))]
-    return {name: lambda name=name: _points(os.path.join(folder, name, "storage.sqlite")) for name in names}
+    return {name: lambda name=name: _qdrant_rows(os.path.join(folder, name, "storage.sqlite")) for name in names}
 
 
-def _points(path: str) -> Rows:
-    with contextlib.closing(_database(path, "points")) as database:
+def _qdrant_rows(path: str) -> Rows:
+    with contextlib.closing(_open_database(path, "points")) as database:
         # Of two rows of one point, which older versions left, the later one is the point.
         for size, blob in database.execute(
             "SELECT length(point), CASE WHEN length(point) <= ? THEN point END FROM points ORDER BY rowid",
@@ -148,30 +150,30 @@ def _points(path: str) -> Rows:
                 yield None, None
                 continue
             try:
-                point = unpickled(blob)
+                point = unpickle_safely(blob)
             except ValueError:
                 yield None, None
                 continue
-            fields = point.fields if isinstance(point, Stand) else {}
+            fields = point.fields if isinstance(point, Placeholder) else {}
             yield fields.get("id"), fields.get("payload")
 
 
-def _chroma(path: str) -> dict[str, Callable[[], Rows]]:
-    with contextlib.closing(_database(path, "collections")) as database:
+def _chroma_collections(path: str) -> dict[str, Callable[[], Rows]]:
+    with contextlib.closing(_open_database(path, "collections")) as database:
         names = [str(name) for (name,) in database.execute("SELECT name FROM collections")]
-    return {name: lambda name=name: _embeddings(path, name) for name in names}
+    return {name: lambda name=name: _chroma_rows(path, name) for name in names}
 
 
-def _embeddings(path: str, collection: str) -> Rows:
+def _chroma_rows(path: str, collection: str) -> Rows:
     query = f"""
-        SELECT embeddings.embedding_id, held.key, {", ".join(f"held.{column}" for column in _TYPED)}
+        SELECT embeddings.embedding_id, held.key, {", ".join(f"held.{column}" for column in _VALUE_COLUMNS)}
         FROM collections
         JOIN segments ON segments.collection = collections.id
         JOIN embeddings ON embeddings.segment_id = segments.id
         LEFT JOIN embedding_metadata AS held ON held.id = embeddings.id
         WHERE collections.name = ?
     """  # noqa: S608 - made of constants
-    with contextlib.closing(_database(path, *_CHROMA_TABLES)) as database:
+    with contextlib.closing(_open_database(path, *_CHROMA_TABLES)) as database:
         held: dict[str, dict[str, object]] = {}
         read = 0
         for identity, key, text, integer, real, boolean in database.execute(query, (collection,)):
@@ -185,20 +187,20 @@ def _embeddings(path: str, collection: str) -> Rows:
     yield from held.items()
 
 
-def _faiss(path: str, stem: str) -> Rows:
+def _faiss_rows(path: str, stem: str) -> Rows:
     name = os.path.join(path, stem)
     if os.path.exists(f"{name}.json"):
-        data = json.loads(_whole(f"{name}.json"))
+        data = json.loads(_read_whole_file(f"{name}.json"))
         held = data.get("docstore") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     else:
-        pickled = unpickled(_whole(f"{name}.pkl"))
+        pickled = unpickle_safely(_read_whole_file(f"{name}.pkl"))
         held = pickled[0] if isinstance(pickled, tuple) and pickled else None  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(held, dict):
         raise ValueError("it holds no memories")  # noqa: TRY004 - of the file, not of an argument
     yield from cast("dict[object, object]", held).items()
 
 
-def _whole(path: str) -> bytes:
+def _read_whole_file(path: str) -> bytes:
     if not os.path.isfile(path):
         raise ValueError(f"{os.path.basename(path)} is no plain file")
     with open(path, "rb") as file:

@@ -5,8 +5,17 @@ Advice for asking, for naming effects and for refusing early. Never the wall: th
 
 from toolyard.policy.shell.analysis import Analysis, Piece, analyse
 from toolyard.policy.shell.ast import ParseFailure
-from toolyard.policy.shell.effects import CommandEffect, Seen
+from toolyard.policy.shell.effects import CommandEffect, ObservedEffect
 from toolyard.policy.shell.grammar_guards import MAX_COMMAND_CHARS
-from toolyard.policy.shell.parser import parse
+from toolyard.policy.shell.parser import parse_script
 
-__all__ = ["MAX_COMMAND_CHARS", "Analysis", "CommandEffect", "ParseFailure", "Piece", "Seen", "analyse", "parse"]
+__all__ = [
+    "MAX_COMMAND_CHARS",
+    "Analysis",
+    "CommandEffect",
+    "ObservedEffect",
+    "ParseFailure",
+    "Piece",
+    "analyse",
+    "parse_script",
+]

@@ -7,20 +7,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from toolyard.policy.shell.ast import ParseFailure
-from toolyard.policy.shell.effects import CommandEffect, Seen, shortened, summary
-from toolyard.policy.shell.expansion import Expanded, Part, expand
-from toolyard.policy.shell.parser import parse
-from toolyard.policy.shell.read_only_commands import SILENT, is_quiet, may_read, moves, only_reads
+from toolyard.policy.shell.effects import CommandEffect, ObservedEffect, shorten_words, summarize_effects
+from toolyard.policy.shell.expansion import ExpandedCommand, ExpandedScript, expand_script
+from toolyard.policy.shell.parser import parse_script
+from toolyard.policy.shell.read_only_commands import (
+    UNREPORTED_PROGRAMS,
+    changes_folder,
+    is_harmless_redirection,
+    is_known_reader,
+    is_read_only_command,
+)
 from toolyard.policy.shell.rules import operands
 from toolyard.policy.shell.rules_all import all_rules
 
 if TYPE_CHECKING:
-    from toolyard.policy.shell.ast import Script, Simple
+    from toolyard.policy.shell.ast import Script, SimpleCommand
     from toolyard.policy.shell.rules import EffectRule
 
-ANALYSES_KEPT: Final = 32
+MAX_CACHED_ANALYSES: Final = 32
 """One decision asks about the same text for every rule; a long text's analysis may take a few megabytes."""
-_CONNECTIONS: Final = ("/dev/tcp/", "/dev/udp/")
+_NETWORK_DEVICES: Final = ("/dev/tcp/", "/dev/udp/")
 _LOOKUPS: Final = frozenset({"[", "[[", "test", "command", "which", "type", "hash", "grep", "id", "whereis", "read"})
 """What stands before `&&` to find out whether the rest should run."""
 
@@ -39,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    effects: tuple[Seen, ...] = ()
+    effects: tuple[ObservedEffect, ...] = ()
     understood: bool = True
     """Whether the text shows which programs it runs."""
     read_only: bool = False
@@ -58,27 +64,27 @@ class Analysis:
     plain: bool = False
     """Whether it is one plain simple command, `commands[0]`."""
 
-    def has(self, effect: CommandEffect) -> bool:
+    def has_effect(self, effect: CommandEffect) -> bool:
         return any(seen.effect is effect for seen in self.effects)
 
     @property
     def uses_network(self) -> bool:
-        return self.has(CommandEffect.NETWORK)
+        return self.has_effect(CommandEffect.NETWORK)
 
 
-@functools.lru_cache(maxsize=ANALYSES_KEPT)
+@functools.lru_cache(maxsize=MAX_CACHED_ANALYSES)
 def analyse(command: str) -> Analysis:
     """Never raises: a text that is not understood is an analysis that says so."""
     try:
-        script = parse(command)
-        found = expand(script)
+        script = parse_script(command)
+        found = expand_script(script)
     except ParseFailure as failure:
         return Analysis(understood=False, summary=f"may do anything (its text is not understood: {failure})")
-    seen: list[Seen] = []
-    refused: tuple[Part, EffectRule] | None = None
+    seen: list[ObservedEffect] = []
+    refused: tuple[ExpandedCommand, EffectRule] | None = None
     for part in found.parts:
-        rules = all_rules().of(part.simple)
-        seen.extend(_effects(part, rules, found.functions))
+        rules = all_rules().matching_rules(part.simple)
+        seen.extend(_observed_effects(part, rules, found.functions))
         refusing = next((rule for rule in rules if rule.refusal), None)
         if refused is None and refusing is not None and _surely_runs(part, found):
             refused = (part, refusing)
@@ -90,8 +96,8 @@ def analyse(command: str) -> Analysis:
         effects=effects,
         understood=understood,
         read_only=bool(pieces) and all(piece.read_only for piece in pieces),
-        summary=_summary(effects, found),
-        refusal=None if refused is None else _refusal(*refused),
+        summary=_summarize(effects, found),
+        refusal=None if refused is None else _refusal_message(*refused),
         hint=None if refused is None else refused[1].refusal,
         commands=tuple(dict.fromkeys(text for part in found.parts for text in _spellings(part.simple))),
         shows_all=understood and not any(one.effect is CommandEffect.RUNS_CODE for one in effects),
@@ -100,36 +106,40 @@ def analyse(command: str) -> Analysis:
     )
 
 
-def _effects(part: Part, rules: tuple[EffectRule, ...], functions: set[str]) -> list[Seen]:
+def _observed_effects(
+    part: ExpandedCommand, rules: tuple[EffectRule, ...], functions: set[str]
+) -> list[ObservedEffect]:
     simple = part.simple
-    shown = simple.shown
-    found = [Seen(rule.effect, shown) for rule in rules]
+    shown = simple.display_text
+    found = [ObservedEffect(rule.effect, shown) for rule in rules]
     for redirection in simple.redirections:
         target = redirection.target.text if redirection.target else ""
-        if target.startswith(_CONNECTIONS):
-            found.append(Seen(CommandEffect.NETWORK, redirection.shown))
-        elif redirection.writes and not is_quiet(redirection):
-            found.append(Seen(CommandEffect.WRITES, f"{shown} {redirection.shown}".strip()))
+        if target.startswith(_NETWORK_DEVICES):
+            found.append(ObservedEffect(CommandEffect.NETWORK, redirection.display_text))
+        elif redirection.writes and not is_harmless_redirection(redirection):
+            found.append(ObservedEffect(CommandEffect.WRITES, f"{shown} {redirection.display_text}".strip()))
     if simple.place.background:
-        found.append(Seen(CommandEffect.BACKGROUND, f"{shown} &".strip()))
+        found.append(ObservedEffect(CommandEffect.BACKGROUND, f"{shown} &".strip()))
     if simple.program is None:
         return found
     if part.opaque or not simple.name:
-        found.append(Seen(CommandEffect.RUNS_CODE, shown))
-    elif not rules and not part.wraps and simple.name not in functions and simple.name not in SILENT:
-        found.append(Seen(CommandEffect.READS if may_read(simple) else CommandEffect.RUNS_PROGRAM, shown))
+        found.append(ObservedEffect(CommandEffect.RUNS_CODE, shown))
+    elif not rules and not part.wraps and simple.name not in functions and simple.name not in UNREPORTED_PROGRAMS:
+        found.append(
+            ObservedEffect(CommandEffect.READS if is_known_reader(simple) else CommandEffect.RUNS_PROGRAM, shown)
+        )
     return found
 
 
-def _summary(effects: tuple[Seen, ...], found: Expanded) -> str:
-    told = summary(effects)
+def _summarize(effects: tuple[ObservedEffect, ...], found: ExpandedScript) -> str:
+    told = summarize_effects(effects)
     if found.obscure:
-        more = f"may run more than it shows ({shortened(found.obscure[0])})"
+        more = f"may run more than it shows ({shorten_words(found.obscure[0])})"
         return f"{told}, {more}" if told else more
     return told or "changes nothing outside the shell"
 
 
-def _surely_runs(part: Part, found: Expanded) -> bool:
+def _surely_runs(part: ExpandedCommand, found: ExpandedScript) -> bool:
     """Whether the command will be reached. One that is tried and has a substitute is not refused."""
     place = part.simple.place
     if place.conditional or place.function or found.functions:
@@ -140,33 +150,35 @@ def _surely_runs(part: Part, found: Expanded) -> bool:
     return place.joined != "&&" or not any(other.simple.name in _LOOKUPS for other in before)
 
 
-def _refusal(part: Part, rule: EffectRule) -> str:
+def _refusal_message(part: ExpandedCommand, rule: EffectRule) -> str:
     missing = _MISSING.get(rule.effect, "")
-    return f'"{shortened(part.simple.shown)}" cannot work here: it {rule.effect}{missing}.'
+    return f'"{shorten_words(part.simple.display_text)}" cannot work here: it {rule.effect}{missing}.'
 
 
-def _spellings(simple: Simple) -> list[str]:
+def _spellings(simple: SimpleCommand) -> list[str]:
     """As typed, by the bare name, and for git without the options before its subcommand."""
     if not simple.name:
-        return [simple.shown] if simple.program is not None else []
-    rest = " ".join(word.shown for word in simple.arguments)
-    found = [simple.shown, f"{simple.name} {rest}".rstrip()]
+        return [simple.display_text] if simple.program is not None else []
+    rest = " ".join(word.display_text for word in simple.arguments)
+    found = [simple.display_text, f"{simple.name} {rest}".rstrip()]
     if simple.name == "git" and simple.arguments and simple.arguments[0].may_be_option:
         words = operands(simple)
         texts = [word.text for word in simple.arguments]
         if words:
             after = simple.arguments[texts.index(words[0]) :]
-            found.append(" ".join(["git", *(word.shown for word in after)]))
+            found.append(" ".join(["git", *(word.display_text for word in after)]))
     return found
 
 
-def _pieces(script: Script, found: Expanded) -> tuple[Piece, ...]:
-    moved = any(moves(part.simple) for part in found.parts)
+def _pieces(script: Script, found: ExpandedScript) -> tuple[Piece, ...]:
+    moved = any(changes_folder(part.simple) for part in found.parts)
     reading = [True] * len(script.commands)
     for part in found.parts:
-        reading[part.top] = reading[part.top] and not part.opaque and only_reads(part.simple, moved=moved)
+        reading[part.top] = (
+            reading[part.top] and not part.opaque and is_read_only_command(part.simple, folder_changed=moved)
+        )
     return tuple(
-        Piece(simple.shown, read_only, _is_plain(simple))
+        Piece(simple.display_text, read_only, _is_plain(simple))
         for simple, read_only in zip(script.commands, reading, strict=True)
     )
 
@@ -178,12 +190,12 @@ def _is_spelled_plainly(command: str, script: Script) -> bool:
     return not script.comments and not simple.redirections and spelled == (simple.program and simple.program.text)
 
 
-def _is_plain(simple: Simple) -> bool:
+def _is_plain(simple: SimpleCommand) -> bool:
     return (
         simple.program is not None
         and simple.program.literal
         and all(word.literal or word.globs for word in simple.arguments)
         and not simple.assignments
         and not simple.place.background
-        and all(is_quiet(redirection) for redirection in simple.redirections)
+        and all(is_harmless_redirection(redirection) for redirection in simple.redirections)
     )

@@ -49,7 +49,7 @@ class Word:
         return self.splits or not self.head or self.head.startswith("-")
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The word as it could be typed: in quotes where blanks or special characters need them."""
         if not self.literal or _NEEDS_NO_QUOTES.fullmatch(self.text):
             return self.text
@@ -81,13 +81,13 @@ class Redirection:
         return not (self.operator.endswith("&") and self.target.literal and self.target.text.rstrip("-").isdigit())
 
     @property
-    def feeds(self) -> bool:
+    def gives_input(self) -> bool:
         """Whether it gives the command its input."""
         return self.operator.startswith("<")
 
     @property
-    def shown(self) -> str:
-        return self.operator + (" " + self.target.shown if self.target else "")
+    def display_text(self) -> str:
+        return self.operator + (" " + self.target.display_text if self.target else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommandPosition:
     """Where in a compound command a simple one stands."""
 
     joined: str = ""
@@ -123,14 +123,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Simple:
+class SimpleCommand:
     """One program with its words. Without a program: assignments alone, or redirections around a group."""
 
     program: Word | None
     arguments: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
-    place: Place = Place()
+    place: CommandPosition = CommandPosition()
     open_ended: bool = False
     """Whether more words are added when it runs, as `xargs` does."""
 
@@ -146,15 +146,15 @@ class Simple:
         return () if self.program is None else (self.program, *self.arguments)
 
     @property
-    def shown(self) -> str:
-        return " ".join(word.shown for word in self.words)
+    def display_text(self) -> str:
+        return " ".join(word.display_text for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     """Every simple command of a text in the order it is written, those inside substitutions and functions too."""
 
-    commands: tuple[Simple, ...]
+    commands: tuple[SimpleCommand, ...]
     functions: frozenset[str] = frozenset()
     obscure: tuple[str, ...] = ()
     """Constructs through which a shell may run what the text does not show: arithmetic, `${x@P}`, a subscript."""

@@ -15,27 +15,27 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from toolyard.policy.shell.ast import ParseFailure, Simple, Word
-from toolyard.policy.shell.destruction_targets import found_by, plain_operands, printed_by, run_on
-from toolyard.policy.shell.expansion import MAX_WRAPPED
-from toolyard.policy.shell.parser import MAX_COMMANDS, parse
-from toolyard.policy.shell.rules import gives, program_of
-from toolyard.policy.shell.shell_state import EMPTY, Shells, Value, beneath
-from toolyard.policy.shell.variable_values import is_known, resolved, value_of, values_of
-from toolyard.policy.shell.wrappers import Hidden, inner, reads_script
+from toolyard.policy.shell.ast import ParseFailure, SimpleCommand, Word
+from toolyard.policy.shell.destruction_targets import exec_command_for, find_results, plain_operands, printed_words
+from toolyard.policy.shell.expansion import MAX_WRAPPER_DEPTH
+from toolyard.policy.shell.parser import MAX_COMMANDS, parse_script
+from toolyard.policy.shell.rules import has_option, unversioned_program
+from toolyard.policy.shell.shell_state import EMPTY, ScopedShells, ShellValue, absolute_path
+from toolyard.policy.shell.variable_values import is_known, resolve_command, resolved_value, word_values
+from toolyard.policy.shell.wrappers import HiddenCode, inner_commands, reads_script
 
 if TYPE_CHECKING:
     from toolyard.policy.shell.ast import Assignment, Scope, Script
-    from toolyard.policy.shell.shell_state import Shell
+    from toolyard.policy.shell.shell_state import ShellState
 
-_MOVES: Final = frozenset({"cd", "pushd"})
+_CD_COMMANDS: Final = frozenset({"cd", "pushd"})
 _DECLARATIONS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _READS_INTO: Final = frozenset({"read", "mapfile", "readarray", "getopts"})
 _TESTS: Final = frozenset({"[", "[[", "test", "command", "which", "type", "grep", "ls"})
 """What stands before `&&` to find out whether the rest should run."""
 _FILTERS: Final = frozenset({"sort", "uniq", "tac", "cat"})
 """What passes on all that it is fed."""
-_LEAVES: Final = frozenset({"exit", "return", "continue", "break"})
+_EXIT_COMMANDS: Final = frozenset({"exit", "return", "continue", "break"})
 _ERREXIT: Final = re.compile(r"-[a-z]*e[a-z]*")
 OVERWRITES: Final = "overwrites"
 
@@ -51,9 +51,9 @@ class Reach(Enum):
     """A folder of the system or a home, whose files need the owners and modes they have."""
     FILES = auto()
     """The same as a tree, without the repository in it."""
-    ALL_BUT_A_KIND = auto()
+    ALL_EXCEPT_MATCHING = auto()
     """All files but those of one kind, which may be what a workspace is cleaned with."""
-    TOP = auto()
+    ROOT_ONLY = auto()
     """The root alone: what is written there lies over the system's own folders."""
     DEVICE = auto()
 
@@ -67,7 +67,7 @@ class Destruction:
     is_pattern: bool = False
     into: str = ""
     """Where it is moved to, if that is known."""
-    if_unmoved: bool = False
+    if_cd_fails: bool = False
     """Whether it is hit only if a `cd` fails."""
 
 
@@ -79,9 +79,9 @@ class DestructionRule:
     programs: tuple[str, ...]
     matches: tuple[str, ...]
     misses: tuple[str, ...]
-    targets: Callable[[Simple], Iterable[Word]]
+    targets: Callable[[SimpleCommand], Iterable[Word]]
     """The words that name what is harmed."""
-    into: Callable[[Simple], Iterable[Word]] | None = None
+    into: Callable[[SimpleCommand], Iterable[Word]] | None = None
     """The word that names where it is moved to."""
     reach: Reach = Reach.TREE
     options: tuple[str, ...] = ()
@@ -89,175 +89,179 @@ class DestructionRule:
     unless: tuple[str, ...] = ()
     """None of these is given."""
 
-    def fits(self, simple: Simple) -> bool:
-        if self.options and not gives(simple, self.options):
+    def fits(self, simple: SimpleCommand) -> bool:
+        if self.options and not has_option(simple, self.options):
             return False
-        return not (self.unless and gives(simple, self.unless))
+        return not (self.unless and has_option(simple, self.unless))
 
 
-RulesOf = Callable[[str], tuple[DestructionRule, ...]]
+RuleLookup = Callable[[str], tuple[DestructionRule, ...]]
 """Gives the rules for a program."""
 
 
-def destructions(command: str, shell: Shell, rules: RulesOf) -> list[Destruction]:
+def find_destructions(command: str, shell: ShellState, rules: RuleLookup) -> list[Destruction]:
     """What the command hits, in the order of the text. Raises ParseFailure for what is not surely understood."""
-    walk = _Walk(rules)
-    walk.script(parse(command), shell, 0)
+    walk = _DestructionWalk(rules)
+    walk.walk_script(parse_script(command), shell, 0)
     return list(walk.found)
 
 
-class _Input:
+class _PipedInput:
     """What the commands of a text are fed by the commands before them."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[Scope, ...], Simple] = {}
+        self._last: dict[tuple[Scope, ...], SimpleCommand] = {}
         """The last command within the same scopes."""
-        self._feeds: dict[Scope, Simple | None] = {}
+        self._feeds: dict[Scope, SimpleCommand | None] = {}
 
-    def piped(self, written: Simple) -> Simple | None:
+    def piped_command(self, written: SimpleCommand) -> SimpleCommand | None:
         return self._last.get(written.place.scopes) if written.place.joined == "|" else None
 
-    def of_group(self, written: Simple, shell: Shell) -> Simple | None:
+    def group_input(self, written: SimpleCommand, shell: ShellState) -> SimpleCommand | None:
         """What the loop or group around a command is fed: `find | while read ...`, `done < <(find)`."""
         scopes = written.place.scopes
         for at, scope in enumerate(scopes):
             if scope not in self._feeds:
                 before = self._last.get(scopes[:at])
-                self._feeds[scope] = before if scope.joined == "|" else _substituted(before, shell)
+                self._feeds[scope] = before if scope.joined == "|" else _process_substitution(before, shell)
         return next((feed for scope in reversed(scopes) if (feed := self._feeds[scope])), None)
 
-    def note(self, simple: Simple, piped: Simple | None) -> None:
+    def record_command(self, simple: SimpleCommand, piped: SimpleCommand | None) -> None:
         passes_on = piped is not None and simple.name in _FILTERS and not plain_operands(simple)
         self._last[simple.place.scopes] = piped if piped is not None and passes_on else simple
 
 
-class _Walk:
-    def __init__(self, rules: RulesOf) -> None:
+class _DestructionWalk:
+    def __init__(self, rules: RuleLookup) -> None:
         self.found: dict[Destruction, None] = {}
         self._rules = rules
         self._functions: dict[str, str] = {}
         self._parsed: dict[str, Script] = {}
         self._aliases: dict[str, str] = {}
-        self._left = MAX_COMMANDS
+        self._remaining_commands = MAX_COMMANDS
         """Commands still to be looked at: texts that `eval` their own pieces would not end."""
 
-    def script(self, script: Script, shell: Shell, depth: int) -> None:
-        shells, fed = Shells(shell), _Input()
+    def walk_script(self, script: Script, shell: ShellState, depth: int) -> None:
+        shells, fed = ScopedShells(shell), _PipedInput()
         tested = False
         self._functions.update(script.bodies)
         for written in script.commands:
-            here, joined = shells.within(written.place.scopes), written.place.joined
+            here, joined = shells.shell_within(written.place.scopes), written.place.joined
             if not joined:
                 tested = written.name in _TESTS
-            if not joined or (joined == "||" and written.name not in _LEAVES):
+            if not joined or (joined == "||" and written.name not in _EXIT_COMMANDS):
                 here.break_chain()
             behind_test = tested and joined == "&&"
             seen = here
             if behind_test:
                 seen = here.copy()
-                seen.narrow()
-            simple = resolved(written, seen)
-            piped = fed.piped(written)
+                seen.narrow_variables()
+            simple = resolve_command(written, seen)
+            piped = fed.piped_command(written)
             if piped is not None and simple.name in {"xargs", "parallel"}:
-                simple = replace(simple, arguments=(*simple.arguments, *printed_by(piped)))
-            self._command(simple, here, depth)
+                simple = replace(simple, arguments=(*simple.arguments, *printed_words(piped)))
+            self._walk_command(simple, here, depth)
             if reads_script(simple):
-                self._text(_script_for(simple, piped), simple, here, depth)
-            feed = fed.of_group(written, here)
+                self._walk_text(_piped_script(simple, piped), simple, here, depth)
+            feed = fed.group_input(written, here)
             if not written.place.background:
-                _follow(simple, here, feed, tested=behind_test)
-            fed.note(simple, piped)
+                _update_shell(simple, here, feed, tested=behind_test)
+            fed.record_command(simple, piped)
         shells.close()
 
-    def _command(self, simple: Simple, shell: Shell, depth: int) -> None:
-        self._left -= 1
-        if depth > MAX_WRAPPED or self._left < 0:
+    def _walk_command(self, simple: SimpleCommand, shell: ShellState, depth: int) -> None:
+        self._remaining_commands -= 1
+        if depth > MAX_WRAPPER_DEPTH or self._remaining_commands < 0:
             return
         for redirection in simple.redirections:
             if redirection.writes and (target := redirection.target) is not None:
-                self._add(OVERWRITES, Reach.TREE if target.globs else Reach.DEVICE, target, shell)
-        for rule in self._rules(_program(simple)):
+                self._add_destruction(OVERWRITES, Reach.TREE if target.globs else Reach.DEVICE, target, shell)
+        for rule in self._rules(_program_name(simple)):
             if rule.fits(simple):
                 into = next(iter(rule.into(simple)), None) if rule.into else None
                 for word in rule.targets(simple):
-                    self._add(rule.verb, rule.reach, word, shell, into)
-        for one in inner(simple):
+                    self._add_destruction(rule.verb, rule.reach, word, shell, into)
+        for one in inner_commands(simple):
             if isinstance(one, str):
-                self._text(one, simple, shell, depth)
-            elif not isinstance(one, Hidden):
-                found = found_by(simple) if simple.name == "find" else []
-                for command in [run_on(one, word) for word in found] or [one]:
-                    self._command(command, shell, depth + 1)
-        self._named_by_text(simple, shell, depth)
+                self._walk_text(one, simple, shell, depth)
+            elif not isinstance(one, HiddenCode):
+                found = find_results(simple) if simple.name == "find" else []
+                for command in [exec_command_for(one, word) for word in found] or [one]:
+                    self._walk_command(command, shell, depth + 1)
+        self._walk_function_or_alias(simple, shell, depth)
 
-    def _named_by_text(self, simple: Simple, shell: Shell, depth: int) -> None:
+    def _walk_function_or_alias(self, simple: SimpleCommand, shell: ShellState, depth: int) -> None:
         """The functions and aliases that the text itself defines."""
         if simple.name == "alias":
             self._aliases.update(
                 (name, text) for word in simple.arguments for name, _, text in [word.text.partition("=")]
             )
         elif simple.name in self._functions:
-            self._call(simple, shell, depth)
+            self._call_function(simple, shell, depth)
         elif simple.name in self._aliases:
-            words = " ".join(word.shown for word in simple.arguments)
-            self._run(f"{self._aliases[simple.name]} {words}", shell, depth)
+            words = " ".join(word.display_text for word in simple.arguments)
+            self._walk_parsed_text(f"{self._aliases[simple.name]} {words}", shell, depth)
 
-    def _call(self, simple: Simple, shell: Shell, depth: int) -> None:
+    def _call_function(self, simple: SimpleCommand, shell: ShellState, depth: int) -> None:
         before = {name: value for name, value in shell.variables.items() if name.isdigit() or name in {"@", "*"}}
-        shell.set_parameters([value_of(word) for word in simple.arguments])
-        self._run(self._functions[simple.name], shell, depth)
+        shell.set_parameters([resolved_value(word) for word in simple.arguments])
+        self._walk_parsed_text(self._functions[simple.name], shell, depth)
         shell.variables = {
             name: v for name, v in shell.variables.items() if not name.isdigit() and name not in {"@", "*"}
         }
         shell.variables.update(before)
 
-    def _text(self, text: str, simple: Simple, shell: Shell, depth: int) -> None:
+    def _walk_text(self, text: str, simple: SimpleCommand, shell: ShellState, depth: int) -> None:
         """`bash -c text` has a shell apart, with the variables that stand before it; `eval text` has this one."""
         inside = shell
         if simple.name not in {"eval", "trap"}:
             inside = shell.copy()
-            _assign(simple.assignments, inside)
+            _assign_variables(simple.assignments, inside)
             texts = [word.text for word in simple.arguments]
             at = texts.index(text) if text in texts else len(texts)
-            inside.stops = any(_ERREXIT.fullmatch(option) for option in texts[:at])
-            inside.set_parameters([value_of(word) for word in simple.arguments[at + 2 :]])  # the first one is `$0`
-        self._run(text, inside, depth)
+            inside.stops_on_error = any(_ERREXIT.fullmatch(option) for option in texts[:at])
+            inside.set_parameters(
+                [resolved_value(word) for word in simple.arguments[at + 2 :]]
+            )  # the first one is `$0`
+        self._walk_parsed_text(text, inside, depth)
 
-    def _run(self, text: str, shell: Shell, depth: int) -> None:
+    def _walk_parsed_text(self, text: str, shell: ShellState, depth: int) -> None:
         with contextlib.suppress(ParseFailure):
             if text not in self._parsed:
-                self._parsed[text] = parse(text)
-            self.script(self._parsed[text], shell, depth + 1)
+                self._parsed[text] = parse_script(text)
+            self.walk_script(self._parsed[text], shell, depth + 1)
 
-    def _add(self, verb: str, reach: Reach, word: Word, shell: Shell, into: Word | None = None) -> None:
+    def _add_destruction(
+        self, verb: str, reach: Reach, word: Word, shell: ShellState, into: Word | None = None
+    ) -> None:
         if not word.literal and not word.globs:
             return
         for folder in shell.folders or ("",):
-            if word.text and (path := beneath(folder, word.text)):
+            if word.text and (path := absolute_path(folder, word.text)):
                 known = into is not None and (into.literal or into.globs)
-                place = beneath(folder, into.text) if into is not None and known else ""
-                unmoved = folder in shell.unmoved and not word.text.startswith("/")
+                place = absolute_path(folder, into.text) if into is not None and known else ""
+                unmoved = folder in shell.folders_if_cd_failed and not word.text.startswith("/")
                 self.found[Destruction(verb, reach, path, word.globs, place, unmoved)] = None
 
 
-def _program(simple: Simple) -> str:
+def _program_name(simple: SimpleCommand) -> str:
     """`mkfs.ext4` is `mkfs`."""
-    name = program_of(simple)
+    name = unversioned_program(simple)
     return "mkfs" if name.startswith("mkfs.") else name
 
 
-def _substituted(simple: Simple | None, shell: Shell) -> Simple | None:
+def _process_substitution(simple: SimpleCommand | None, shell: ShellState) -> SimpleCommand | None:
     """The command in `< <(command)`."""
     for one in simple.redirections if simple is not None and simple.program is None else ():
         text = one.target.text if one.target else ""
-        if one.feeds and text.startswith("<("):
+        if one.gives_input and text.startswith("<("):
             with contextlib.suppress(ParseFailure):
-                commands = parse(text[2:-1]).commands
-                return resolved(commands[0], shell) if len(commands) == 1 else None
+                commands = parse_script(text[2:-1]).commands
+                return resolve_command(commands[0], shell) if len(commands) == 1 else None
     return None
 
 
-def _script_for(shell: Simple, piped: Simple | None) -> str:
+def _piped_script(shell: SimpleCommand, piped: SimpleCommand | None) -> str:
     """What a shell reads as its script: a here-document, a here-string, or what `echo` or `cat` pipes into it."""
     for one in shell.redirections:
         if one.body or one.operator == "<<<":
@@ -269,64 +273,64 @@ def _script_for(shell: Simple, piped: Simple | None) -> str:
     return " ".join(word.text for word in plain_operands(piped)) if piped.name in {"echo", "printf"} else ""
 
 
-def _follow(simple: Simple, shell: Shell, feed: Simple | None, *, tested: bool) -> None:
+def _update_shell(simple: SimpleCommand, shell: ShellState, feed: SimpleCommand | None, *, tested: bool) -> None:
     """What a command does to the shell that runs it. `feed` is what gives it its input."""
     words = [word for word in simple.arguments if not word.text.startswith("-") or word.text == "-"]
     name = simple.name
     if simple.program is None or name in _DECLARATIONS:
-        _assign(simple.assignments, shell)
-    elif name in _MOVES:
-        shell.move(_target(words, shell), tested=tested)
+        _assign_variables(simple.assignments, shell)
+    elif name in _CD_COMMANDS:
+        shell.change_folder(_cd_targets(words, shell), tested=tested)
     elif name == "popd":
-        shell.move(shell.previous, tested=tested)
-    elif name in _LEAVES:
-        _leave(simple, shell)
+        shell.change_folder(shell.previous, tested=tested)
+    elif name in _EXIT_COMMANDS:
+        _exit_shell(simple, shell)
     elif name in _READS_INTO:
         for word in words:
             shell.assign(word.text, None)
         if name == "read" and feed is not None:
-            values = [value for word in printed_by(feed) if (value := value_of(word))]
+            values = [value for word in printed_words(feed) if (value := resolved_value(word))]
             shell.assign(words[-1].text if words else "REPLY", tuple(values) or None)
     else:
-        _set(simple, words, shell)
+        _apply_builtin(simple, words, shell)
 
 
-def _set(simple: Simple, words: list[Word], shell: Shell) -> None:
+def _apply_builtin(simple: SimpleCommand, words: list[Word], shell: ShellState) -> None:
     if simple.name == "unset":
         for word in words:
             shell.assign(word.text, (EMPTY,))
     elif simple.name == "mkdir":
         for word in words:
-            shell.make(word.text)
+            shell.make_folder(word.text)
     elif simple.name == "set":
         options = [word.text for word in simple.arguments]
-        shell.stops = shell.stops or "errexit" in options or any(map(_ERREXIT.fullmatch, options))
-        shell.stops = shell.stops and "+e" not in options
+        shell.stops_on_error = shell.stops_on_error or "errexit" in options or any(map(_ERREXIT.fullmatch, options))
+        shell.stops_on_error = shell.stops_on_error and "+e" not in options
 
 
-def _target(words: list[Word], shell: Shell) -> tuple[str, ...]:
+def _cd_targets(words: list[Word], shell: ShellState) -> tuple[str, ...]:
     """Where `cd` goes; empty when that is unknown."""
     if not words:
-        return tuple(value.text for value in shell.value("HOME") or ())
+        return tuple(value.text for value in shell.variable_values("HOME") or ())
     if words[0].text == "-":
         return shell.previous
     return (words[0].text,) if words[0].literal and not words[0].deep else ()
 
 
-def _leave(simple: Simple, shell: Shell) -> None:
+def _exit_shell(simple: SimpleCommand, shell: ShellState) -> None:
     if simple.place.joined == "||":
         # What follows is reached only where the command before it succeeded.
-        shell.left = ()
-        shell.narrow()
+        shell.fallback_folders = ()
+        shell.narrow_variables()
     elif not simple.place.joined and simple.name in {"exit", "return"}:
-        shell.ended = True
+        shell.has_exited = True
 
 
-def _assign(assignments: Iterable[Assignment], shell: Shell) -> None:
+def _assign_variables(assignments: Iterable[Assignment], shell: ShellState) -> None:
     for one in assignments:
         words = one.choices or ((one.value,) if one.value is not None else ())
-        values = [value for word in words for value in values_of(word, shell)]
+        values = [value for word in words for value in word_values(word, shell)]
         if not one.choices:  # the shell looks for files only where the variable is used
-            values = [Value(value.text, is_deep=value.is_deep) for value in values]
+            values = [ShellValue(value.text, is_deep=value.is_deep) for value in values]
         is_unknown = not words or not (values or all(is_known(word, shell) for word in words))
         shell.assign(one.name, None if is_unknown else tuple(values) or (EMPTY,))

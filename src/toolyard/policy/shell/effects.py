@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SHOWN_CHARS: Final = 60
-SHOWN_EFFECTS: Final = 6
+MAX_WORDS_CHARS: Final = 60
+MAX_SHOWN_EFFECTS: Final = 6
 
 
 class CommandEffect(StrEnum):
@@ -50,14 +50,14 @@ _ORDER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedEffect:
     """An effect and the words that show it."""
 
     effect: CommandEffect
     words: str
 
 
-def summary(seen: Iterable[Seen]) -> str:
+def summarize_effects(seen: Iterable[ObservedEffect]) -> str:
     """`deletes files (rm -rf build), uses the network (curl example.org)`; empty when there is nothing to tell."""
     first: dict[CommandEffect, str] = {}
     for one in seen:
@@ -65,10 +65,10 @@ def summary(seen: Iterable[Seen]) -> str:
     told = [effect for effect in _ORDER if effect in first]
     if len(told) > 1 and told[-1] is CommandEffect.READS:
         told.pop()
-    phrases = [f"{effect} ({shortened(first[effect])})" for effect in told[:SHOWN_EFFECTS]]
-    return ", ".join(phrases) + (" and more" if len(told) > SHOWN_EFFECTS else "")
+    phrases = [f"{effect} ({shorten_words(first[effect])})" for effect in told[:MAX_SHOWN_EFFECTS]]
+    return ", ".join(phrases) + (" and more" if len(told) > MAX_SHOWN_EFFECTS else "")
 
 
-def shortened(words: str) -> str:
+def shorten_words(words: str) -> str:
     line = " ".join(words.split())
-    return line if len(line) <= SHOWN_CHARS else line[: SHOWN_CHARS - 3] + "..."
+    return line if len(line) <= MAX_WORDS_CHARS else line[: MAX_WORDS_CHARS - 3] + "..."

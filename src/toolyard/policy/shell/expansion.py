@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from toolyard.policy.shell.ast import ParseFailure
 from toolyard.policy.shell.grammar_guards import RESERVED
-from toolyard.policy.shell.parser import MAX_COMMANDS, parse
-from toolyard.policy.shell.wrappers import Hidden, inner
+from toolyard.policy.shell.parser import MAX_COMMANDS, parse_script
+from toolyard.policy.shell.wrappers import HiddenCode, inner_commands
 
 if TYPE_CHECKING:
-    from toolyard.policy.shell.ast import Script, Simple
+    from toolyard.policy.shell.ast import Script, SimpleCommand
 
-MAX_WRAPPED: Final = 8
+MAX_WRAPPER_DEPTH: Final = 8
 """How deep commands may stand inside one another: `env nice timeout 5 bash -c ...`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    simple: Simple
+class ExpandedCommand:
+    simple: SimpleCommand
     wraps: bool = False
     """Whether it runs another command, which follows in the list."""
     opaque: bool = False
@@ -29,20 +29,22 @@ class Part:
 
 
 @dataclass(slots=True)
-class Expanded:
-    parts: list[Part] = field(default_factory=list[Part])
+class ExpandedScript:
+    parts: list[ExpandedCommand] = field(default_factory=list[ExpandedCommand])
     functions: set[str] = field(default_factory=set[str])
     obscure: list[str] = field(default_factory=list[str])
 
 
-def expand(script: Script) -> Expanded:
+def expand_script(script: Script) -> ExpandedScript:
     """Raises ParseFailure when the commands hold more than anyone would write."""
-    found = Expanded()
+    found = ExpandedScript()
     _add_script(script, found, 0)
     return found
 
 
-def _add_script(script: Script, found: Expanded, depth: int, outer: Simple | None = None, top: int = 0) -> None:
+def _add_script(
+    script: Script, found: ExpandedScript, depth: int, outer: SimpleCommand | None = None, top: int = 0
+) -> None:
     found.functions |= script.functions
     found.obscure.extend(script.obscure)
     for at, simple in enumerate(script.commands):
@@ -58,23 +60,23 @@ def _add_script(script: Script, found: Expanded, depth: int, outer: Simple | Non
                 substitution=own.substitution or around.substitution,
             )
             placed = replace(simple, place=place)
-        _add(placed, found, depth, at if outer is None else top)
+        _add_command(placed, found, depth, at if outer is None else top)
 
 
-def _add(simple: Simple, found: Expanded, depth: int, top: int) -> None:
-    if depth > MAX_WRAPPED or len(found.parts) > MAX_COMMANDS:
+def _add_command(simple: SimpleCommand, found: ExpandedScript, depth: int, top: int) -> None:
+    if depth > MAX_WRAPPER_DEPTH or len(found.parts) > MAX_COMMANDS:
         raise ParseFailure("it nests too deep")
     if simple.program is not None and simple.program.text in RESERVED:
         raise ParseFailure(f'"{simple.program.text}" stands where a program should')
-    inside = inner(simple)
-    opaque = Hidden.OPAQUE in inside
+    inside = inner_commands(simple)
+    opaque = HiddenCode.OPAQUE in inside
     at = len(found.parts)
-    found.parts.append(Part(simple, wraps=bool(inside), opaque=opaque, top=top))
+    found.parts.append(ExpandedCommand(simple, wraps=bool(inside), opaque=opaque, top=top))
     for one in inside:
         if isinstance(one, str):
             try:
-                _add_script(parse(one), found, depth + 1, simple, top)
+                _add_script(parse_script(one), found, depth + 1, simple, top)
             except ParseFailure:
-                found.parts[at] = Part(simple, wraps=True, opaque=True, top=top)
-        elif not isinstance(one, Hidden):
-            _add(one, found, depth + 1, top)
+                found.parts[at] = ExpandedCommand(simple, wraps=True, opaque=True, top=top)
+        elif not isinstance(one, HiddenCode):
+            _add_command(one, found, depth + 1, top)

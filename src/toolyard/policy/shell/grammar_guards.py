@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from toolyard.policy.shell.ast import ParseFailure
-from toolyard.policy.shell.words import spelled, word_of
+from toolyard.policy.shell.words import node_text, word_from_nodes
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -59,7 +59,7 @@ _DOUBLE_TESTS: Final = _FILE_TESTS | {"[[", "]]", "=~", "<", ">", "&&", "||", "(
 _EXPRESSIONS: Final = frozenset({"binary_expression", "unary_expression", "parenthesized_expression", "test_command"})
 
 
-def refuse_unsure_text(text: str) -> None:
+def refuse_ambiguous_text(text: str) -> None:
     """Before the parser sees it."""
     if len(text) > MAX_COMMAND_CHARS:
         raise ParseFailure(f"it is longer than {MAX_COMMAND_CHARS} characters")
@@ -90,7 +90,7 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def refuse_unsure_keyword(node: Node, source: bytes) -> None:
+def refuse_ambiguous_keyword(node: Node, source: bytes) -> None:
     """`{ls` and `fi#` are names of programs to bash, a keyword and more to the grammar."""
     if node.type not in _KEYWORDS:
         return
@@ -99,22 +99,22 @@ def refuse_unsure_keyword(node: Node, source: bytes) -> None:
         raise ParseFailure(f'"{node.type}" is not written as a word of its own')
 
 
-def only_compares(test: Node, source: bytes) -> bool:
+def is_side_effect_free_test(test: Node, source: bytes) -> bool:
     """Whether a test surely runs nothing."""
     opening = test.children[0].type
     for child in (test.children[0], test.children[-1]):
-        refuse_unsure_keyword(child, source)
+        refuse_ambiguous_keyword(child, source)
     if b"\n" in (test.text or b""):
         raise ParseFailure("a test goes over several lines")
     if opening == "[":
-        return _only(test, _SINGLE_TESTS, splitting=True)
-    return opening == "[[" and _only(test, _DOUBLE_TESTS, splitting=False)
+        return _contains_only(test, _SINGLE_TESTS, splitting=True)
+    return opening == "[[" and _contains_only(test, _DOUBLE_TESTS, splitting=False)
 
 
-def _only(node: Node, safe: frozenset[str], *, splitting: bool) -> bool:
+def _contains_only(node: Node, safe: frozenset[str], *, splitting: bool) -> bool:
     """In `[`, an unquoted `$x` may become an operator."""
     if (node.type == "test_operator" or not node.is_named) and node.child_count == 0:
-        return spelled(node).strip() in safe
+        return node_text(node).strip() in safe
     if node.type in _EXPRESSIONS:
-        return all(_only(child, safe, splitting=splitting) for child in node.children)
-    return not (splitting and word_of([node]).splits)
+        return all(_contains_only(child, safe, splitting=splitting) for child in node.children)
+    return not (splitting and word_from_nodes([node]).splits)

@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING, Final
 
 from toolyard.policy.shell.ast import (
     Assignment,
+    CommandPosition,
     Fragment,
     ParseFailure,
-    Place,
     Redirection,
     Scope,
     Script,
-    Simple,
+    SimpleCommand,
     Word,
 )
-from toolyard.policy.shell.grammar_guards import only_compares, refuse_unsure_keyword, refuse_unsure_text
-from toolyard.policy.shell.words import is_plain_expansion, spelled, word_of
+from toolyard.policy.shell.grammar_guards import (
+    is_side_effect_free_test,
+    refuse_ambiguous_keyword,
+    refuse_ambiguous_text,
+)
+from toolyard.policy.shell.words import is_plain_expansion, node_text, word_from_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,7 +72,7 @@ _SCOPES: Final = _BRANCHES | _TESTED | {"subshell"}
 _ALL_PARAMETERS: Final = Word(
     '"$@"', literal=False, splits=True, fragments=(Fragment("$@", quoted=True, expands=True),)
 )
-_FOLLOWS: Final = frozenset({"&&", "||", "|", "|&"})
+_OPERATORS: Final = frozenset({"&&", "||", "|", "|&"})
 
 
 @functools.cache
@@ -80,9 +84,9 @@ def _language() -> Language:
     return tree_sitter.Language(tree_sitter_bash.language())
 
 
-def parse(text: str) -> Script:
+def parse_script(text: str) -> Script:
     """Raises ParseFailure for what is not surely understood."""
-    refuse_unsure_text(text)
+    refuse_ambiguous_text(text)
     from tree_sitter import Parser
 
     # A parser of its own for each text: one must not be shared between threads, and making it costs microseconds.
@@ -90,8 +94,8 @@ def parse(text: str) -> Script:
     root = Parser(_language()).parse(source).root_node
     if root.has_error:
         raise ParseFailure("it is not complete shell syntax")
-    reader = _Reader(source)
-    reader.visit(root, Place(), 0)
+    reader = _TreeWalker(source)
+    reader.visit(root, CommandPosition(), 0)
     return Script(
         tuple(reader.commands),
         frozenset(reader.bodies),
@@ -102,16 +106,16 @@ def parse(text: str) -> Script:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _TreeWalker:
     """Walks the grammar's tree once and collects the simple commands."""
 
     source: bytes
-    commands: list[Simple] = field(default_factory=list[Simple])
+    commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     bodies: dict[str, str] = field(default_factory=dict[str, str])
     obscure: list[str] = field(default_factory=list[str])
     comments: bool = False
 
-    def visit(self, node: Node, place: Place, depth: int) -> None:
+    def visit(self, node: Node, place: CommandPosition, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise ParseFailure("it nests too deep")
         handler = _HANDLERS.get(node.type)
@@ -119,60 +123,68 @@ class _Reader:
             handler(self, node, place, depth)
             return
         if node.type == "c_style_for_statement" or (node.type in _EXPANSIONS and not is_plain_expansion(node)):
-            self.obscure.append(spelled(node))
-        self._children(node.children, place, depth)
+            self.obscure.append(node_text(node))
+        self._visit_children(node.children, place, depth)
 
-    def _add(self, simple: Simple) -> None:
+    def _add_command(self, simple: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
             raise ParseFailure(f"it has more than {MAX_COMMANDS} parts")
         self.commands.append(simple)
 
-    def _children(self, nodes: Iterable[Node], place: Place, depth: int) -> None:
+    def _visit_children(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> None:
         """The parts of a group, one after the other; `&` after a part sets it running in the background."""
         parts = list(nodes)
         first = replace(place, joined="")
         for at, node in enumerate(parts):
             if not node.is_named:
-                refuse_unsure_keyword(node, self.source)
+                refuse_ambiguous_keyword(node, self.source)
             else:
                 goes_on = parts[at + 1].type == "&" if at + 1 < len(parts) else False
                 self.visit(node, replace(first, background=True) if goes_on else first, depth + 1)
 
-    def group(self, node: Node, place: Place, depth: int) -> None:
-        if node.type == "compound_statement" and spelled(node).startswith("(("):
-            self.obscure.append(spelled(node))
+    def visit_group(self, node: Node, place: CommandPosition, depth: int) -> None:
+        if node.type == "compound_statement" and node_text(node).startswith("(("):
+            self.obscure.append(node_text(node))
         if node.type == "for_statement" and (variable := node.child_by_field_name("variable")):
-            choices = tuple(word_of([value]) for value in node.children_by_field_name("value")) or (_ALL_PARAMETERS,)
-            self._add(Simple(None, assignments=(Assignment(spelled(variable), None, choices),), place=place))
+            choices = tuple(word_from_nodes([value]) for value in node.children_by_field_name("value")) or (
+                _ALL_PARAMETERS,
+            )
+            self._add_command(
+                SimpleCommand(None, assignments=(Assignment(node_text(variable), None, choices),), place=place)
+            )
         branch = place.conditional or node.type in _BRANCHES
         inner = replace(place, conditional=branch, subshell=place.subshell or node.type == "subshell")
         children = node.children
         if node.type == "if_statement":
             # The test is run in any case, and what it does to the shell holds after the branches too.
             then = next((at for at, child in enumerate(children) if child.type == "then"), 0)
-            self._children(children[:then], inner, depth)
+            self._visit_children(children[:then], inner, depth)
             negated = any(child.type == "negated_command" for child in children[:then])
             inner, children = replace(inner, joined="||" if negated else "&&"), children[then:]
         if node.type in _SCOPES or (node.type == "compound_statement" and place.joined in {"&&", "||", "|"}):
-            inner = _scoped(inner, node)
-        self._children(children, inner, depth)
+            inner = _with_scope(inner, node)
+        self._visit_children(children, inner, depth)
 
-    def function(self, node: Node, place: Place, depth: int) -> None:
+    def visit_function(self, node: Node, place: CommandPosition, depth: int) -> None:
         body = node.child_by_field_name("body")
-        self.bodies[spelled(node.child_by_field_name("name") or node)] = spelled(body) if body else ""
+        self.bodies[node_text(node.child_by_field_name("name") or node)] = node_text(body) if body else ""
         redirects = node.children_by_field_name("redirect")
-        self._add(Simple(None, redirections=tuple(self._redirections(redirects, place, depth)), place=place))
+        self._add_command(
+            SimpleCommand(None, redirections=tuple(self._redirections(redirects, place, depth)), place=place)
+        )
         # Its input is that of whoever calls it.
-        self._children([body] if body else [], _scoped(replace(place, function=True, fed=True), node), depth)
+        self._visit_children(
+            [body] if body else [], _with_scope(replace(place, function=True, fed=True), node), depth
+        )
 
-    def assigned(self, node: Node, place: Place, depth: int) -> None:
+    def visit_assignment(self, node: Node, place: CommandPosition, depth: int) -> None:
         nodes = node.children if node.type == "variable_assignments" else [node]
-        self._add(Simple(None, assignments=self._assignments(nodes, place, depth), place=place))
+        self._add_command(SimpleCommand(None, assignments=self._assignments(nodes, place, depth), place=place))
 
-    def comment(self, _node: Node, _place: Place, _depth: int) -> None:
+    def visit_comment(self, _node: Node, _place: CommandPosition, _depth: int) -> None:
         self.comments = True
 
-    def list_of(self, node: Node, place: Place, depth: int) -> None:
+    def visit_list(self, node: Node, place: CommandPosition, depth: int) -> None:
         # `a && b && c` leans to the left in the grammar, as deep as it is long.
         spine: list[Node] = []
         left = node
@@ -183,79 +195,81 @@ class _Reader:
         for part in reversed(spine):
             joined = ""
             for child in part.children[1:]:
-                if child.type in _FOLLOWS:
+                if child.type in _OPERATORS:
                     joined = child.type
                 elif child.is_named:
                     self.visit(child, replace(place, joined=joined), depth + 1)
 
-    def pipeline(self, node: Node, place: Place, depth: int) -> None:
+    def visit_pipeline(self, node: Node, place: CommandPosition, depth: int) -> None:
         here = place
         for child in node.children:
-            if child.type in _FOLLOWS:
+            if child.type in _OPERATORS:
                 here = replace(place, joined="|", fed=True)
             elif child.is_named:
                 self.visit(child, here, depth + 1)
 
-    def redirected(self, node: Node, place: Place, depth: int) -> None:
+    def visit_redirected(self, node: Node, place: CommandPosition, depth: int) -> None:
         redirects = node.children_by_field_name("redirect")
         found = tuple(self._redirections(redirects, place, depth))
         body = node.child_by_field_name("body")
-        inner = replace(place, fed=True) if any(one.feeds for one in found) else place
+        inner = replace(place, fed=True) if any(one.gives_input for one in found) else place
         extra = [
-            word_of([part])
+            word_from_nodes([part])
             for one in redirects
             if one.type == "heredoc_redirect"
             for part in one.children_by_field_name("argument")
         ]
         if body is not None and body.type == "command":
             at = len(self.commands)
-            self.command(body, inner, depth)
+            self.visit_command(body, inner, depth)
             own = self.commands[at]
             self.commands[at] = replace(
                 own, arguments=(*own.arguments, *extra), redirections=(*own.redirections, *found)
             )
         else:
-            self._add(Simple(None, redirections=found, place=place))
+            self._add_command(SimpleCommand(None, redirections=found, place=place))
             if body is not None:
                 self.visit(body, inner, depth + 1)
         for one in redirects:
             if one.type == "heredoc_redirect":
                 self._after_heredoc(one, place, depth)
 
-    def _after_heredoc(self, node: Node, place: Place, depth: int) -> None:
+    def _after_heredoc(self, node: Node, place: CommandPosition, depth: int) -> None:
         """What follows `<<EOF` on its line (a pipe, `&& more`), and the substitutions in the text itself."""
         joined = ""
         for child in node.children:
-            if child.type in _FOLLOWS:
+            if child.type in _OPERATORS:
                 joined = child.type
             elif child.type == "pipeline":
-                self.pipeline(child, replace(place, joined="|", fed=True), depth + 1)
+                self.visit_pipeline(child, replace(place, joined="|", fed=True), depth + 1)
             elif child.type == "heredoc_body":
-                self._children(child.children, place, depth)
+                self._visit_children(child.children, place, depth)
             elif child.is_named and child.type not in {"heredoc_start", "heredoc_end", "file_redirect"}:
                 self.visit(child, replace(place, joined=joined), depth + 1)
 
-    def _redirections(self, nodes: Iterable[Node], place: Place, depth: int) -> Iterable[Redirection]:
+    def _redirections(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> Iterable[Redirection]:
         for node in nodes:
             targets = [child for child in node.children if child.is_named and child.type != "file_descriptor"]
             operator = next((child.type for child in node.children if not child.is_named), "")
             if node.type == "heredoc_redirect":
-                bodies = [spelled(child) for child in targets if child.type == "heredoc_body"]
+                bodies = [node_text(child) for child in targets if child.type == "heredoc_body"]
                 yield Redirection("<<", None, "".join(bodies))
                 inner = [child for child in targets if child.type == "file_redirect"]
                 yield from self._redirections(inner, place, depth)
                 continue
-            self._look_inside(targets, place, depth)
+            self._visit_substitutions(targets, place, depth)
             if len(targets) > 1 or (not targets and not operator.endswith("-")):
                 raise ParseFailure("a redirection is unclear")
-            yield Redirection(operator, word_of(targets) if targets else None)
+            yield Redirection(operator, word_from_nodes(targets) if targets else None)
 
-    def substitution(self, node: Node, place: Place, depth: int) -> None:
-        inner = _scoped(replace(place, substitution=True, joined="", background=False), node)
+    def visit_substitution(self, node: Node, place: CommandPosition, depth: int) -> None:
+        inner = _with_scope(replace(place, substitution=True, joined="", background=False), node)
         redirects = node.children_by_field_name("redirect")
         if redirects:
-            self._add(Simple(None, redirections=tuple(self._redirections(redirects, inner, depth)), place=inner))
-        self._children((child for child in node.children if child not in redirects), inner, depth)
+            self._add_command(
+                SimpleCommand(None, redirections=tuple(self._redirections(redirects, inner, depth)), place=inner)
+            )
+        self._visit_children((child for child in node.children if child not in redirects), inner, depth)
 
     def _refuse_line_ends(self, node: Node) -> None:
         """Where a line ends a command does, unless that is escaped; the grammar forgets it after `==` and `=~`."""
@@ -264,7 +278,7 @@ class _Reader:
             if b"\n" in between and one.type != "heredoc_redirect":
                 raise ParseFailure("a line ends among its words")
 
-    def command(self, node: Node, place: Place, depth: int) -> None:
+    def visit_command(self, node: Node, place: CommandPosition, depth: int) -> None:
         groups: list[list[Node]] = []
         assignments: list[Node] = []
         redirects: list[Node] = []
@@ -281,75 +295,75 @@ class _Reader:
             else:
                 groups.append([child])
         found = tuple(self._redirections(redirects, place, depth))
-        here = replace(place, fed=True) if any(one.feeds for one in found) else place
-        words = [word_of(group) for group in groups]
+        here = replace(place, fed=True) if any(one.gives_input for one in found) else place
+        words = [word_from_nodes(group) for group in groups]
         at = len(self.commands)
-        self._add(Simple(None))
+        self._add_command(SimpleCommand(None))
         values = self._assignments(assignments, place, depth)
         for group in groups:
-            self._look_inside(group, place, depth)
-        self.commands[at] = Simple(words[0] if words else None, tuple(words[1:]), values, found, here)
+            self._visit_substitutions(group, place, depth)
+        self.commands[at] = SimpleCommand(words[0] if words else None, tuple(words[1:]), values, found, here)
 
-    def _look_inside(self, nodes: Iterable[Node], place: Place, depth: int) -> None:
+    def _visit_substitutions(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> None:
         """The substitutions in words, at any depth."""
         if depth > MAX_DEPTH:
             raise ParseFailure("it nests too deep")
         for node in nodes:
             if node.type in _SUBSTITUTIONS:
-                self.substitution(node, place, depth + 1)
+                self.visit_substitution(node, place, depth + 1)
                 continue
             if node.type in _EXPANSIONS and not is_plain_expansion(node):
-                self.obscure.append(spelled(node))
+                self.obscure.append(node_text(node))
             if node.child_count:
-                self._look_inside(node.children, place, depth + 1)
+                self._visit_substitutions(node.children, place, depth + 1)
 
-    def _assignments(self, nodes: Iterable[Node], place: Place, depth: int) -> tuple[Assignment, ...]:
+    def _assignments(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> tuple[Assignment, ...]:
         found: list[Assignment] = []
         for node in nodes:
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-            self._look_inside(node.children, place, depth)
+            self._visit_substitutions(node.children, place, depth)
             plain = value is not None and value.type != "array"
-            word = word_of([value]) if value is not None and plain else (Word("") if value is None else None)
-            found.append(Assignment(spelled(name) if name else "", word))
+            word = word_from_nodes([value]) if value is not None and plain else (Word("") if value is None else None)
+            found.append(Assignment(node_text(name) if name else "", word))
         return tuple(found)
 
-    def test(self, node: Node, place: Place, depth: int) -> None:
-        self._add(Simple(Word(node.children[0].type), place=place))
+    def visit_test(self, node: Node, place: CommandPosition, depth: int) -> None:
+        self._add_command(SimpleCommand(Word(node.children[0].type), place=place))
         # First, because it is the one that minds how deep it goes.
-        self._look_inside(node.children, place, depth)
-        if not only_compares(node, self.source):
-            self.obscure.append(spelled(node))
+        self._visit_substitutions(node.children, place, depth)
+        if not is_side_effect_free_test(node, self.source):
+            self.obscure.append(node_text(node))
 
-    def declaration(self, node: Node, place: Place, depth: int) -> None:
+    def visit_declaration(self, node: Node, place: CommandPosition, depth: int) -> None:
         keyword, *rest = node.children
         assignments = [child for child in rest if child.type == "variable_assignment"]
         words = [child for child in rest if child.type != "variable_assignment"]
-        self._look_inside(words, place, depth)
+        self._visit_substitutions(words, place, depth)
         values = self._assignments(assignments, place, depth)
-        arguments = tuple(word_of([child]) for child in rest)
-        self._add(Simple(Word(spelled(keyword)), arguments, values, place=place))
+        arguments = tuple(word_from_nodes([child]) for child in rest)
+        self._add_command(SimpleCommand(Word(node_text(keyword)), arguments, values, place=place))
 
 
-def _scoped(place: Place, node: Node) -> Place:
+def _with_scope(place: CommandPosition, node: Node) -> CommandPosition:
     # Each part of a pipe is run by a shell apart.
     is_shell = node.type not in {*_SCOPES, "compound_statement"} or node.type == "subshell" or place.joined == "|"
     scope = Scope(node.start_byte, is_shell, place.joined, node.type in _TESTED)
     return replace(place, scopes=(*place.scopes, scope))
 
 
-_HANDLERS: Final[dict[str, Callable[[_Reader, Node, Place, int], None]]] = {
-    "command": _Reader.command,
-    "list": _Reader.list_of,
-    "pipeline": _Reader.pipeline,
-    "redirected_statement": _Reader.redirected,
-    "function_definition": _Reader.function,
-    "command_substitution": _Reader.substitution,
-    "process_substitution": _Reader.substitution,
-    "test_command": _Reader.test,
-    "declaration_command": _Reader.declaration,
-    "unset_command": _Reader.declaration,
-    "variable_assignment": _Reader.assigned,
-    "variable_assignments": _Reader.assigned,
-    "comment": _Reader.comment,
-    **dict.fromkeys(_GROUPS, _Reader.group),
+_HANDLERS: Final[dict[str, Callable[[_TreeWalker, Node, CommandPosition, int], None]]] = {
+    "command": _TreeWalker.visit_command,
+    "list": _TreeWalker.visit_list,
+    "pipeline": _TreeWalker.visit_pipeline,
+    "redirected_statement": _TreeWalker.visit_redirected,
+    "function_definition": _TreeWalker.visit_function,
+    "command_substitution": _TreeWalker.visit_substitution,
+    "process_substitution": _TreeWalker.visit_substitution,
+    "test_command": _TreeWalker.visit_test,
+    "declaration_command": _TreeWalker.visit_declaration,
+    "unset_command": _TreeWalker.visit_declaration,
+    "variable_assignment": _TreeWalker.visit_assignment,
+    "variable_assignments": _TreeWalker.visit_assignment,
+    "comment": _TreeWalker.visit_comment,
+    **dict.fromkeys(_GROUPS, _TreeWalker.visit_group),
 }

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from toolyard.core.errors import SystemFault
 from toolyard.policy.shell.ast import ParseFailure
-from toolyard.policy.shell.expansion import expand
-from toolyard.policy.shell.parser import parse
+from toolyard.policy.shell.expansion import expand_script
+from toolyard.policy.shell.parser import parse_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from toolyard.policy.shell.ast import Simple, Word
+    from toolyard.policy.shell.ast import SimpleCommand, Word
     from toolyard.policy.shell.effects import CommandEffect
 
-_VALUES: Final = {
+_VALUE_OPTIONS: Final = {
     "git": frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"}),
     "npm": frozenset({"--prefix", "-C"}),
     "docker": frozenset({"--context", "-H"}),
@@ -52,41 +52,41 @@ class EffectRule:
     refusal: str = ""
     """Set where it is sure to fail in a sandbox: what to do instead."""
 
-    def fits(self, simple: Simple) -> bool:
+    def fits(self, simple: SimpleCommand) -> bool:
         """Whether the conditions hold for a command of one of the programs."""
         if self.bare and (simple.arguments or simple.place.fed or simple.open_ended):
             return False
-        if self.options and not gives(simple, self.options):
+        if self.options and not has_option(simple, self.options):
             return False
-        if self.leading and not gives(replace(simple, arguments=_before_subcommand(simple)), self.leading):
+        if self.leading and not has_option(replace(simple, arguments=_before_subcommand(simple)), self.leading):
             return False
-        if self.unless and gives(simple, self.unless):
+        if self.unless and has_option(simple, self.unless):
             return False
         if not self.subcommands and not self.operands:
             return True
         words = operands(simple)
         if len(words) < self.operands and not simple.open_ended:
             return False
-        return not self.subcommands or any(_starts(words, subcommand.split()) for subcommand in self.subcommands)
+        return not self.subcommands or any(_starts_with(words, subcommand.split()) for subcommand in self.subcommands)
 
 
-class Rules:
+class EffectRules:
     """Rules that hold to their own examples, found by program."""
 
     def __init__(self, rules: Iterable[EffectRule]) -> None:
         found: dict[str, list[EffectRule]] = {}
         for rule in rules:
-            _check(rule)
+            _check_examples(rule)
             for program in rule.programs:
                 found.setdefault(program, []).append(rule)
         self._by_program: Mapping[str, tuple[EffectRule, ...]] = {name: tuple(some) for name, some in found.items()}
 
-    def of(self, simple: Simple) -> tuple[EffectRule, ...]:
+    def matching_rules(self, simple: SimpleCommand) -> tuple[EffectRule, ...]:
         """The rules that speak to a command, in the order they are written."""
-        return tuple(rule for rule in self._by_program.get(program_of(simple), ()) if rule.fits(simple))
+        return tuple(rule for rule in self._by_program.get(unversioned_program(simple), ()) if rule.fits(simple))
 
 
-def program_of(simple: Simple) -> str:
+def unversioned_program(simple: SimpleCommand) -> str:
     """The program's name without a version: `python3.11` is `python`."""
     name = simple.name
     stem = name.rstrip("0123456789.")
@@ -96,9 +96,9 @@ def program_of(simple: Simple) -> str:
 _VERSIONED: Final = frozenset({"python", "pypy", "pip", "ruby", "perl", "lua", "php", "node", "gcc", "clang"})
 
 
-def operands(simple: Simple) -> list[str]:
+def operands(simple: SimpleCommand) -> list[str]:
     """The words that are no options, nor the value of one that stands before the subcommand."""
-    values = _VALUES.get(program_of(simple), frozenset[str]())
+    values = _VALUE_OPTIONS.get(unversioned_program(simple), frozenset[str]())
     found: list[str] = []
     skip = False
     for word in simple.arguments:
@@ -111,8 +111,8 @@ def operands(simple: Simple) -> list[str]:
     return found
 
 
-def _before_subcommand(simple: Simple) -> tuple[Word, ...]:
-    values = _VALUES.get(program_of(simple), frozenset[str]())
+def _before_subcommand(simple: SimpleCommand) -> tuple[Word, ...]:
+    values = _VALUE_OPTIONS.get(unversioned_program(simple), frozenset[str]())
     found: list[Word] = []
     for word in simple.arguments:
         if not word.may_be_option and not (found and found[-1].text in values):
@@ -121,13 +121,13 @@ def _before_subcommand(simple: Simple) -> tuple[Word, ...]:
     return tuple(found)
 
 
-def gives(simple: Simple, options: tuple[str, ...]) -> bool:
+def has_option(simple: SimpleCommand, options: tuple[str, ...]) -> bool:
     """Whether one of the options is among the arguments, as far as the text tells."""
     texts = [word.text for word in simple.arguments if word.literal or word.head.startswith(("-", "+"))]
-    return any(_is(text, option) for text in texts for option in options)
+    return any(_is_option(text, option) for text in texts for option in options)
 
 
-def _is(text: str, option: str) -> bool:
+def _is_option(text: str, option: str) -> bool:
     if text == option or text.startswith(option + "="):
         return True
     if option == "+":
@@ -136,13 +136,13 @@ def _is(text: str, option: str) -> bool:
     return bundled and text.startswith("-") and not text.startswith("--") and option[1] in text[1:]
 
 
-def _starts(words: list[str], wanted: list[str]) -> bool:
+def _starts_with(words: list[str], wanted: list[str]) -> bool:
     return words[: len(wanted)] == wanted
 
 
-def _check(rule: EffectRule) -> None:
+def _check_examples(rule: EffectRule) -> None:
     for text, wanted in [(text, True) for text in rule.matches] + [(text, False) for text in rule.misses]:
-        if _matches(rule, text) is not wanted:
+        if _example_matches(rule, text) is not wanted:
             raise SystemFault(
                 f'the rule "{rule.effect}" for {", ".join(rule.programs[:3])} fails its own example "{text}".',
                 hint="Report this as a bug of Toolyard.",
@@ -154,9 +154,9 @@ def _check(rule: EffectRule) -> None:
         )
 
 
-def _matches(rule: EffectRule, text: str) -> bool:
+def _example_matches(rule: EffectRule, text: str) -> bool:
     try:
-        found = expand(parse(text))
+        found = expand_script(parse_script(text))
     except ParseFailure:
         return False
-    return any(program_of(part.simple) in rule.programs and rule.fits(part.simple) for part in found.parts)
+    return any(unversioned_program(part.simple) in rule.programs and rule.fits(part.simple) for part in found.parts)

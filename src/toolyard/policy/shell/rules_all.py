@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from toolyard.policy.shell.rules import Rules
+from toolyard.policy.shell.rules import EffectRules
 from toolyard.policy.shell.rules_files import FILE_RULES
 from toolyard.policy.shell.rules_network_and_code import REACH_RULES
 from toolyard.policy.shell.rules_privileged import REFUSED_RULES
@@ -14,5 +14,5 @@ ALL_RULES: Final = (*FILE_RULES, *REACH_RULES, *REFUSED_RULES)
 
 
 @functools.cache
-def all_rules() -> Rules:
-    return Rules(ALL_RULES)
+def all_rules() -> EffectRules:
+    return EffectRules(ALL_RULES)

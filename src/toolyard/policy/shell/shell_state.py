@@ -29,7 +29,7 @@ _SET_ELSEWHERE: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ShellValue:
     """One value of a variable or a word."""
 
     text: str
@@ -39,85 +39,85 @@ class Value:
     """Whether every file below `text` is meant, one by one."""
 
 
-Values = tuple[Value, ...]
+ShellValues = tuple[ShellValue, ...]
 Folders = tuple[str, ...]
-EMPTY: Final = Value("")
+EMPTY: Final = ShellValue("")
 
 
 @dataclass(slots=True)
-class Shell:
+class ShellState:
     folders: Folders = ()
     """Where it may be; empty when the text does not tell."""
     home: str = "/"
-    variables: dict[str, Values | None] = field(default_factory=dict[str, Values | None])
+    variables: dict[str, ShellValues | None] = field(default_factory=dict[str, ShellValues | None])
     """None where a variable is set to something unknown. `1`, `2` and `@` are the parameters."""
     existing: frozenset[str] = frozenset()
     """Folders that exist, so that a `cd` to them or to what is around them does not fail."""
-    left: Folders = ()
+    fallback_folders: Folders = ()
     """Where it is instead if the chain of `&&` that moved it was broken off, or its last `cd` failed."""
-    unmoved: frozenset[str] = frozenset()
+    folders_if_cd_failed: frozenset[str] = frozenset()
     """Of `folders`, those in which it is only if a `cd` failed."""
     previous: Folders = ()
     """Where it was before the last `cd`."""
-    narrowed: frozenset[str] = frozenset()
+    narrowed_variables: frozenset[str] = frozenset()
     """Variables that stand for many files, of which a test around this place leaves only some."""
-    stops: bool = False
+    stops_on_error: bool = False
     """Whether it ends at the first command that fails (`set -e`)."""
-    ended: bool = False
+    has_exited: bool = False
     """Whether it was left by `exit`, `return` or the like."""
 
-    def copy(self) -> Shell:
+    def copy(self) -> ShellState:
         return replace(self, variables=dict(self.variables))
 
-    def narrow(self) -> None:
+    def narrow_variables(self) -> None:
         """Behind a test, what stood for all files of a folder may stand for a few of them."""
-        self.narrowed = self.narrowed.union(
+        self.narrowed_variables = self.narrowed_variables.union(
             name
             for name, values in self.variables.items()
             if any(value.is_pattern or value.is_deep for value in values or ())
         )
 
-    def value(self, name: str) -> Values | None:
+    def variable_values(self, name: str) -> ShellValues | None:
         """The values that the variable may have; None when they are unknown."""
         if name == "PWD":
-            return tuple(map(Value, self.folders)) or None
+            return tuple(map(ShellValue, self.folders)) or None
         if name == "OLDPWD":
-            return tuple(map(Value, self.previous)) or None
-        if name in self.narrowed:
+            return tuple(map(ShellValue, self.previous)) or None
+        if name in self.narrowed_variables:
             return None
-        return self._held(name)
+        return self._stored_values(name)
 
-    def _held(self, name: str) -> Values | None:
+    def _stored_values(self, name: str) -> ShellValues | None:
         if name in self.variables:
             return self.variables[name]
         if name == "HOME":
-            return (Value(self.home),)
+            return (ShellValue(self.home),)
         if name.isdigit():
             return (EMPTY,) if self.variables.get("@") is not None else None
         return None if not _NAME.fullmatch(name) or _SET_ELSEWHERE.fullmatch(name) else (EMPTY,)
 
-    def assign(self, name: str, values: Values | None) -> None:
+    def assign(self, name: str, values: ShellValues | None) -> None:
         self.variables[name] = None if values is None else values[:MAX_CHOICES]
-        self.narrowed -= {name}
+        self.narrowed_variables -= {name}
 
-    def move(self, targets: Folders, *, tested: bool) -> None:
+    def change_folder(self, targets: Folders, *, tested: bool) -> None:
         """`cd` to each of these, or to somewhere unknown; `tested`: a test before it may have kept it here."""
-        moved = [beneath(folder, target) for folder in self.folders or ("",) for target in targets]
+        moved = [absolute_path(folder, target) for folder in self.folders or ("",) for target in targets]
         before = self.folders
         self.folders = tuple(dict.fromkeys(folder for folder in moved if folder))[:MAX_CHOICES]
-        surely = self.stops or (bool(targets) and all(self._exists(folder) for folder in moved))
-        self.left = before if tested or not surely else ()
-        self.unmoved -= frozenset(self.folders)
+        surely = self.stops_on_error or (bool(targets) and all(self._exists(folder) for folder in moved))
+        self.fallback_folders = before if tested or not surely else ()
+        self.folders_if_cd_failed -= frozenset(self.folders)
         self.previous = before
 
     def _exists(self, folder: str) -> bool:
         return any(is_beneath(one, folder) for one in self.existing)
 
-    def make(self, folder: str) -> None:
+    def make_folder(self, folder: str) -> None:
         """`mkdir`."""
-        self.existing |= {path for here in self.folders or ("",) if (path := beneath(here, folder))}
+        self.existing |= {path for here in self.folders or ("",) if (path := absolute_path(here, folder))}
 
-    def set_parameters(self, values: list[Value | None]) -> None:
+    def set_parameters(self, values: list[ShellValue | None]) -> None:
         """`$1` and the following. A pattern finds several files, of which a single parameter is only one."""
         self.variables = {name: value for name, value in self.variables.items() if not name.isdigit()}
         for at, value in enumerate(values, 1):
@@ -127,28 +127,29 @@ class Shell:
             self.variables[name] = known if len(known) == len(values) else None
 
     def break_chain(self) -> None:
-        self.unmoved |= frozenset(self.left) - frozenset(self.folders)
-        self.folders, self.left = _union(self.folders, self.left), ()
+        self.folders_if_cd_failed |= frozenset(self.fallback_folders) - frozenset(self.folders)
+        self.folders, self.fallback_folders = _union(self.folders, self.fallback_folders), ()
 
-    def merge(self, other: Shell) -> None:
+    def merge(self, other: ShellState) -> None:
         """Take over what may have become of this shell in a branch or loop."""
-        self.unmoved = (self.unmoved | other.unmoved) - (
-            frozenset(self.folders) - self.unmoved | frozenset(other.folders) - other.unmoved
+        self.folders_if_cd_failed = (self.folders_if_cd_failed | other.folders_if_cd_failed) - (
+            frozenset(self.folders) - self.folders_if_cd_failed
+            | frozenset(other.folders) - other.folders_if_cd_failed
         )
         self.folders = _union(self.folders, other.folders) if self.folders and other.folders else ()
         self.existing |= other.existing
         for name in self.variables.keys() | other.variables.keys():
-            mine, theirs = self._held(name), other._held(name)
+            mine, theirs = self._stored_values(name), other._stored_values(name)
             self.variables[name] = None if mine is None or theirs is None else _union(mine, theirs)
 
 
-class Shells:
+class ScopedShells:
     """The shell for each command of a text, by the scopes around the command."""
 
-    def __init__(self, shell: Shell) -> None:
-        self._stack: list[tuple[Scope | None, Shell]] = [(None, shell)]
+    def __init__(self, shell: ShellState) -> None:
+        self._stack: list[tuple[Scope | None, ShellState]] = [(None, shell)]
 
-    def within(self, scopes: tuple[Scope, ...]) -> Shell:
+    def shell_within(self, scopes: tuple[Scope, ...]) -> ShellState:
         """Commands are asked about in the order they are written."""
         open_scopes = [scope for scope, _ in self._stack[1:]]
         same = 0
@@ -156,7 +157,7 @@ class Shells:
             same += 1
         self._close_to(same)
         for scope in scopes[same:]:
-            self._stack.append((scope, _opened(scope, self._stack[-1][1])))
+            self._stack.append((scope, _shell_for_scope(scope, self._stack[-1][1])))
         return self._stack[-1][1]
 
     def close(self) -> None:
@@ -168,25 +169,25 @@ class Shells:
             outer = self._stack[-1][1]
             if scope is None or scope.is_shell:
                 continue
-            if not inner.ended:
+            if not inner.has_exited:
                 outer.merge(inner)
             elif scope.joined == "||":
-                outer.left = ()  # `cd x || { ...; exit; }`
+                outer.fallback_folders = ()  # `cd x || { ...; exit; }`
 
 
-def _opened(scope: Scope, outer: Shell) -> Shell:
+def _shell_for_scope(scope: Scope, outer: ShellState) -> ShellState:
     """The shell at the start of a scope, of which is known whether the command before it failed."""
     shell = outer.copy()
     if scope.tests:
-        shell.narrow()
+        shell.narrow_variables()
     if scope.joined == "||":
         shell.break_chain()
     elif scope.joined == "&&":
-        shell.left = ()
+        shell.fallback_folders = ()
     return shell
 
 
-def beneath(folder: str, path: str) -> str:
+def absolute_path(folder: str, path: str) -> str:
     """The absolute, lexically normal path; empty when it is relative to a folder that is unknown."""
     if not path.startswith("/") and not folder:
         return ""

@@ -26,7 +26,7 @@ _WHOLE_LIST: Final = re.compile(r"\$\{?(?:@|\*)|@\]")
 
 
 @dataclass(slots=True)
-class _Pieces:
+class _WordBuilder:
     """A word while it is put together."""
 
     text: list[str] = field(default_factory=list[str])
@@ -37,25 +37,25 @@ class _Pieces:
     splits: bool = False
     fragments: list[Fragment] = field(default_factory=list[Fragment])
 
-    def literal(self, text: str, *, quoted: bool = True) -> None:
+    def add_literal(self, text: str, *, quoted: bool = True) -> None:
         self.text.append(text)
         self.fragments.append(Fragment(text, quoted))
 
-    def unquoted(self, raw: str) -> None:
+    def add_unquoted(self, raw: str) -> None:
         """Text outside quotes, in which a backslash quotes the character after it."""
         at = 0
         for escape in _UNQUOTED_ESCAPE.finditer(raw):
-            self.literal(raw[at : escape.start()], quoted=False)
-            self.literal(escape[2] or "")
+            self.add_literal(raw[at : escape.start()], quoted=False)
+            self.add_literal(escape[2] or "")
             at = escape.end()
-        self.literal(raw[at:], quoted=False)
+        self.add_literal(raw[at:], quoted=False)
         bare = _UNQUOTED_ESCAPE.sub("", raw)
         if "\n" in bare:
             # The grammar takes a line that begins with a backslash for the end of the word before it.
             raise ParseFailure("a line begins with a backslash")
         self.bare.append(bare)
 
-    def unknown(self, spelling: str, *, splits: bool, quoted: bool = False) -> None:
+    def add_expansion(self, spelling: str, *, splits: bool, quoted: bool = False) -> None:
         self.fragments.append(Fragment(spelling, quoted, expands=True))
         if self.head is None:
             self.head = "".join(self.text)
@@ -63,25 +63,25 @@ class _Pieces:
         self.splits = self.splits or splits
 
 
-def spelled(node: Node) -> str:
+def node_text(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
 def is_plain_expansion(node: Node) -> bool:
     """Whether expanding it surely runs nothing."""
     if node.type == "arithmetic_expansion":
-        return _PLAIN_ARITHMETIC.fullmatch(spelled(node)) is not None
-    return _PLAIN_EXPANSION.fullmatch(spelled(node)) is not None
+        return _PLAIN_ARITHMETIC.fullmatch(node_text(node)) is not None
+    return _PLAIN_EXPANSION.fullmatch(node_text(node)) is not None
 
 
-def word_of(nodes: Sequence[Node]) -> Word:
+def word_from_nodes(nodes: Sequence[Node]) -> Word:
     """The word that these nodes, which touch each other, make together."""
-    pieces = _Pieces()
+    pieces = _WordBuilder()
     for at, node in enumerate(nodes):
         # `$"text"` is the same text, translated where there is a translation.
         if not (node.type == "$" and nodes[at + 1 : at + 2] and nodes[at + 1].type == "string"):
-            _add(node, pieces)
-    source = "".join(spelled(node) for node in nodes)
+            _add_node(node, pieces)
+    source = "".join(node_text(node) for node in nodes)
     text, bare, fragments = "".join(pieces.text), "".join(pieces.bare), tuple(pieces.fragments)
     braces = _BRACES.search(bare) is not None
     # `[` alone is the program of that name.
@@ -96,50 +96,50 @@ def word_of(nodes: Sequence[Node]) -> Word:
     return Word(text, fragments=fragments)
 
 
-def _add(node: Node, pieces: _Pieces) -> None:
+def _add_node(node: Node, pieces: _WordBuilder) -> None:
     match node.type:
         case "concatenation" | "command_name":
             for child in node.children:
-                _add(child, pieces)
+                _add_node(child, pieces)
         case "translated_string":
-            _add(node.children[-1], pieces)
+            _add_node(node.children[-1], pieces)
         case "raw_string":
-            pieces.literal(spelled(node)[1:-1])
+            pieces.add_literal(node_text(node)[1:-1])
         case "string":
             _add_string(node, pieces)
         case "ansi_c_string":
-            _add_ansi(spelled(node)[2:-1], pieces)
+            _add_ansi(node_text(node)[2:-1], pieces)
         case "simple_expansion" | "expansion" | "arithmetic_expansion" | "command_substitution" | "brace_expression":
-            pieces.unknown(spelled(node), splits=True)
+            pieces.add_expansion(node_text(node), splits=True)
         case "process_substitution":
             # Becomes one path such as /dev/fd/63.
-            pieces.literal("/dev/fd/")
-            pieces.unknown(spelled(node), splits=False)
+            pieces.add_literal("/dev/fd/")
+            pieces.add_expansion(node_text(node), splits=False)
         case _:
-            pieces.unquoted(spelled(node))
+            pieces.add_unquoted(node_text(node))
 
 
-def _add_string(node: Node, pieces: _Pieces) -> None:
+def _add_string(node: Node, pieces: _WordBuilder) -> None:
     """Text in double quotes, cut from the source: blanks between two parts belong to no node of the parser."""
     source, start = node.text or b"", node.start_byte
     at, end = source.find(b'"') + 1, len(source) - 1
     for child in node.children:
         if child.type in {"simple_expansion", "expansion", "arithmetic_expansion", "command_substitution"}:
             _add_quoted(source[at : child.start_byte - start], pieces)
-            whole_list = _WHOLE_LIST.search(spelled(child)) is not None
-            pieces.unknown(spelled(child), splits=whole_list, quoted=True)
+            whole_list = _WHOLE_LIST.search(node_text(child)) is not None
+            pieces.add_expansion(node_text(child), splits=whole_list, quoted=True)
             at = child.end_byte - start
     _add_quoted(source[at:end], pieces)
 
 
-def _add_quoted(text: bytes, pieces: _Pieces) -> None:
-    pieces.literal(_QUOTED_ESCAPE.sub(lambda match: match[2] or "", text.decode("utf-8", "replace")))
+def _add_quoted(text: bytes, pieces: _WordBuilder) -> None:
+    pieces.add_literal(_QUOTED_ESCAPE.sub(lambda match: match[2] or "", text.decode("utf-8", "replace")))
 
 
-def _add_ansi(text: str, pieces: _Pieces) -> None:
+def _add_ansi(text: str, pieces: _WordBuilder) -> None:
     known = True
 
-    def decoded(match: re.Match[str]) -> str:
+    def decode_escape(match: re.Match[str]) -> str:
         nonlocal known
         if match[1] or match[2]:
             return chr(int(match[1] or match[2], 16))
@@ -148,9 +148,9 @@ def _add_ansi(text: str, pieces: _Pieces) -> None:
         known = known and match[4] in _ANSI_LETTERS
         return _ANSI_LETTERS.get(match[4], "")
 
-    value = _ANSI.sub(decoded, text)
+    value = _ANSI.sub(decode_escape, text)
     # A byte that is zero, or no ASCII, ends or changes the word in ways of the shell's own.
     if known and value.isascii() and "\0" not in value:
-        pieces.literal(value)
+        pieces.add_literal(value)
     else:
-        pieces.unknown(text, splits=False, quoted=True)
+        pieces.add_expansion(text, splits=False, quoted=True)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from toolyard.policy.shell.ast import Simple, Word
+    from toolyard.policy.shell.ast import SimpleCommand, Word
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _SHELLS: Final = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash", "rbash"})
@@ -28,71 +28,75 @@ _PLACEHOLDERS: Final = frozenset({"{}", "%", "@"})
 _EXEC_ENDS: Final = frozenset({";", "+"})
 
 
-class Hidden(Enum):
+class HiddenCode(Enum):
     OPAQUE = "code that the text does not show"
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    values: tuple[str, ...] = ()
+    value_options: tuple[str, ...] = ()
     """Options whose value is the next word."""
     operands: int = 0
     """Words of the wrapper's own before the command."""
-    assigns: bool = False
-    opens: bool = False
+    takes_assignments: bool = False
+    appends_words: bool = False
     """Whether it adds words to the command."""
-    looks: tuple[str, ...] = ()
+    lookup_options: tuple[str, ...] = ()
     """Options with which it only looks a program up."""
-    hides: tuple[str, ...] = ()
+    opaque_options: tuple[str, ...] = ()
     """Options with which it runs something else than the words that follow."""
 
 
 WRAPPERS: Final[dict[str, Wrapper]] = {
     **dict.fromkeys(("nohup", "setsid", "builtin", "unbuffer", "chronic", "fakeroot", "coproc"), Wrapper()),
-    **dict.fromkeys(("busybox", "toybox"), Wrapper(looks=("--help", "--list"))),
-    "env": Wrapper(("-u", "--unset", "-C", "--chdir"), assigns=True, hides=("-S", "--split-string")),
-    "command": Wrapper(looks=("-v", "-V")),
+    **dict.fromkeys(("busybox", "toybox"), Wrapper(lookup_options=("--help", "--list"))),
+    "env": Wrapper(
+        ("-u", "--unset", "-C", "--chdir"), takes_assignments=True, opaque_options=("-S", "--split-string")
+    ),
+    "command": Wrapper(lookup_options=("-v", "-V")),
     "exec": Wrapper(("-a",)),
     "nice": Wrapper(("-n", "--adjustment")),
-    "ionice": Wrapper(("-c", "-n", "--class", "--classdata"), hides=("-p", "--pid")),
+    "ionice": Wrapper(("-c", "-n", "--class", "--classdata"), opaque_options=("-p", "--pid")),
     "timeout": Wrapper(("-k", "-s", "--kill-after", "--signal"), operands=1),
     "time": Wrapper(("-f", "-o", "--format", "--output")),
     "stdbuf": Wrapper(("-i", "-o", "-e")),
     "chrt": Wrapper(operands=1),
     "taskset": Wrapper(operands=1),
-    "flock": Wrapper(("-w", "-E"), operands=1, hides=("-c", "--command")),
+    "flock": Wrapper(("-w", "-E"), operands=1, opaque_options=("-c", "--command")),
     "watch": Wrapper(("-n", "--interval")),
     "strace": Wrapper(("-o", "-e", "-p", "-s", "-u")),
     "xargs": Wrapper(
         ("-I", "-n", "-P", "-L", "-d", "-a", "-E", "-s", "--max-args", "--max-procs", "--arg-file", "--delimiter"),
-        opens=True,
+        appends_words=True,
     ),
-    "parallel": Wrapper(("-j", "--jobs", "-a"), opens=True),
-    "sudo": Wrapper(("-u", "-g", "-h", "-p", "-C", "-r", "-t", "-T", "-U", "-D", "--user", "--group"), assigns=True),
+    "parallel": Wrapper(("-j", "--jobs", "-a"), appends_words=True),
+    "sudo": Wrapper(
+        ("-u", "-g", "-h", "-p", "-C", "-r", "-t", "-T", "-U", "-D", "--user", "--group"), takes_assignments=True
+    ),
     "doas": Wrapper(("-u", "-C")),
     "chroot": Wrapper(operands=1),
 }
 
 
-def inner(simple: Simple) -> tuple[Simple | str | Hidden, ...]:
+def inner_commands(simple: SimpleCommand) -> tuple[SimpleCommand | str | HiddenCode, ...]:
     """The commands a command runs: words of its own, or text that is still to be parsed."""
     name = simple.name
     if name in WRAPPERS:
-        found = _wrapped(simple, WRAPPERS[name])
+        found = _wrapped_command(simple, WRAPPERS[name])
         return () if found is None else (found,)
     if name in _SHELLS:
-        return _shell(simple)
+        return _commands_of_shell(simple)
     if name in {"eval", "trap"}:
         words = simple.arguments if name == "eval" else simple.arguments[:1]
         if not all(word.literal for word in words):
-            return (Hidden.OPAQUE,)
+            return (HiddenCode.OPAQUE,)
         return (" ".join(word.text for word in words),) if words else ()
     if name in _EXEC_OPTIONS:
-        return tuple(_executed(simple, _EXEC_OPTIONS[name]))
+        return tuple(_exec_commands(simple, _EXEC_OPTIONS[name]))
     return ()
 
 
-def _wrapped(simple: Simple, wrapper: Wrapper) -> Simple | Hidden | None:
+def _wrapped_command(simple: SimpleCommand, wrapper: Wrapper) -> SimpleCommand | HiddenCode | None:
     words = simple.arguments
     at, operands, options = 0, wrapper.operands, True
     while at < len(words):
@@ -100,24 +104,24 @@ def _wrapped(simple: Simple, wrapper: Wrapper) -> Simple | Hidden | None:
         if options and word.literal and word.text == "--":
             options = False
         elif options and word.may_be_option:
-            if not word.literal or _given(word.text, wrapper.hides):
-                return Hidden.OPAQUE
-            if _given(word.text, wrapper.looks):
+            if not word.literal or _is_option(word.text, wrapper.opaque_options):
+                return HiddenCode.OPAQUE
+            if _is_option(word.text, wrapper.lookup_options):
                 return None
-            at += word.text in wrapper.values
-        elif wrapper.assigns and _ASSIGNMENT.match(word.text):
+            at += word.text in wrapper.value_options
+        elif wrapper.takes_assignments and _ASSIGNMENT.match(word.text):
             pass
         elif operands:
             operands -= 1
-        elif wrapper.opens and word.text in _PLACEHOLDERS:
-            return Hidden.OPAQUE
+        elif wrapper.appends_words and word.text in _PLACEHOLDERS:
+            return HiddenCode.OPAQUE
         else:
-            return _simple(simple, words[at:], opens=wrapper.opens)
+            return _command_from_words(simple, words[at:], opens=wrapper.appends_words)
         at += 1
     return None
 
 
-def _given(text: str, options: tuple[str, ...]) -> bool:
+def _is_option(text: str, options: tuple[str, ...]) -> bool:
     """Whether it is one of these options, also with its value attached."""
     return any(
         text == option or text.startswith(option + "=") or (len(option) == 2 and text.startswith(option))
@@ -125,12 +129,12 @@ def _given(text: str, options: tuple[str, ...]) -> bool:
     )
 
 
-def _shell(simple: Simple) -> tuple[Simple | str | Hidden, ...]:
+def _commands_of_shell(simple: SimpleCommand) -> tuple[SimpleCommand | str | HiddenCode, ...]:
     """`bash -c text`. A script's file, and text from a pipe, are not seen."""
     words, takes_text, values = simple.arguments, False, 0
     for word in words:
         if not word.literal or word.text.lstrip("-") in _SHELL_OPTIONS:
-            return (Hidden.OPAQUE,)
+            return (HiddenCode.OPAQUE,)
         if word.text in {"--version", "--help"}:
             return ()
         if word.text[:1] in {"-", "+"}:
@@ -140,11 +144,11 @@ def _shell(simple: Simple) -> tuple[Simple | str | Hidden, ...]:
         elif values:
             values -= 1  # `-o pipefail`
         else:
-            return (word.text if takes_text else Hidden.OPAQUE,)
-    return (Hidden.OPAQUE,) if simple.place.fed or words else ()
+            return (word.text if takes_text else HiddenCode.OPAQUE,)
+    return (HiddenCode.OPAQUE,) if simple.place.fed or words else ()
 
 
-def reads_script(simple: Simple) -> bool:
+def reads_script(simple: SimpleCommand) -> bool:
     """Whether it is a shell that runs what it is fed."""
     words = simple.arguments
     return simple.name in _SHELLS and all(
@@ -152,24 +156,24 @@ def reads_script(simple: Simple) -> bool:
     )
 
 
-def _executed(simple: Simple, options: frozenset[str]) -> list[Simple | Hidden]:
+def _exec_commands(simple: SimpleCommand, options: frozenset[str]) -> list[SimpleCommand | HiddenCode]:
     """The commands after `-exec`, each up to its `;` or `+`."""
-    found: list[Simple | Hidden] = []
+    found: list[SimpleCommand | HiddenCode] = []
     words: list[Word] | None = None
     for word in simple.arguments:
         if words is None:
             words = [] if word.literal and word.text in options else None
         elif word.literal and word.text in _EXEC_ENDS:
-            found.append(_simple(simple, tuple(words), opens=True) if words else Hidden.OPAQUE)
+            found.append(_command_from_words(simple, tuple(words), opens=True) if words else HiddenCode.OPAQUE)
             words = None
         else:
             words.append(word)
     if words:
-        found.append(_simple(simple, tuple(words), opens=True))
+        found.append(_command_from_words(simple, tuple(words), opens=True))
     return found
 
 
-def _simple(outer: Simple, words: tuple[Word, ...], *, opens: bool) -> Simple:
+def _command_from_words(outer: SimpleCommand, words: tuple[Word, ...], *, opens: bool) -> SimpleCommand:
     return replace(
         outer,
         program=words[0],

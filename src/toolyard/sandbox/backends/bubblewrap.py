@@ -21,16 +21,16 @@ import subprocess
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox import guest_layout, mount_plan
 from toolyard.sandbox.backends import namespaces
-from toolyard.sandbox.guest_layout import Walls
-from toolyard.sandbox.mount_guard import open_plain
-from toolyard.sandbox.mount_plan import Kind
-from toolyard.sandbox.process.channel import SocketLine
-from toolyard.sandbox.process.sandbox import BoxSandbox, Launched
-from toolyard.sandbox.spec import Spec, Tier
+from toolyard.sandbox.guest_layout import Restrictions
+from toolyard.sandbox.mount_guard import open_without_symlinks
+from toolyard.sandbox.mount_plan import StepKind
+from toolyard.sandbox.process.channel import SocketChannel
+from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
+from toolyard.sandbox.spec import SandboxSpec, Tier
 
 _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
@@ -39,9 +39,9 @@ _NAMESPACES = (
 # bubblewrap reads the list of all mounts again for each it makes, so that a thousand take seconds, and it takes 9,000
 # words. Past the first number the warden makes them by itself, as it does without bubblewrap; the walls are the same.
 _MANY_MOUNTS = 200
-_MOST_MOUNTS = 1_500
+_MAX_BUBBLEWRAP_MOUNTS = 1_500
 _OTHER_FILES = 64  # beside one for each mount, while it is started
-_raising = threading.Lock()
+_fd_limit_lock = threading.Lock()
 _SYSTEM_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 _OLDEST_VERSION = (0, 8, 0)  # Debian 12's, which passes the conformance suite
 _VERSION_SECONDS = 5.0
@@ -83,27 +83,27 @@ def _version(program: str) -> tuple[int, ...]:
     return ()
 
 
-def bubblewrap(program: str) -> BoxSandbox:
-    return BoxSandbox(Tier.BUBBLEWRAP, functools.partial(_launch, program))
+def bubblewrap_sandbox(program: str) -> ProcessSandbox:
+    return ProcessSandbox(Tier.BUBBLEWRAP, functools.partial(_launch, program))
 
 
-def _launch(program: str, spec: Spec) -> Launched:
+def _launch(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
     mounts = len(spec.mounts) + len(spec.hidden) + len(spec.special)
     unshare = namespaces.find_unshare() if mounts > _MANY_MOUNTS else None
-    if unshare is not None and namespaces.may_mount(unshare):
-        return namespaces.launch(unshare, spec)
-    if mounts > _MOST_MOUNTS:
-        message = f"{mounts:,} files and folders would have to be hidden or sealed; bubblewrap can {_MOST_MOUNTS:,}."
+    if unshare is not None and namespaces.can_mount(unshare):
+        return namespaces.launch_supervisor(unshare, spec)
+    if mounts > _MAX_BUBBLEWRAP_MOUNTS:
+        message = f"{mounts:,} files and folders would have to be hidden or sealed; bubblewrap can {_MAX_BUBBLEWRAP_MOUNTS:,}."
         hint = "Install util-linux's `unshare`, or have fewer of them: Git repositories count, and what rules name."
         raise SystemFault(message, hint=hint)
-    with _room_for_files(mounts + _OTHER_FILES):
-        return _launched(program, spec)
+    with _raised_fd_limit(mounts + _OTHER_FILES):
+        return _start_bubblewrap(program, spec)
 
 
 @contextlib.contextmanager
-def _room_for_files(count: int) -> Generator[None]:
+def _raised_fd_limit(count: int) -> Generator[None]:
     """Let this process have that many files open beside those it has, as far as the machine allows."""
-    with _raising:
+    with _fd_limit_lock:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = len(os.listdir("/proc/self/fd")) + count
         if hard != resource.RLIM_INFINITY:
@@ -118,10 +118,10 @@ def _room_for_files(count: int) -> Generator[None]:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _launched(program: str, spec: Spec) -> Launched:
+def _start_bubblewrap(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
     python = guest_layout.own_interpreter()
     pid_max = guest_layout.pid_max(spec.limits)
-    walls = Walls.around(mount_plan.writable(spec), own_network=True)
+    walls = Restrictions.build(mount_plan.writable_paths(spec), own_network=True)
     # A worker that raises walls of its own cannot be looked into by the warden, which has others.
     module = "supervisor" if spec.records_changes else "bootstrap"
     with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as undo:
@@ -130,36 +130,36 @@ def _launched(program: str, spec: Spec) -> Launched:
         handed_over.callback(theirs.close)
         told, tell = os.pipe2(os.O_CLOEXEC)
         handed_over.callback(os.close, told)
-        texts = handed_over.enter_context(_Texts())
-        filtered = ("--seccomp", str(texts.add(walls.seccomp))) if walls.seccomp else ()
+        texts = handed_over.enter_context(_InheritedFiles())
+        filtered = ("--seccomp", str(texts.add_content(walls.seccomp))) if walls.seccomp else ()
         command = (
             program,
             *_NAMESPACES,
             *filtered,
             *("--uid", str(guest_layout.USER_ID), "--gid", str(guest_layout.USER_ID), "--hostname", "toolyard"),
             *("--cap-drop", "ALL", "--new-session", "--as-pid-1", "--info-fd", str(tell)),
-            *_options(mount_plan.steps(spec, python, sets_pid_max=pid_max > 0), texts),
+            *_options(mount_plan.mount_steps(spec, python, sets_pid_max=pid_max > 0), texts),
             *("--chdir", spec.workspace, "--"),
-            *guest_layout.start_line(
+            *guest_layout.supervisor_command(
                 python.executable, guest_layout.RUNTIME, theirs.fileno(), theirs.fileno(), module=module
             ),
         )
         try:
-            process = _popen(command, (theirs.fileno(), tell, *texts.descriptors))
+            process = _start_process(command, (theirs.fileno(), tell, *texts.descriptors))
         finally:
             os.close(tell)
         undo.pop_all()
-        return Launched(
+        return LaunchedSupervisor(
             process=process,
-            line=SocketLine(ours),
+            channel=SocketChannel(ours),
             first_process=_first_process(told),
-            runs=guest_layout.run_setup(spec, python.scripts),
+            run_setup=guest_layout.run_setup(spec, python.scripts_folder),
             # bubblewrap puts the filter up itself, before anything of ours runs inside.
-            setup=dataclasses.replace(walls, seccomp=b"").worded(pid_max=pid_max, in_worker=False),
+            setup=dataclasses.replace(walls, seccomp=b"").setup_fields(pid_max=pid_max, in_worker=False),
         )
 
 
-def _popen(command: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[bytes]:
+def _start_process(command: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             command,
@@ -175,21 +175,21 @@ def _popen(command: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[by
         raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
 
 
-class _Texts(Closing):
+class _InheritedFiles(Closeable):
     """Texts as files in memory that a child process reads; `close()` closes our descriptors of them."""
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
 
-    def add(self, content: bytes) -> int:
+    def add_content(self, content: bytes) -> int:
         fd = os.memfd_create("toolyard", os.MFD_CLOEXEC)
         self.descriptors.append(fd)
         os.write(fd, content)
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
 
-    def hold(self, path: str) -> int:
-        fd = open_plain(path)
+    def open_without_symlinks(self, path: str) -> int:
+        fd = open_without_symlinks(path)
         self.descriptors.append(fd)
         return fd
 
@@ -203,47 +203,47 @@ class _Texts(Closing):
             os.close(fd)
 
 
-def _is_setting(step: mount_plan.Step) -> bool:
+def _is_config_file(step: mount_plan.MountStep) -> bool:
     """A small file of the system's: a copy of it inside is as good, and costs a tenth of a mount."""
     return not step.writable and step.source.startswith("/etc/") and os.path.isfile(step.source)
 
 
-def _if_there(step: mount_plan.Step, bind: str, texts: _Texts) -> Iterator[str]:
-    if _is_setting(step):
+def _optional_bind(step: mount_plan.MountStep, bind: str, texts: _InheritedFiles) -> Iterator[str]:
+    if _is_config_file(step):
         yield from ("--perms", "0444", "--file", str(texts.open(step.source)), step.target)
     elif os.path.exists(step.source):
         yield from (bind, step.source, step.target)
 
 
-def _options(steps: Iterable[mount_plan.Step], texts: _Texts) -> Iterator[str]:
+def _options(steps: Iterable[mount_plan.MountStep], texts: _InheritedFiles) -> Iterator[str]:
     """The steps in bubblewrap's words. Texts go through files in memory."""
     for step in steps:
         bind = "--bind" if step.writable else "--ro-bind"
         match step.kind:
-            case Kind.LINK:
+            case StepKind.LINK:
                 yield from ("--symlink", step.source, step.target)
-            case Kind.BIND if step.plain:
-                yield from (f"{bind}-fd", str(texts.hold(step.source)), step.target)
-            case Kind.BIND:
+            case StepKind.BIND if step.no_symlinks:
+                yield from (f"{bind}-fd", str(texts.open_without_symlinks(step.source)), step.target)
+            case StepKind.BIND:
                 yield from (bind, step.source, step.target)
-            case Kind.BIND_IF_THERE:
-                yield from _if_there(step, bind, texts)
-            case Kind.TEXT:
-                yield from ("--perms", "0444", "--file", str(texts.add(step.source.encode())), step.target)
-            case Kind.MEMORY:
+            case StepKind.BIND_IF_THERE:
+                yield from _optional_bind(step, bind, texts)
+            case StepKind.TEXT:
+                yield from ("--perms", "0444", "--file", str(texts.add_content(step.source.encode())), step.target)
+            case StepKind.MEMORY:
                 yield from ("--size", str(step.size), "--perms", f"{step.mode:04o}", "--tmpfs", step.target)
-            case Kind.PROC:
+            case StepKind.PROC:
                 yield from ("--proc", step.target)
-            case Kind.DEV:
+            case StepKind.DEV:
                 yield from ("--dev", step.target)
-            case Kind.READ_ONLY:
+            case StepKind.READ_ONLY:
                 yield from ("--remount-ro", step.target)
 
 
-def _first_process(told: int) -> int | None:
+def _first_process(info_fd: int) -> int | None:
     """The warden's pid as the host sees it, which bubblewrap tells as soon as it has made the namespaces."""
     said = b""
-    while part := os.read(told, 4096):
+    while part := os.read(info_fd, 4096):
         said += part
     try:
         return int(json.loads(said)["child-pid"])

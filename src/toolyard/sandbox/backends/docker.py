@@ -20,11 +20,11 @@ from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.core.limits import MIB, RunLimits
 from toolyard.core.paths import is_beneath
 from toolyard.sandbox import guest_layout
-from toolyard.sandbox.backends.docker_engine import Engine, Offer, probe
-from toolyard.sandbox.guest_layout import Walls
-from toolyard.sandbox.process.channel import PipeLine
-from toolyard.sandbox.process.sandbox import BoxSandbox, Launched
-from toolyard.sandbox.spec import Mount, RunSetup, Spec, Tier
+from toolyard.sandbox.backends.docker_engine import Engine, EngineCapabilities, probe_engine
+from toolyard.sandbox.guest_layout import Restrictions
+from toolyard.sandbox.process.channel import PipeChannel
+from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
+from toolyard.sandbox.spec import Mount, RunSetup, SandboxSpec, Tier
 from toolyard.storage.temp_folders import TemporaryFolder
 
 NO_NETWORK = "none"
@@ -38,38 +38,40 @@ _SHELL = "/bin/bash"
 _LABEL = "toolyard"
 
 
-def docker(
+def docker_sandbox(
     engine: str, image: str, network: str = NO_NETWORK, client_environment: Mapping[str, str] | None = None
-) -> BoxSandbox:
+) -> ProcessSandbox:
     """`engine` is a client program, see `find_engine`; of `client_environment` it gets what clients need."""
     for what, text in (("image", image), ("network", network)):
         if text.startswith("-") or not text.strip():
             raise ConfigError(f'"{text}" is no name of an {what}.' if what == "image" else f'"{text}" is no network.')
-    client = Engine.of(engine, client_environment or {})
-    return BoxSandbox(Tier.DOCKER, functools.partial(_launch, client, image, network))
+    client = Engine.with_environment(engine, client_environment or {})
+    return ProcessSandbox(Tier.DOCKER, functools.partial(_launch, client, image, network))
 
 
-def _launch(engine: Engine, image: str, network: str, spec: Spec) -> Launched:
-    offer = probe(engine, image)
+def _launch(engine: Engine, image: str, network: str, spec: SandboxSpec) -> LaunchedSupervisor:
+    offer = probe_engine(engine, image)
     name = f"toolyard-{os.getpid()}-{secrets.token_hex(4)}"
     with contextlib.ExitStack() as afterwards:
-        mounts = _settled(spec, _emptiness(spec, afterwards))
-        runs, walls = _runs(spec), _inner_walls(mounts, offer)
+        mounts = _resolved_mounts(spec, _empty_folder(spec, afterwards))
+        runs, walls = _run_setup(spec), _inner_restrictions(mounts, offer)
         process = engine.start(
             (
                 *("run", "--rm", "--interactive", "--init=false", "--pull", "never", "--name", name),
                 *("--label", _LABEL, "--workdir", spec.workspace),
-                *_outer_walls(network, offer),
-                *_limits(spec.limits),
-                *_view(spec.limits, mounts),
-                *_command(image),
+                *_isolation_options(network, offer),
+                *_limit_options(spec.limits),
+                *_file_system_options(spec.limits, mounts),
+                *_entrypoint_options(image),
             )
         )
-        line = _ContainerLine(process, engine, name, afterwards.pop_all())
-    return Launched(process=process, line=line, runs=runs, setup=walls.worded(pid_max=0, in_worker=False))
+        line = _ContainerChannel(process, engine, name, afterwards.pop_all())
+    return LaunchedSupervisor(
+        process=process, channel=line, run_setup=runs, setup=walls.setup_fields(pid_max=0, in_worker=False)
+    )
 
 
-class _ContainerLine(PipeLine):
+class _ContainerChannel(PipeChannel):
     """The client's pipes; closing them also makes sure of the container."""
 
     def __init__(
@@ -82,10 +84,10 @@ class _ContainerLine(PipeLine):
         super().close()
         with self._afterwards, contextlib.suppress(SystemFault):  # without an engine there is no container either
             if self._process.poll() != 0:  # the client did not see the warden's own end
-                self._engine.finish(("rm", "--force", "--volumes", self._name), _REMOVE_SECONDS)
+                self._engine.run_to_end(("rm", "--force", "--volumes", self._name), _REMOVE_SECONDS)
 
 
-def _outer_walls(network: str, offer: Offer) -> Iterator[str]:
+def _isolation_options(network: str, offer: EngineCapabilities) -> Iterator[str]:
     yield from ("--network", network, "--ipc", "private", "--hostname", "toolyard", "--user", offer.user)
     yield from ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
     # The user's files keep the labels that SELinux gave them; relabelling them would lock out others.
@@ -93,26 +95,26 @@ def _outer_walls(network: str, offer: Offer) -> Iterator[str]:
     yield from ("--log-driver", "none", "--no-healthcheck")
 
 
-def _limits(limits: RunLimits) -> Iterator[str]:
+def _limit_options(limits: RunLimits) -> Iterator[str]:
     yield from ("--memory", f"{limits.memory_bytes}b", "--memory-swap", f"{limits.memory_bytes}b")
     yield from ("--pids-limit", str(limits.processes + _OWN_PROCESSES), "--shm-size", f"{_SHARED_MEMORY_BYTES}b")
 
 
-def _command(image: str) -> Iterator[str]:
-    program, *arguments = guest_layout.start_line("python3", guest_layout.RUNTIME, 0, 1)
+def _entrypoint_options(image: str) -> Iterator[str]:
+    program, *arguments = guest_layout.supervisor_command("python3", guest_layout.RUNTIME, 0, 1)
     yield from ("--entrypoint", program, image, *arguments)
 
 
-def _view(limits: RunLimits, mounts: Sequence[Mount]) -> Iterator[str]:
+def _file_system_options(limits: RunLimits, mounts: Sequence[Mount]) -> Iterator[str]:
     """The file system inside, as options."""
     # Open to all: there is one user inside, and not every engine lets a folder be given to it.
     for path, size in ((guest_layout.TEMPORARY, limits.temporary_bytes), (guest_layout.HOME, _HOME_BYTES)):
         yield from ("--tmpfs", f"{path}:exec,mode=1777,size={size}")
     for mount in mounts:
-        yield from ("--mount", _bind(mount))
+        yield from ("--mount", _bind_option(mount))
 
 
-def _emptiness(spec: Spec, afterwards: contextlib.ExitStack) -> str:
+def _empty_folder(spec: SandboxSpec, afterwards: contextlib.ExitStack) -> str:
     """An empty folder to cover hidden ones with, where there are any.
 
     One of the engine's own would not do: Podman fills a new tmpfs with what it covers.
@@ -122,7 +124,7 @@ def _emptiness(spec: Spec, afterwards: contextlib.ExitStack) -> str:
     return afterwards.enter_context(TemporaryFolder("empty")).path
 
 
-def _settled(spec: Spec, empty: str) -> list[Mount]:
+def _resolved_mounts(spec: SandboxSpec, empty: str) -> list[Mount]:
     """What is mounted, without what would be covered: engines mount by depth and take no place twice."""
     hidden = [
         Mount(empty if os.path.isdir(path) else os.devnull, target=path)
@@ -139,30 +141,30 @@ def _settled(spec: Spec, empty: str) -> list[Mount]:
     return list(settled.values())
 
 
-def _bind(mount: Mount) -> str:
+def _bind_option(mount: Mount) -> str:
     place = ("type=bind", f"source={mount.source}", f"target={mount.inside}")
     # What is mounted below a folder would not become read-only with it on every engine, so it is left out.
-    return _listed(*place) if mount.writable else _listed(*place, "ro", "bind-nonrecursive")
+    return _csv_option(*place) if mount.writable else _csv_option(*place, "ro", "bind-nonrecursive")
 
 
-def _listed(*fields: str) -> str:
+def _csv_option(*fields: str) -> str:
     """One value of an option, as comma-separated fields."""
     return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields)
 
 
-def _runs(spec: Spec) -> RunSetup:
+def _run_setup(spec: SandboxSpec) -> RunSetup:
     setup = guest_layout.run_setup(spec, _SCRIPTS)
     # The user's limit of processes would count what the same user runs outside; the container has its own.
     limits = {name: value for name, value in setup.limits.items() if name != "processes"}
     return dataclasses.replace(setup, shell=_SHELL, limits=limits)
 
 
-def _inner_walls(mounts: Sequence[Mount], offer: Offer) -> Walls:
+def _inner_restrictions(mounts: Sequence[Mount], offer: EngineCapabilities) -> Restrictions:
     writable = (
         guest_layout.TEMPORARY,
         guest_layout.HOME,
         "/dev",
         *(mount.inside for mount in mounts if mount.writable),
     )
-    walls = Walls.around(iter(writable), own_network=True)
+    walls = Restrictions.build(iter(writable), own_network=True)
     return walls if offer.landlock else dataclasses.replace(walls, landlock=b"", landlock_rules=())

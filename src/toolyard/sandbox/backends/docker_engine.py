@@ -50,7 +50,7 @@ class Engine:
     variables: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, program: str, environment: Mapping[str, str]) -> Engine:
+    def with_environment(cls, program: str, environment: Mapping[str, str]) -> Engine:
         return cls(
             program, tuple(sorted((name, environment[name]) for name in CLIENT_VARIABLES if name in environment))
         )
@@ -73,21 +73,23 @@ class Engine:
                 start_new_session=True,
             )
         except OSError as error:
-            raise SystemFault(f"{self.program} could not be started: {error.strerror}.", hint=_doctor()) from error
+            raise SystemFault(
+                f"{self.program} could not be started: {error.strerror}.", hint=_doctor_hint()
+            ) from error
 
-    def finish(self, arguments: Iterable[str], seconds: float) -> subprocess.CompletedProcess[bytes]:
+    def run_to_end(self, arguments: Iterable[str], seconds: float) -> subprocess.CompletedProcess[bytes]:
         """A command to its end. Raises SystemFault when it cannot be started or does not end in time."""
         with self.start(arguments) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise SystemFault(f"{self.name} did not answer within {seconds:g} s.", hint=_doctor()) from None
+                raise SystemFault(f"{self.name} did not answer within {seconds:g} s.", hint=_doctor_hint()) from None
         return subprocess.CompletedProcess(self.program, process.returncode, out, err)
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class EngineCapabilities:
     """What containers of one image are like on one engine."""
 
     landlock: bool
@@ -108,22 +110,22 @@ def build_command(engine: str, image: str) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def probe(engine: Engine, image: str) -> Offer:
+def probe_engine(engine: Engine, image: str) -> EngineCapabilities:
     """Start a container once, and remember what it was like. Raises SystemFault that says why it cannot be done."""
     container = ("run", "--rm", "--network", "none", "--pull", "never", "--entrypoint", "python3", image)
-    done = engine.finish((*container, "-I", "-S", "-c", _PROBE), _PROBE_SECONDS)
+    done = engine.run_to_end((*container, "-I", "-S", "-c", _PROBE), _PROBE_SECONDS)
     if done.returncode != 0:
-        raise _explained(engine, image, done.stderr.decode("utf-8", "replace").strip())
+        raise _container_error(engine, image, done.stderr.decode("utf-8", "replace").strip())
     try:
         level, users, groups = done.stdout.decode("ascii").splitlines()
-        user, group = _number_inside(users, os.geteuid()), _number_inside(groups, os.getegid())
-        return Offer(int(level) > 0, f"{user}:{group}")
+        user, group = _id_inside(users, os.geteuid()), _id_inside(groups, os.getegid())
+        return EngineCapabilities(int(level) > 0, f"{user}:{group}")
     except ValueError as error:
         message = f"The image {image} cannot be used on this engine: {error}"
         raise SystemFault(message, hint="Use an engine that runs as you, or one that does not remap users.") from None
 
 
-def _number_inside(mapping: str, number: int) -> int:
+def _id_inside(mapping: str, number: int) -> int:
     """The number that a user or group of the host has inside. `mapping` as in /proc/self/uid_map: triples."""
     numbers = [int(field) for field in mapping.split()]
     for first, outside, count in zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True):
@@ -132,23 +134,23 @@ def _number_inside(mapping: str, number: int) -> int:
     raise ValueError(f"its containers know no user or group {number}, so no file in them could be yours.")
 
 
-def _explained(engine: Engine, image: str, said: str) -> SystemFault:
+def _container_error(engine: Engine, image: str, stderr: str) -> SystemFault:
     """What a client said, as an error that tells what to do next."""
-    lowered = said.lower()
+    lowered = stderr.lower()
     if any(sign in lowered for sign in _NO_IMAGE):
         build = f"Build it: {build_command(engine.name, image)}"
         pull = f"Get it with `{shlex.join((engine.name, 'pull', image))}`, or build ours under that name. "
         hint = build if image == DEFAULT_IMAGE else pull + build
         return SystemFault(f"The sandbox's image {image} is not there.", hint=hint)
     if any(sign in lowered for sign in _NO_ENGINE):
-        why = said.partition("\n\n")[0]  # what follows tells how to get help from the client
+        why = stderr.partition("\n\n")[0]  # what follows tells how to get help from the client
         message = f"The {engine.name} engine cannot be reached: {why[-_MESSAGE_CHARS:]}"
         return SystemFault(message, hint="Start the engine, or set `code_execution: {mode: bubblewrap}`.")
     if "python3" in lowered and any(sign in lowered for sign in _NO_PROGRAM):
         message = f"The image {image} has no python3, which the sandbox needs."
         return SystemFault(message, hint=f"Build ours: {build_command(engine.name, DEFAULT_IMAGE)}")
-    return SystemFault(f"{engine.name} could not start a container: {said[-_MESSAGE_CHARS:]}", hint=_doctor())
+    return SystemFault(f"{engine.name} could not start a container: {stderr[-_MESSAGE_CHARS:]}", hint=_doctor_hint())
 
 
-def _doctor() -> str:
+def _doctor_hint() -> str:
     return "Run `toolyard doctor` to see what this machine offers."

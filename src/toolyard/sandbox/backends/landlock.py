@@ -27,15 +27,15 @@ from toolyard.core.errors import SystemFault
 from toolyard.core.paths import is_beneath
 from toolyard.linux import landlock, seccomp
 from toolyard.sandbox import guest_layout, mount_plan
-from toolyard.sandbox.backends.unsandboxed import start_warden, temporary
-from toolyard.sandbox.guest_layout import Walls
-from toolyard.sandbox.process.sandbox import BoxSandbox, Launched
-from toolyard.sandbox.spec import Spec, Tier
+from toolyard.sandbox.backends.unsandboxed import start_supervisor, temp_folder_variables
+from toolyard.sandbox.guest_layout import Restrictions
+from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
+from toolyard.sandbox.spec import SandboxSpec, Tier
 from toolyard.storage.temp_folders import TemporaryFolder
 
-_LEAST_LEVEL = 6
+_MIN_ABI = 6
 """Signals are scoped from here on; below it a run could end the warden, and the server with it."""
-_HOST_FILES = (*guest_layout.ETC, "/dev/random", "/dev/urandom")
+_HOST_FILES = (*guest_layout.ETC_FILES, "/dev/random", "/dev/urandom")
 _HOST_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 _HINT = "Run `toolyard doctor` to see what this machine offers."
 
@@ -50,48 +50,48 @@ class _Right(IntEnum):
 class _Grants:
     """Rights by path, in the order of the Spec: the last one that covers a path counts."""
 
-    given: tuple[tuple[str, _Right], ...]
+    grants: tuple[tuple[str, _Right], ...]
 
-    def at(self, path: str) -> _Right:
-        return next((right for place, right in reversed(self.given) if is_beneath(path, place)), _Right.NONE)
+    def right_at(self, path: str) -> _Right:
+        return next((right for place, right in reversed(self.grants) if is_beneath(path, place)), _Right.NONE)
 
-    def beneath(self, path: str) -> set[str]:
-        return {place for place, _ in self.given if place != path and is_beneath(place, path)}
+    def paths_beneath(self, path: str) -> set[str]:
+        return {place for place, _ in self.grants if place != path and is_beneath(place, path)}
 
     def rules(self) -> Iterator[tuple[str, _Right, bool]]:
         """What to allow: a path, the right, and whether it is only for the sake of the path's folders' listings."""
-        for place in dict.fromkeys(place for place, _ in self.given):
-            yield from self._below(place)
+        for place in dict.fromkeys(place for place, _ in self.grants):
+            yield from self._rules_below(place)
 
-    def _below(self, path: str) -> Iterator[tuple[str, _Right, bool]]:
-        right = self.at(path)
+    def _rules_below(self, path: str) -> Iterator[tuple[str, _Right, bool]]:
+        right = self.right_at(path)
         if right is _Right.NONE or os.path.islink(path):  # a rule for a link would be one for what it leads to
             return
-        lowest = min((self.at(place) for place in self.beneath(path)), default=right)
+        lowest = min((self.right_at(place) for place in self.paths_beneath(path)), default=right)
         if lowest >= right:
             yield path, right, False
             return
         yield path, lowest, lowest is _Right.NONE
         with contextlib.suppress(OSError), os.scandir(path) as entries:
             for entry in entries:
-                yield from self._below(entry.path)
+                yield from self._rules_below(entry.path)
 
 
-def why_not() -> str:
+def unsupported_reason() -> str:
     """Why this machine cannot have this tier; empty when it can."""
-    if landlock.level() < _LEAST_LEVEL:
-        return f"Landlock is at level {landlock.level()} here, and {_LEAST_LEVEL} (Linux 6.12) is needed"
-    if not seccomp.available():
+    if landlock.abi_version() < _MIN_ABI:
+        return f"Landlock is at level {landlock.abi_version()} here, and {_MIN_ABI} (Linux 6.12) is needed"
+    if not seccomp.is_available():
         return "the kernel takes no seccomp filter"
     return ""
 
 
-def landlocked() -> BoxSandbox:
-    return BoxSandbox(Tier.LANDLOCK, _launch)
+def landlock_sandbox() -> ProcessSandbox:
+    return ProcessSandbox(Tier.LANDLOCK, _launch)
 
 
-def _launch(spec: Spec) -> Launched:
-    if reason := why_not():
+def _launch(spec: SandboxSpec) -> LaunchedSupervisor:
+    if reason := unsupported_reason():
         raise SystemFault(f"The sandbox did not start: {reason}.", hint=_HINT)
     with contextlib.ExitStack() as undo:
         held = undo.enter_context(TemporaryFolder("box"))
@@ -99,29 +99,29 @@ def _launch(spec: Spec) -> Launched:
         home, temporary_files = f"{private}/home", f"{private}/temporary"
         for folder in (home, temporary_files):
             os.mkdir(folder, 0o700)
-        setup = _walls(spec, private).worded(pid_max=0, in_worker=True)
-        changed = {"HOME": home, **temporary(temporary_files)}
+        setup = _restrictions(spec, private).setup_fields(pid_max=0, in_worker=True)
+        changed = {"HOME": home, **temp_folder_variables(temporary_files)}
         # Code may connect to nothing, so each worker does before its walls stand.
-        hand = f"{spec.broker}/{guest_layout.BROKER_HAND}" if spec.broker else ""
+        hand = f"{spec.broker}/{guest_layout.BROKER_FD_SOCKET}" if spec.broker else ""
         setup |= {"scratch": private, "hand": hand, "hand_at": guest_layout.BROKER_DESCRIPTOR}
-        launched = start_warden(spec, changed, setup, held.close, address=f"fd:{guest_layout.BROKER_DESCRIPTOR}")
+        launched = start_supervisor(spec, changed, setup, held.close, address=f"fd:{guest_layout.BROKER_DESCRIPTOR}")
         undo.pop_all()
         return launched
 
 
-def _walls(spec: Spec, private: str) -> Walls:
+def _restrictions(spec: SandboxSpec, private: str) -> Restrictions:
     system = (*mount_plan.SYSTEM_FOLDERS, *mount_plan.SYSTEM_FILES, *_HOST_FILES)
     readable = {os.path.realpath(path) for path in system if os.path.exists(path)}
     writable = {private, *(path for path in _HOST_DEVICES if os.path.exists(path))}
     listed: set[str] = set()
     for path, right, is_listing in _grants(spec).rules():
         (listed if is_listing else writable if right is _Right.CHANGE else readable).add(path)
-    walls = Walls.around(iter(sorted(writable)), readable=tuple(sorted(readable)), own_network=False)
+    walls = Restrictions.build(iter(sorted(writable)), readable=tuple(sorted(readable)), own_network=False)
     listing = tuple((path, landlock.READ_FOLDER, 0) for path in sorted(listed))
-    return Walls(walls.landlock, (*walls.landlock_rules, *listing), walls.seccomp)
+    return Restrictions(walls.landlock, (*walls.landlock_rules, *listing), walls.seccomp)
 
 
-def _grants(spec: Spec) -> _Grants:
+def _grants(spec: SandboxSpec) -> _Grants:
     given = [(spec.workspace, _Right.CHANGE if spec.writable else _Right.READ)]
     given += [(mount.source, _Right.CHANGE if mount.writable else _Right.READ) for mount in spec.mounts]
     given += [(path, _Right.READ) for path in guest_layout.own_interpreter().folders]

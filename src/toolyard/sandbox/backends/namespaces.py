@@ -17,30 +17,30 @@ import time
 
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox import guest_layout, mount_plan
-from toolyard.sandbox.guest_layout import Walls
-from toolyard.sandbox.process.channel import SocketLine
-from toolyard.sandbox.process.sandbox import BoxSandbox, Launched
-from toolyard.sandbox.spec import Spec, Tier
+from toolyard.sandbox.guest_layout import Restrictions
+from toolyard.sandbox.process.channel import SocketChannel
+from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
+from toolyard.sandbox.spec import SandboxSpec, Tier
 
 _OPTIONS = (
     *("--user", f"--map-user={guest_layout.USER_ID}", f"--map-group={guest_layout.USER_ID}", "--keep-caps"),
     *("--mount", "--ipc", "--uts", "--net", "--cgroup", "--pid", "--fork", "--kill-child"),
 )
 _START_SECONDS = 5.0
-_LOOK_SECONDS = 0.001
+_POLL_SECONDS = 0.001
 
 
 def find_unshare() -> str | None:
     return shutil.which("unshare")
 
 
-_mounting: set[str] = set()
+_programs_that_mount: set[str] = set()
 """Programs that were seen to make mounts. One that failed is tried again: the reason may have passed."""
 
 
-def may_mount(program: str) -> bool:
+def can_mount(program: str) -> bool:
     """Whether this machine lets an ordinary program make such namespaces, and mounts in them."""
-    if program in _mounting:
+    if program in _programs_that_mount:
         return True
     tried = (program, *_OPTIONS, "mount", "-t", "tmpfs", "tmpfs", guest_layout.TEMPORARY)
     try:
@@ -48,23 +48,25 @@ def may_mount(program: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     if done.returncode == 0:
-        _mounting.add(program)
+        _programs_that_mount.add(program)
     return done.returncode == 0
 
 
-def namespaces(program: str) -> BoxSandbox:
-    return BoxSandbox(Tier.NAMESPACES, functools.partial(launch, program))
+def namespaces_sandbox(program: str) -> ProcessSandbox:
+    return ProcessSandbox(Tier.NAMESPACES, functools.partial(launch_supervisor, program))
 
 
-def launch(program: str, spec: Spec) -> Launched:
+def launch_supervisor(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
     python = guest_layout.own_interpreter()
     pid_max = guest_layout.pid_max(spec.limits)
-    walls = Walls.around(mount_plan.writable(spec), own_network=True).worded(pid_max=pid_max, in_worker=False)
-    steps = [step.worded() for step in mount_plan.steps(spec, python, sets_pid_max=pid_max > 0)]
+    walls = Restrictions.build(mount_plan.writable_paths(spec), own_network=True).setup_fields(
+        pid_max=pid_max, in_worker=False
+    )
+    steps = [step.as_tuple() for step in mount_plan.mount_steps(spec, python, sets_pid_max=pid_max > 0)]
     runtime = os.path.dirname(guest_layout.runtime_folder())
     ours, theirs = socket.socketpair()
     with theirs:
-        line = guest_layout.start_line(python.executable, runtime, theirs.fileno(), theirs.fileno())
+        line = guest_layout.supervisor_command(python.executable, runtime, theirs.fileno(), theirs.fileno())
         try:
             process = subprocess.Popen(
                 (program, *_OPTIONS, *line),
@@ -80,10 +82,10 @@ def launch(program: str, spec: Spec) -> Launched:
             ours.close()
             message = f"{program} could not be started: {error.strerror}."
             raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
-    return Launched(
+    return LaunchedSupervisor(
         process=process,
-        line=SocketLine(ours),
-        runs=guest_layout.run_setup(spec, python.scripts),
+        channel=SocketChannel(ours),
+        run_setup=guest_layout.run_setup(spec, python.scripts_folder),
         setup={**walls, "mounts": steps, "runtime": guest_layout.RUNTIME},
         first_process=_first_process(process),
     )
@@ -100,5 +102,5 @@ def _first_process(process: subprocess.Popen[bytes]) -> int | None:
             return None  # a kernel without that file
         if children:
             return int(children[0])
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return None

@@ -4,7 +4,7 @@ The warden is an ordinary child process in a session of its own. What remains of
 environment and little of the host's, that the limits of each process hold, and that what they leave behind is ended.
 HOME, USER, LANG and TERM are the caller's: `~` means what it means in the caller's own shell.
 
-`start_warden` is also how the Landlock tier starts its own.
+`start_supervisor` is also how the Landlock tier starts its own.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from dataclasses import replace
 
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox import guest_layout
-from toolyard.sandbox.guest_layout import Walls
-from toolyard.sandbox.process.channel import SocketLine
-from toolyard.sandbox.process.sandbox import BoxSandbox, Launched
-from toolyard.sandbox.spec import RunSetup, Spec, Tier
+from toolyard.sandbox.guest_layout import Restrictions
+from toolyard.sandbox.process.channel import SocketChannel
+from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
+from toolyard.sandbox.spec import RunSetup, SandboxSpec, Tier
 
-_NO_WALLS = Walls(landlock=b"", landlock_rules=(), seccomp=b"")
+_NO_RESTRICTIONS = Restrictions(landlock=b"", landlock_rules=(), seccomp=b"")
 
 
-def plain(user_environment: Mapping[str, str] | None = None) -> BoxSandbox:
+def unsandboxed_process(user_environment: Mapping[str, str] | None = None) -> ProcessSandbox:
     """`user_environment` are the caller's variables that commands get; what is missing comes from the account."""
-    return BoxSandbox(Tier.NONE, functools.partial(_launch, user_environment or {}))
+    return ProcessSandbox(Tier.NONE, functools.partial(_launch, user_environment or {}))
 
 
-def _launch(user_environment: Mapping[str, str], spec: Spec) -> Launched:
-    changed = {**_account(), **user_environment, **temporary(tempfile.gettempdir())}
+def _launch(user_environment: Mapping[str, str], spec: SandboxSpec) -> LaunchedSupervisor:
+    changed = {**_account_variables(), **user_environment, **temp_folder_variables(tempfile.gettempdir())}
     address = f"{spec.broker}/{guest_layout.BROKER_SOCKET}"
-    return start_warden(spec, changed, _NO_WALLS.worded(pid_max=0, in_worker=False), address=address)
+    return start_supervisor(spec, changed, _NO_RESTRICTIONS.setup_fields(pid_max=0, in_worker=False), address=address)
 
 
-def _account() -> dict[str, str]:
+def _account_variables() -> dict[str, str]:
     try:
         user = pwd.getpwuid(os.geteuid())
     except KeyError:  # a container may run under a number that has no account
@@ -47,31 +47,31 @@ def _account() -> dict[str, str]:
     return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
 
 
-def temporary(folder: str) -> dict[str, str]:
+def temp_folder_variables(folder: str) -> dict[str, str]:
     """The variables that lead programs to a folder for temporary files."""
     return {"TMPDIR": folder, "MPLCONFIGDIR": f"{folder}/matplotlib"}
 
 
-def start_warden(
-    spec: Spec,
-    changed: Mapping[str, str],
+def start_supervisor(
+    spec: SandboxSpec,
+    changed_variables: Mapping[str, str],
     setup: Mapping[str, object],
     on_close: Callable[[], None] | None = None,
     *,
     address: str,
-) -> Launched:
-    """A warden beside the host's own processes; `changed` are the variables that differ from a real sandbox's.
+) -> LaunchedSupervisor:
+    """A warden beside the host's own processes; `changed_variables` are the variables that differ from a real sandbox's.
 
     `address` is where code finds the broker, if there is one.
     """
-    _refuse_other_view(spec)
+    _refuse_remapped_mounts(spec)
     python = guest_layout.own_interpreter()
     ours, theirs = socket.socketpair()
     runtime = os.path.dirname(guest_layout.runtime_folder())
     with theirs:
         try:
             process = subprocess.Popen(
-                guest_layout.start_line(python.executable, runtime, theirs.fileno(), theirs.fileno()),
+                guest_layout.supervisor_command(python.executable, runtime, theirs.fileno(), theirs.fileno()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -84,18 +84,18 @@ def start_warden(
             ours.close()
             message = f"{python.executable} could not be started: {error.strerror}."
             raise SystemFault(message, hint="Run `toolyard doctor` to see what this machine offers.") from error
-    runs = _runs(spec, python.scripts, changed, address)
-    return Launched(process, SocketLine(ours), runs, setup, process.pid, on_close)
+    runs = _run_setup(spec, python.scripts_folder, changed_variables, address)
+    return LaunchedSupervisor(process, SocketChannel(ours), runs, setup, process.pid, on_close)
 
 
-def _runs(spec: Spec, scripts: str, changed: Mapping[str, str], address: str) -> RunSetup:
+def _run_setup(spec: SandboxSpec, scripts: str, changed_variables: Mapping[str, str], address: str) -> RunSetup:
     usual = guest_layout.run_setup(replace(spec, broker=""), scripts)
-    environment = {**usual.environment, **changed, **spec.environment}
+    environment = {**usual.environment, **changed_variables, **spec.environment}
     environment = guest_layout.with_broker(environment, spec, address, guest_layout.runtime_folder())
     return replace(usual, environment=environment)
 
 
-def _refuse_other_view(spec: Spec) -> None:
+def _refuse_remapped_mounts(spec: SandboxSpec) -> None:
     """Files lie where they lie: what cannot be given must not seem to be."""
     if not os.path.isdir(spec.workspace):
         raise SystemFault(f"The workspace {spec.workspace} is not there.", hint="Create it, or name another one.")

@@ -1,7 +1,7 @@
 """Where this process may make control groups, by the kernel's own tables.
 
 A place is always this process's own group, so that whatever bounds us bounds what we start as well. Nothing is
-written here but in `open_for_children`, which version 2 needs: a group whose children have limits may hold no process
+written here but in `enable_controllers`, which version 2 needs: a group whose children have limits may hold no process
 itself, so this process steps aside into a leaf of its group, if it is alone there. It never moves anybody else.
 """
 
@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-WANTED = frozenset({"memory", "pids"})
+WANTED_CONTROLLERS = frozenset({"memory", "pids"})
 _LEAF = "toolyard-server"
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CgroupLocation:
     """The folder of our own group in one hierarchy, and which of the wanted controllers that hierarchy has."""
 
     folder: str
@@ -35,31 +35,31 @@ class _Mount:
     options: frozenset[str]
 
 
-def find(about: str = "/proc/self") -> tuple[Place, ...]:
-    """Every hierarchy that has a wanted controller; `about` is the process to ask about."""
+def find_cgroups(proc_folder: str = "/proc/self") -> tuple[CgroupLocation, ...]:
+    """Every hierarchy that has a wanted controller; `proc_folder` is the process to ask about."""
     try:
-        with open(f"{about}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-            mounts = tuple(_mounts(table))
-        with open(f"{about}/cgroup", encoding="utf-8", errors="surrogateescape") as groups:
+        with open(f"{proc_folder}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+            mounts = tuple(_cgroup_mounts(table))
+        with open(f"{proc_folder}/cgroup", encoding="utf-8", errors="surrogateescape") as groups:
             rows = [row.rstrip("\n").split(":", 2) for row in groups]
     except OSError:
         return ()
-    found: list[Place] = []
+    found: list[CgroupLocation] = []
     for _, names, path in rows:
-        controllers = frozenset(names.split(",")) & WANTED
+        controllers = frozenset(names.split(",")) & WANTED_CONTROLLERS
         if controllers:
-            folder = _folder((m for m in mounts if controllers <= m.options), path)
+            folder = _group_folder((m for m in mounts if controllers <= m.options), path)
         elif not names:
-            folder = _parent_of_leaf(_folder((m for m in mounts if m.unified), path))
-            controllers = words(f"{folder}/cgroup.controllers") & WANTED if folder else controllers
+            folder = _parent_of_leaf(_group_folder((m for m in mounts if m.unified), path))
+            controllers = read_words(f"{folder}/cgroup.controllers") & WANTED_CONTROLLERS if folder else controllers
         else:
             continue
         if folder and controllers:
-            found.append(Place(folder, controllers, unified=not names))
+            found.append(CgroupLocation(folder, controllers, unified=not names))
     return tuple(found)
 
 
-def _mounts(table: Iterator[str]) -> Iterator[_Mount]:
+def _cgroup_mounts(table: Iterator[str]) -> Iterator[_Mount]:
     # 36 35 0:30 /root/of/mount /where/it/is rw,nosuid - cgroup cgroup rw,memory
     for row in table:
         left, found, right = row.partition(" - ")
@@ -69,7 +69,7 @@ def _mounts(table: Iterator[str]) -> Iterator[_Mount]:
             yield _Mount(root, folder, described[0] == "cgroup2", frozenset(described[2].split(",")))
 
 
-def _folder(mounts: Iterator[_Mount], path: str) -> str | None:
+def _group_folder(mounts: Iterator[_Mount], path: str) -> str | None:
     """Where the group `path` is seen, if any mount shows it; a group outside our namespace (`/..`) is not."""
     for mount in mounts:
         root = mount.root.rstrip("/")
@@ -82,34 +82,34 @@ def _parent_of_leaf(folder: str | None) -> str | None:
     return os.path.dirname(folder) if folder and os.path.basename(folder) == _LEAF else folder
 
 
-def open_for_children(place: Place) -> frozenset[str]:
+def enable_controllers(location: CgroupLocation) -> frozenset[str]:
     """The controllers that children of this place will have. Raises OSError where that cannot be."""
-    if not place.unified:
-        return place.controllers
-    switch = f"{place.folder}/cgroup.subtree_control"
-    missing = place.controllers - words(switch)
+    if not location.unified:
+        return location.controllers
+    switch = f"{location.folder}/cgroup.subtree_control"
+    missing = location.controllers - read_words(switch)
     if missing:
         order = " ".join(f"+{name}" for name in sorted(missing))
         try:
-            write(switch, order)
+            write_control_file(switch, order)
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
-            _step_aside(place.folder)
-            write(switch, order)
-    return words(switch) & WANTED
+            _move_to_leaf(location.folder)
+            write_control_file(switch, order)
+    return read_words(switch) & WANTED_CONTROLLERS
 
 
-def _step_aside(folder: str) -> None:
+def _move_to_leaf(folder: str) -> None:
     ours = str(os.getpid())
-    if words(f"{folder}/cgroup.procs") != frozenset({ours}):
+    if read_words(f"{folder}/cgroup.procs") != frozenset({ours}):
         raise OSError(errno.EBUSY, "other processes live in this group", folder)
     leaf = f"{folder}/{_LEAF}"
     os.makedirs(leaf, exist_ok=True)
-    write(f"{leaf}/cgroup.procs", ours)
+    write_control_file(f"{leaf}/cgroup.procs", ours)
 
 
-def words(path: str) -> frozenset[str]:
+def read_words(path: str) -> frozenset[str]:
     """The words of a control file; none where it is missing."""
     try:
         with open(path, encoding="ascii") as file:
@@ -118,7 +118,7 @@ def words(path: str) -> frozenset[str]:
         return frozenset()
 
 
-def write(path: str, text: str) -> None:
+def write_control_file(path: str, text: str) -> None:
     # One write without O_CREAT: a control file that is missing must be an error, not a new file.
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
     try:

@@ -23,20 +23,20 @@ from typing import Final
 
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox.limits import cgroup_paths
-from toolyard.sandbox.limits.cgroup_paths import Place, words, write
+from toolyard.sandbox.limits.cgroup_paths import CgroupLocation, read_words, write_control_file
 
 _CLOSE_SECONDS: Final = 1.0
 _SWEEP_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.002
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
-_OURS = re.compile(r"toolyard-(?P<space>\d+)-(?P<pid>\d+)-(?P<began>\d+)-[A-Za-z0-9_]+-\d+")
-_COUNT_IN_STAT = 19  # the start time, counted from the state, which follows the parenthesised name
-_HELD_AS = {"memory": "memory", "pids": "processes"}
-_numbers = itertools.count(1)
+_OWN_GROUP_NAME = re.compile(r"toolyard-(?P<space>\d+)-(?P<pid>\d+)-(?P<began>\d+)-[A-Za-z0-9_]+-\d+")
+_START_TIME_FIELD = 19  # the start time, counted from the state, which follows the parenthesised name
+_LIMIT_NAMES = {"memory": "memory", "pids": "processes"}
+_group_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _HierarchyGroup:
     """The group in one hierarchy, and the limits that it holds there."""
 
     folder: str
@@ -47,37 +47,37 @@ class _Part:
 class Cgroup:
     """One group. Processes that are added, and their children from then on, share its limits."""
 
-    def __init__(self, parts: Sequence[_Part]) -> None:
-        self._parts = tuple(parts)
-        self._kills_told = 0
-        self._refusals_told = 0
-        self.limits_held = frozenset(_HELD_AS[name] for part in parts for name in part.controllers)
+    def __init__(self, groups: Sequence[_HierarchyGroup]) -> None:
+        self._groups = tuple(groups)
+        self._reported_kills = 0
+        self._reported_refusals = 0
+        self.enforced_limits = frozenset(_LIMIT_NAMES[name] for part in groups for name in part.controllers)
         """Which of "memory" and "processes" the kernel holds here."""
 
     @classmethod
     def create(
-        cls, *, memory_bytes: int, processes: int, name: str, places: Sequence[Place] | None = None
+        cls, *, memory_bytes: int, processes: int, name: str, locations: Sequence[CgroupLocation] | None = None
     ) -> Cgroup | None:
         """A new group with these limits, or as many of them as can be had; None where none can."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be part of a group's name: letters, digits and _ only")
-        full_name = f"toolyard-{_pid_space()}-{os.getpid()}-{_began('self')}-{name}-{next(_numbers)}"
-        parts: list[_Part] = []
-        for place in cgroup_paths.find() if places is None else places:
+        full_name = f"toolyard-{_pid_namespace()}-{os.getpid()}-{_start_time('self')}-{name}-{next(_group_numbers)}"
+        parts: list[_HierarchyGroup] = []
+        for place in cgroup_paths.find_cgroups() if locations is None else locations:
             with contextlib.suppress(OSError):  # read-only, another user's, or held by others: no limit from here
-                controllers = cgroup_paths.open_for_children(place)
-                sweep(place.folder)
-                part = _Part(f"{place.folder}/{full_name}", controllers, place.unified)
-                held = _make(part, memory_bytes, processes)
+                controllers = cgroup_paths.enable_controllers(place)
+                remove_stale_groups(place.folder)
+                part = _HierarchyGroup(f"{place.folder}/{full_name}", controllers, place.unified)
+                held = _create_group(part, memory_bytes, processes)
                 if held:
-                    parts.append(_Part(part.folder, held, part.unified))
+                    parts.append(_HierarchyGroup(part.folder, held, part.unified))
         return cls(parts) if parts else None
 
     def add(self, pid: int) -> None:
         """Bind a process. Its children so far stay where they are, so add it before it starts any."""
         try:
-            for part in self._parts:
-                write(f"{part.folder}/cgroup.procs", str(pid))
+            for part in self._groups:
+                write_control_file(f"{part.folder}/cgroup.procs", str(pid))
         except OSError as error:
             raise SystemFault(
                 f"Process {pid} could not be put into its control group: {error.strerror}.",
@@ -86,62 +86,62 @@ class Cgroup:
 
     def processes(self) -> list[int]:
         """The processes inside, lowest first."""
-        return sorted({pid for part in self._parts for pid in _members(part.folder)})
+        return sorted({pid for part in self._groups for pid in _members(part.folder)})
 
     def out_of_memory_kills(self) -> int:
         """How many processes the kernel has killed here because the memory limit was reached."""
-        return sum(_kills(part) for part in self._parts if "memory" in part.controllers)
+        return sum(_oom_kill_count(part) for part in self._groups if "memory" in part.controllers)
 
     def was_out_of_memory(self) -> bool:
         """Whether the kernel killed a process here for its memory since this was last asked."""
-        before, self._kills_told = self._kills_told, self.out_of_memory_kills()
-        return self._kills_told > before
+        before, self._reported_kills = self._reported_kills, self.out_of_memory_kills()
+        return self._reported_kills > before
 
     def was_out_of_processes(self) -> bool:
         """Whether the kernel refused a process here since this was last asked."""
         refused = sum(
-            _counted(f"{part.folder}/pids.events", b"max") for part in self._parts if "pids" in part.controllers
+            _event_count(f"{part.folder}/pids.events", b"max") for part in self._groups if "pids" in part.controllers
         )
-        before, self._refusals_told = self._refusals_told, refused
+        before, self._reported_refusals = self._reported_refusals, refused
         return refused > before
 
     def close(self) -> bool:
         """Kill what is left inside and remove the group, within about a second. Whether it is gone."""
-        return _remove([part.folder for part in self._parts], _CLOSE_SECONDS)
+        return _remove_groups([part.folder for part in self._groups], _CLOSE_SECONDS)
 
 
-def _make(part: _Part, memory_bytes: int, processes: int) -> frozenset[str]:
+def _create_group(group: _HierarchyGroup, memory_bytes: int, processes: int) -> frozenset[str]:
     """The limits that the new group took; it is gone again when it took none."""
-    os.mkdir(part.folder)
-    held = frozenset(name for name in part.controllers if _limited(part, name, memory_bytes, processes))
+    os.mkdir(group.folder)
+    held = frozenset(name for name in group.controllers if _set_limit(group, name, memory_bytes, processes))
     if not held:
-        os.rmdir(part.folder)
+        os.rmdir(group.folder)
     return held
 
 
-def _limited(part: _Part, controller: str, memory_bytes: int, processes: int) -> bool:
+def _set_limit(group: _HierarchyGroup, controller: str, memory_bytes: int, processes: int) -> bool:
     try:
         if controller == "pids":
-            write(f"{part.folder}/pids.max", str(processes))
+            write_control_file(f"{group.folder}/pids.max", str(processes))
             return True
         hard, swap, swap_bytes = (
             ("memory.max", "memory.swap.max", 0)
-            if part.unified
+            if group.unified
             else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", memory_bytes)  # memory and swap together
         )
-        write(f"{part.folder}/{hard}", str(memory_bytes))
+        write_control_file(f"{group.folder}/{hard}", str(memory_bytes))
         with contextlib.suppress(FileNotFoundError):  # the kernel keeps no account of swap
-            write(f"{part.folder}/{swap}", str(swap_bytes))
+            write_control_file(f"{group.folder}/{swap}", str(swap_bytes))
     except OSError:
         return False
     return True
 
 
-def _kills(part: _Part) -> int:
-    return _counted(f"{part.folder}/{'memory.events' if part.unified else 'memory.oom_control'}", b"oom_kill")
+def _oom_kill_count(group: _HierarchyGroup) -> int:
+    return _event_count(f"{group.folder}/{'memory.events' if group.unified else 'memory.oom_control'}", b"oom_kill")
 
 
-def _counted(path: str, name: bytes) -> int:
+def _event_count(path: str, name: bytes) -> int:
     try:
         with open(path, "rb") as file:
             rows = dict(row.split() for row in file)
@@ -150,17 +150,17 @@ def _counted(path: str, name: bytes) -> int:
         return 0
 
 
-def sweep(folder: str) -> None:
+def remove_stale_groups(folder: str) -> None:
     """Remove the groups below `folder` whose owner is gone."""
     stale = [f"{folder}/{name}" for name in os.listdir(folder) if _is_stale(name)]
     if stale:
-        _remove(stale, _SWEEP_SECONDS)
+        _remove_groups(stale, _SWEEP_SECONDS)
 
 
 def _is_stale(name: str) -> bool:
-    match = _OURS.fullmatch(name)
+    match = _OWN_GROUP_NAME.fullmatch(name)
     # A pid means nothing in another namespace: such a group is its own servers' to sweep.
-    if match is None or int(match["space"]) != _pid_space():
+    if match is None or int(match["space"]) != _pid_namespace():
         return False
     try:
         os.kill(int(match["pid"]), 0)
@@ -168,53 +168,55 @@ def _is_stale(name: str) -> bool:
         return True
     except PermissionError:
         pass  # it lives, under another user, unless the number was given away again
-    began = _began(match["pid"])
+    began = _start_time(match["pid"])
     return began is not None and began != int(match["began"])
 
 
 @cache
-def _pid_space() -> int:
+def _pid_namespace() -> int:
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return 0
 
 
-def _began(pid: str) -> int | None:
+def _start_time(pid: str) -> int | None:
     """When a process started, in the kernel's ticks; None where it is not told."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[_COUNT_IN_STAT])
+            return int(file.read().rpartition(b")")[2].split()[_START_TIME_FIELD])
     except (OSError, IndexError):
         return None
 
 
-def _remove(folders: Sequence[str], seconds: float) -> bool:
+def _remove_groups(folders: Sequence[str], seconds: float) -> bool:
     """Empty and remove these groups, and any made below them; what will not go in time stays for the next sweep."""
-    left = [found for folder in folders for found in _tree(folder)]
+    left = [found for folder in folders for found in _group_tree(folder)]
     deadline = time.monotonic() + seconds
     for folder in left:
         for name, order in (("pids.max", "0"), ("cgroup.kill", "1")):  # no more children; version 2 kills by itself
             with contextlib.suppress(OSError):
-                write(f"{folder}/{name}", order)
+                write_control_file(f"{folder}/{name}", order)
     while True:
         for folder in left:
             for pid in _members(folder):
                 _kill_in(folder, pid)
-        left = [folder for folder in left if not _gone(folder)]
+        left = [folder for folder in left if not _remove_group(folder)]
         if not left or time.monotonic() >= deadline:
             return not left
         time.sleep(_POLL_SECONDS)
 
 
-def _tree(folder: str) -> Iterator[str]:
+def _group_tree(folder: str) -> Iterator[str]:
     """The group and those below it, deepest first."""
     for found, _, _ in os.walk(folder, topdown=False):
         yield found
 
 
 def _members(folder: str) -> list[int]:
-    return [pid for word in words(f"{folder}/cgroup.procs") if (pid := int(word)) > 0]  # 0: of a foreign namespace
+    return [
+        pid for word in read_words(f"{folder}/cgroup.procs") if (pid := int(word)) > 0
+    ]  # 0: of a foreign namespace
 
 
 def _kill_in(folder: str, pid: int) -> None:
@@ -229,7 +231,7 @@ def _kill_in(folder: str, pid: int) -> None:
             os.close(handle)
 
 
-def _gone(folder: str) -> bool:
+def _remove_group(folder: str) -> bool:
     try:
         os.rmdir(folder)
     except FileNotFoundError:

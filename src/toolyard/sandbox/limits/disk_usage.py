@@ -4,7 +4,7 @@ Counted is every object whose ctime is not before the start: a program can set a
 A file counts by the blocks it takes, so holes cost nothing, and once, however many names it has. An older file that
 the run only appended to counts whole. Links are not followed. Names that vanish under the count are passed over.
 
-An `Account` borrows the folders' handles and owns those it opens; `close` gives them back.
+An `UsageCounter` borrows the folders' handles and owns those it opens; `close` gives them back.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final
 
 _BLOCK: Final = 512  # the unit of st_blocks, on every file system
-_DEEPEST: Final = 64  # two handles are open for each level
+_MAX_DEPTH: Final = 64  # two handles are open for each level
 _BUDGET_SECONDS: Final = 1.0  # of counting, over all slices; about 200,000 names
-_LOOK_AT_CLOCK_EVERY: Final = 32
+_ENTRIES_PER_CLOCK_CHECK: Final = 32
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Account:
+class UsageCounter:
     def __init__(self, folders: Sequence[int], since_ns: int) -> None:
         self._since = since_ns
-        self._spent = 0.0
-        self._linked: set[tuple[int, int]] = set()
+        self._spent_seconds = 0.0
+        self._counted_links: set[tuple[int, int]] = set()
         self._steps = self._walk(folders)
         self.bytes = 0
         self.files = 0
-        self.done = False
-        self.complete = True
+        self.is_done = False
+        self.is_complete = True
         """False when something that changed could not be looked into, or there was more than there is time for."""
 
-    def go_on(self, seconds: float) -> None:
+    def count_for(self, seconds: float) -> None:
         """Count for about `seconds`."""
         began = time.monotonic()
         for number, _ in enumerate(self._steps, 1):
-            if number % _LOOK_AT_CLOCK_EVERY == 0 and time.monotonic() - began > seconds:
+            if number % _ENTRIES_PER_CLOCK_CHECK == 0 and time.monotonic() - began > seconds:
                 break
         else:
-            self.done = True
-        self._spent += time.monotonic() - began
-        if not self.done and self._spent > _BUDGET_SECONDS:
-            self.complete = False
-            self.done = True
-        if self.done:
+            self.is_done = True
+        self._spent_seconds += time.monotonic() - began
+        if not self.is_done and self._spent_seconds > _BUDGET_SECONDS:
+            self.is_complete = False
+            self.is_done = True
+        if self.is_done:
             self.close()
 
     def close(self) -> None:
@@ -55,33 +55,33 @@ class Account:
     def _walk(self, folders: Sequence[int]) -> Generator[None]:
         for folder in folders:
             changed = os.fstat(folder).st_ctime_ns >= self._since
-            yield from self._beneath(os.dup(folder), 1, changed=changed)
+            yield from self._count_folder(os.dup(folder), 1, changed=changed)
 
-    def _beneath(self, fd: int, depth: int, *, changed: bool) -> Generator[None]:
+    def _count_folder(self, fd: int, depth: int, *, changed: bool) -> Generator[None]:
         """Count what is in the folder `fd`, and close it. `changed` says whether the run may have closed it to us."""
         try:
             with os.scandir(fd) as entries:
                 for entry in entries:
                     yield
-                    about = self._look(entry, closed=changed)
-                    below = None if about is None else self._count(entry.name, about, fd, depth)
+                    about = self._stat_entry(entry, closed=changed)
+                    below = None if about is None else self._count_entry(entry.name, about, fd, depth)
                     if about is not None and below is not None:
-                        yield from self._beneath(below, depth + 1, changed=about.st_ctime_ns >= self._since)
+                        yield from self._count_folder(below, depth + 1, changed=about.st_ctime_ns >= self._since)
         except OSError:
-            self.complete = False  # the folder broke off in the middle
+            self.is_complete = False  # the folder broke off in the middle
         finally:
             os.close(fd)
 
-    def _look(self, entry: os.DirEntry[str], *, closed: bool) -> os.stat_result | None:
+    def _stat_entry(self, entry: os.DirEntry[str], *, closed: bool) -> os.stat_result | None:
         try:
             return entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError:
-            self.complete = self.complete and not closed
+            self.is_complete = self.is_complete and not closed
             return None
 
-    def _count(self, name: str, about: os.stat_result, parent: int, depth: int) -> int | None:
+    def _count_entry(self, name: str, about: os.stat_result, parent: int, depth: int) -> int | None:
         """Count one object; the handle of the folder to go down into, if it is one."""
         changed = about.st_ctime_ns >= self._since
         folder = stat.S_ISDIR(about.st_mode)
@@ -90,8 +90,8 @@ class Account:
             self.files += 1
         if not folder:
             return None
-        if depth >= _DEEPEST:
-            self.complete = False
+        if depth >= _MAX_DEPTH:
+            self.is_complete = False
             return None
         try:
             return os.open(name, _FOLDER, dir_fd=parent)
@@ -99,18 +99,18 @@ class Account:
             return None
         except OSError:
             # One that was closed to us before the run hides nothing of it; one that was closed since may.
-            self.complete = self.complete and not changed
+            self.is_complete = self.is_complete and not changed
             return None
 
     def _is_first(self, about: os.stat_result) -> bool:
         identity = (about.st_dev, about.st_ino)
-        if identity in self._linked:
+        if identity in self._counted_links:
             return False
-        self._linked.add(identity)
+        self._counted_links.add(identity)
         return True
 
 
-def held_without_name(processes: Iterable[int], device: int, seconds: float) -> int:
+def unlinked_bytes(processes: Iterable[int], device: int, seconds: float) -> int:
     """The bytes in files of one device that have no name any more but are open in one of these processes."""
     deadline = time.monotonic() + seconds
     sizes: dict[int, int] = {}

@@ -1,15 +1,15 @@
 """Ending a run that fills the disk.
 
 No file system here offers a quota to an ordinary user, so the free space is watched while a run is under way. A look
-costs one statvfs for each file system. When more space went than a run may take, `Account` tells whether it was this
+costs one statvfs for each file system. When more space went than a run may take, `UsageCounter` tells whether it was this
 run that took it; other programs write to the same disk. Below the reserve nobody asks whose fault it is: a run during
 which space went away is ended, because a full disk stops everything else on the machine.
 
 What this does not promise: exactness. A run is ended some ticks after it passed its limit. Space in files that have
 no name is seen while they are open in one of the run's processes, and otherwise by the reserve alone.
 
-A `DiskWatch` serves one run: `begin`, `check` every few tens of milliseconds from one thread, `close`. It owns
-handles of the folders from `begin` to `close`.
+A `DiskWatch` serves one run: `start`, `check` every few tens of milliseconds from one thread, `close`. It owns
+handles of the folders from `start` to `close`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from toolyard.core.limits import MIB
-from toolyard.sandbox.limits.disk_usage import Account, held_without_name
+from toolyard.sandbox.limits.disk_usage import UsageCounter, unlinked_bytes
 
 _SLICE_SECONDS: Final = 0.02
 _CLOCK_SLACK_NS: Final = 20_000_000  # files are stamped by a coarser clock, which lags by up to one tick
 _NOTICEABLE_BYTES: Final = 16 * MIB
 # After an account that found too little, the next one is due when this much more has gone (in parts of the limit):
 # never at once, and never so late that a file which slipped through by being renamed gets far.
-_SOONEST, _LATEST = 16, 4
+_MIN_RECOUNT_DIVISOR, _MAX_RECOUNT_DIVISOR = 16, 4
 
 Processes = Callable[[], Iterable[int]]
 
 
 class DiskWatch:
-    """`most_bytes` and `most_files` are what one run may take, `reserve_bytes` what must stay free.
+    """`max_bytes` and `max_files` are what one run may take, `reserve_bytes` what must stay free.
 
     `processes` tells the pids of the run, to find files that are open but have no name.
     """
@@ -42,18 +42,18 @@ class DiskWatch:
         self,
         folders: Sequence[str],
         *,
-        most_bytes: int,
-        most_files: int | None,
+        max_bytes: int,
+        max_files: int | None,
         reserve_bytes: int,
         processes: Processes = tuple,
     ) -> None:
         self._folders = tuple(folders)
-        self._limits = (most_bytes, most_files, reserve_bytes)
+        self._limits = (max_bytes, max_files, reserve_bytes)
         self._processes = processes
         self._handles: list[int] = []
         self._disks: list[_Disk] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """The run starts now. Raises OSError when a folder cannot be opened."""
         self.close()
         since = time.time_ns() - _CLOCK_SLACK_NS
@@ -100,16 +100,16 @@ class _Disk:
         self._device = device
         self._folders = tuple(folders)
         self._since = since
-        self._most_bytes, self._most_files, self._reserve = limits
-        self._noticeable = min(_NOTICEABLE_BYTES, self._most_bytes, self._reserve // 4)
+        self._max_bytes, self._max_files, self._reserve = limits
+        self._noticeable = min(_NOTICEABLE_BYTES, self._max_bytes, self._reserve // 4)
         self._processes = processes
         now = os.fstatvfs(self._folders[0])
         self._free_bytes = now.f_bfree * now.f_frsize
         self._free_files = now.f_ffree
-        self._due_bytes = self._most_bytes
-        self._due_files = self._most_files
-        self._account: Account | None = None
-        self._began_at = (0, 0)
+        self._recount_at_bytes = self._max_bytes
+        self._recount_at_files = self._max_files
+        self._counter: UsageCounter | None = None
+        self._count_started_at = (0, 0)
 
     def check(self) -> str | None:
         now = os.fstatvfs(self._folders[0])
@@ -119,51 +119,51 @@ class _Disk:
         self._free_files = max(self._free_files, now.f_ffree)
         gone_bytes, gone_files = self._free_bytes - free, self._free_files - now.f_ffree
         if gone_bytes > self._noticeable and now.f_bavail * now.f_frsize < self._reserve:
-            return f"the disk is almost full: less than {_size(self._reserve)} is free"
-        if self._account is None:
-            files_due = self._due_files is not None and gone_files > self._due_files
-            if gone_bytes <= self._due_bytes and not files_due:
+            return f"the disk is almost full: less than {_size_text(self._reserve)} is free"
+        if self._counter is None:
+            files_due = self._recount_at_files is not None and gone_files > self._recount_at_files
+            if gone_bytes <= self._recount_at_bytes and not files_due:
                 return None
-            self._account = Account(self._folders, self._since)
-            self._began_at = (gone_bytes, gone_files)
-        return self._judge(self._account, gone_bytes, gone_files)
+            self._counter = UsageCounter(self._folders, self._since)
+            self._count_started_at = (gone_bytes, gone_files)
+        return self._check_count(self._counter, gone_bytes, gone_files)
 
-    def _judge(self, account: Account, gone_bytes: int, gone_files: int) -> str | None:
-        account.go_on(_SLICE_SECONDS)
-        taken = account.bytes
-        if account.done and taken <= self._most_bytes:
-            taken += held_without_name(self._processes(), self._device, _SLICE_SECONDS)
-        if taken > self._most_bytes:
-            return f"it wrote more than {_size(self._most_bytes)} to the disk"
-        if self._most_files is not None and account.files > self._most_files:
-            return f"it made or changed more than {self._most_files:,} files"
-        if not account.done:
+    def _check_count(self, counter: UsageCounter, gone_bytes: int, gone_files: int) -> str | None:
+        counter.count_for(_SLICE_SECONDS)
+        taken = counter.bytes
+        if counter.is_done and taken <= self._max_bytes:
+            taken += unlinked_bytes(self._processes(), self._device, _SLICE_SECONDS)
+        if taken > self._max_bytes:
+            return f"it wrote more than {_size_text(self._max_bytes)} to the disk"
+        if self._max_files is not None and counter.files > self._max_files:
+            return f"it made or changed more than {self._max_files:,} files"
+        if not counter.is_done:
             return None
-        self._account = None
-        if not account.complete and self._is_over(gone_bytes, gone_files):
+        self._counter = None
+        if not counter.is_complete and self._is_over(gone_bytes, gone_files):
             return (
-                f"{_size(gone_bytes)} and {gone_files:,} files' worth of the disk went during the run, "
+                f"{_size_text(gone_bytes)} and {gone_files:,} files' worth of the disk went during the run, "
                 "and its files are too many, too deep or too closed to be counted"
             )
-        at_bytes, at_files = self._began_at
-        self._due_bytes = at_bytes + _step(self._most_bytes, taken)
-        if self._most_files is not None:
-            self._due_files = at_files + _step(self._most_files, account.files)
+        at_bytes, at_files = self._count_started_at
+        self._recount_at_bytes = at_bytes + _recount_step(self._max_bytes, taken)
+        if self._max_files is not None:
+            self._recount_at_files = at_files + _recount_step(self._max_files, counter.files)
         return None
 
     def _is_over(self, gone_bytes: int, gone_files: int) -> bool:
-        return gone_bytes > self._most_bytes or (self._most_files is not None and gone_files > self._most_files)
+        return gone_bytes > self._max_bytes or (self._max_files is not None and gone_files > self._max_files)
 
     def close(self) -> None:
-        if self._account is not None:
-            self._account.close()
-            self._account = None
+        if self._counter is not None:
+            self._counter.close()
+            self._counter = None
 
 
-def _step(most: int, taken: int) -> int:
+def _recount_step(most: int, taken: int) -> int:
     """How much more must go before counting again is worth it."""
-    return min(max(most - taken, most // _SOONEST), most // _LATEST)
+    return min(max(most - taken, most // _MIN_RECOUNT_DIVISOR), most // _MAX_RECOUNT_DIVISOR)
 
 
-def _size(count: int) -> str:
+def _size_text(count: int) -> str:
     return f"{count / MIB:,.0f} MiB" if count >= MIB else f"{count:,} bytes"

@@ -12,55 +12,58 @@ from dataclasses import dataclass
 
 from toolyard.core.limits import MIB
 from toolyard.linux import change_filter
-from toolyard.sandbox.spec import ChangedPath, ChangeSink, Spec
+from toolyard.sandbox.spec import ChangedPath, ChangeSink, SandboxSpec
 from toolyard_runtime import protocol
 
 _MOST_BYTES = 64 * MIB
 """Of the frames of one run: room for every path that a recorder reports, repeated ones included."""
 
 
-def recording_setup(spec: Spec) -> dict[str, object]:
+def recording_setup(spec: SandboxSpec) -> dict[str, object]:
     """A part of the supervisor's first frame; empty where nothing is or can be recorded."""
-    if not spec.records_changes or change_filter.why_not():
+    if not spec.records_changes or change_filter.unsupported_reason():
         return {}
-    calls = {number: [path.worded() for path in paths] for number, paths in change_filter.paths().items()}
-    roots = [inside for inside, _ in _writable(spec)]
-    program, number = change_filter.program(), change_filter.seccomp_number()
+    calls = {
+        number: [path.as_tuple() for path in paths]
+        for number, paths in change_filter.changed_path_arguments().items()
+    }
+    roots = [inside for inside, _ in _writable_mounts(spec)]
+    program, number = change_filter.build_program(), change_filter.seccomp_syscall_number()
     return {"recording": {"filter": program, "seccomp": number, "calls": calls, "roots": roots}}
 
 
 @dataclass(slots=True)
-class RecordedChanges:
+class ChangeFrameReader:
     """Reads the frames of one run and hands them to its sink."""
 
-    spec: Spec
+    spec: SandboxSpec
     sink: ChangeSink
-    left: int = _MOST_BYTES
+    bytes_left: int = _MOST_BYTES
 
-    def take(self, kind: int, body: bytes) -> None:
-        if self.left < 0:
+    def handle_frame(self, kind: int, body: bytes) -> None:
+        if self.bytes_left < 0:
             return
         if kind == protocol.RECORDED:
-            self.sink.recorded(is_complete=body == protocol.COMPLETE)
+            self.sink.report_coverage(is_complete=body == protocol.COMPLETE)
             return
-        self.left -= len(body)
-        if self.left < 0:
-            self.lose()
-        elif found := list(self._paths(body)):
-            self.sink.changed(found)
+        self.bytes_left -= len(body)
+        if self.bytes_left < 0:
+            self.mark_incomplete()
+        elif found := list(self._host_paths(body)):
+            self.sink.add_changes(found)
 
-    def lose(self) -> None:
+    def mark_incomplete(self) -> None:
         """What comes after this is not heard any more."""
-        self.left = -1
-        self.sink.recorded(is_complete=False)
+        self.bytes_left = -1
+        self.sink.report_coverage(is_complete=False)
 
-    def _paths(self, body: bytes) -> Iterator[ChangedPath]:
-        mounts = [(os.fsencode(inside), os.fsencode(source)) for inside, source in _writable(self.spec)]
+    def _host_paths(self, body: bytes) -> Iterator[ChangedPath]:
+        mounts = [(os.fsencode(inside), os.fsencode(source)) for inside, source in _writable_mounts(self.spec)]
         mounts.sort(key=lambda mount: len(mount[0]), reverse=True)
         at = 0
-        while at + protocol.CHANGED.size <= len(body):
-            time_ns, is_tree, length = protocol.CHANGED.unpack_from(body, at)
-            at += protocol.CHANGED.size
+        while at + protocol.CHANGE_HEADER.size <= len(body):
+            time_ns, is_tree, length = protocol.CHANGE_HEADER.unpack_from(body, at)
+            at += protocol.CHANGE_HEADER.size
             path = body[at : at + length]
             at += length
             for inside, source in mounts:
@@ -69,7 +72,7 @@ class RecordedChanges:
                     break
 
 
-def _writable(spec: Spec) -> Iterator[tuple[str, str]]:
+def _writable_mounts(spec: SandboxSpec) -> Iterator[tuple[str, str]]:
     """What runs may change: where it is inside, and on the host."""
     if spec.writable:
         yield spec.workspace, spec.workspace

@@ -1,6 +1,6 @@
 """The stream between host and warden: a socket where both are on one machine, else the pipes of a program between.
 
-`receive` returns b"" once the other side is gone. `hang_up` may be called from any thread and ends a `receive` that
+`receive` returns b"" once the other side is gone. `shut_down` may be called from any thread and ends a `receive` that
 is under way: at once over a socket, when the program has gone over pipes.
 """
 
@@ -17,17 +17,17 @@ from toolyard.core.errors import SystemFault
 _CHUNK = 1 << 18
 
 
-class Line(Protocol):
+class Channel(Protocol):
     def send(self, data: bytes) -> None: ...
 
     def receive(self) -> bytes: ...
 
-    def hang_up(self) -> None: ...
+    def shut_down(self) -> None: ...
 
     def close(self) -> None: ...
 
 
-class SocketLine:
+class SocketChannel:
     def __init__(self, ours: socket.socket) -> None:
         self._socket = ours
 
@@ -40,7 +40,7 @@ class SocketLine:
         except OSError:
             return b""
 
-    def hang_up(self) -> None:
+    def shut_down(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -48,31 +48,31 @@ class SocketLine:
         self._socket.close()
 
 
-class PipeLine:
+class PipeChannel:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._to, self._from = _pipe(process.stdin), _pipe(process.stdout)
+        self._stdin, self._stdout = _require_pipe(process.stdin), _require_pipe(process.stdout)
 
     def send(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            view = view[os.write(self._to.fileno(), view) :]
+            view = view[os.write(self._stdin.fileno(), view) :]
 
     def receive(self) -> bytes:
         try:
-            return os.read(self._from.fileno(), _CHUNK)
+            return os.read(self._stdout.fileno(), _CHUNK)
         except (OSError, ValueError):
             return b""
 
-    def hang_up(self) -> None:
+    def shut_down(self) -> None:
         with contextlib.suppress(OSError):
-            self._to.close()
+            self._stdin.close()
 
     def close(self) -> None:
-        self.hang_up()
-        self._from.close()
+        self.shut_down()
+        self._stdout.close()
 
 
-def _pipe(end: IO[bytes] | None) -> IO[bytes]:
+def _require_pipe(end: IO[bytes] | None) -> IO[bytes]:
     if end is None:
         raise SystemFault("The sandbox was started without pipes.", hint="Report this as a bug.")
     return end

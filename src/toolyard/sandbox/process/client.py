@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
-from toolyard.sandbox.process.change_recording import RecordedChanges
-from toolyard.sandbox.process.channel import Line
-from toolyard.sandbox.process.frame_queue import LOST, SPILLED, Frame, Mailbox
-from toolyard.sandbox.spec import Ending, Outcome, Request, RunSetup, Sink, Stream
+from toolyard.sandbox.process.change_recording import ChangeFrameReader
+from toolyard.sandbox.process.channel import Channel
+from toolyard.sandbox.process.frame_queue import LOST, OVERFLOWED, Frame, FrameQueue
+from toolyard.sandbox.spec import OutputSink, RunEnding, RunRequest, RunResult, RunSetup, Stream
 from toolyard_runtime import protocol
 
 _READY_SECONDS = 20.0
@@ -37,49 +37,49 @@ _GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL
 _STOP_SECONDS = 5.0  # a killed run tells its end within this, or the box is given up
 _EXIT_SECONDS = 2.0
 _STREAMS = {protocol.OUT: Stream.OUT, protocol.ERR: Stream.ERR}
-_RECORDS = frozenset({protocol.CHANGES, protocol.RECORDED})
-_GREETINGS = frozenset({protocol.READY, protocol.BROKEN})
-_MOST_PARTS = 100_000  # of an answer: a few bytes a part could become gigabytes in memory
+_CHANGE_FRAMES = frozenset({protocol.CHANGES, protocol.RECORDED})
+_SETUP_REPLIES = frozenset({protocol.READY, protocol.BROKEN})
+_MAX_ANSWER_PARTS = 100_000  # of an answer: a few bytes a part could become gigabytes in memory
 _SIGNAL_CODES = 128
 _SIGTERM, _SIGKILL = 15, 9
-_NEVER_BEGAN = 124  # as timeout(1) tells it
+_NOT_STARTED_EXIT_CODE = 124  # as timeout(1) tells it
 _MESSAGE_BYTES = 2_000
 _HINT = "Run `toolyard doctor` to see what this machine offers."
 
-_ASKED_FIRST = frozenset({Ending.TIMEOUT, Ending.CANCELLED})
+_GRACEFUL_ENDINGS = frozenset({RunEnding.TIMEOUT, RunEnding.CANCELLED})
 """These send SIGTERM, and SIGKILL after a grace; what takes more than it may is killed at once."""
 
-Watch = Callable[[], str | None]
+RunWatch = Callable[[], str | None]
 """Looked at while a run is under way; says why the run has to end, if it has to."""
 
 
-class Unreached(Exception):  # noqa: N818 - where it was meant for, not what is wrong with it
+class NotStarted(Exception):  # noqa: N818 - where it was meant for, not what is wrong with it
     """The box was gone before a request reached it: nothing of it was done."""
 
 
-class Box(Closing):
+class SandboxProcess(Closeable):
     def __init__(
-        self, process: subprocess.Popen[bytes], line: Line, setup: RunSetup, first_process: int | None = None
+        self, process: subprocess.Popen[bytes], channel: Channel, setup: RunSetup, first_process: int | None = None
     ) -> None:
         self.process = process
-        self._first_process = _held(first_process)
-        self._line = line
+        self._first_process = _open_pidfd(first_process)
+        self._channel = channel
         self._setup = setup
         self._numbers = itertools.count(1)
-        self._runs: dict[int, Mailbox] = {}
-        self._turns: dict[str, threading.Lock] = {}
+        self._runs: dict[int, FrameQueue] = {}
+        self._session_locks: dict[str, threading.Lock] = {}
         self._sessions: set[str] = set()
-        self._guard = threading.Lock()
-        self._sending = threading.Lock()
-        self._greetings: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._sessions_lock = threading.Lock()
+        self._send_lock = threading.Lock()
+        self._setup_replies: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._is_set_up = False
-        self._ended = threading.Event()
+        self._disconnected = threading.Event()
         self._reader = threading.Thread(target=self._read, name="toolyard-box", daemon=True)
         self._reader.start()
 
     @property
     def is_up(self) -> bool:
-        return not self._ended.is_set()
+        return not self._disconnected.is_set()
 
     def set_up(self, setup: Mapping[str, object]) -> None:
         """Tell the warden what it is; returns when its walls stand. Raises SystemFault, and closes, otherwise."""
@@ -89,42 +89,42 @@ class Box(Closing):
             "limits": dict(self._setup.limits),
         }
         try:
-            self._send(protocol.NO_RUN, protocol.SETUP, protocol.packed({**setup, **of_runs}))
-            kind, body = self._greetings.get(timeout=_READY_SECONDS)
+            self._send(protocol.NO_RUN, protocol.SETUP, protocol.pack_values({**setup, **of_runs}))
+            kind, body = self._setup_replies.get(timeout=_READY_SECONDS)
         except (queue.Empty, OSError):
             kind, body = protocol.BROKEN, b""
         self._is_set_up = True
         if kind != protocol.READY or body != str(protocol.PROTOCOL).encode():
-            self._line.hang_up()
-            said = body.decode("utf-8", "replace") or self._last_words() or "it gave no reason"
+            self._channel.shut_down()
+            said = body.decode("utf-8", "replace") or self._stderr_text() or "it gave no reason"
             self.close()
             raise SystemFault(f"The sandbox did not start: {said}", hint=_HINT)
 
     def run(
         self,
-        request: Request,
-        sink: Sink,
+        request: RunRequest,
+        sink: OutputSink,
         cancelled: threading.Event,
-        watch: Watch = lambda: None,
-        changes: RecordedChanges | None = None,
-    ) -> Outcome:
+        watch: RunWatch = lambda: None,
+        changes: ChangeFrameReader | None = None,
+    ) -> RunResult:
         """Raises Unreached where it may be run in another box."""
-        waiting = _Waiting(request, sink, cancelled, watch, changes)
+        waiting = _RunWaiter(request, sink, cancelled, watch, changes)
         if not request.session:
             return self._run(waiting)
-        with self._guard:
-            turn = self._turns.setdefault(request.session, threading.Lock())
+        with self._sessions_lock:
+            turn = self._session_locks.setdefault(request.session, threading.Lock())
         until = time.monotonic() + request.seconds
-        ending = _awaited(turn, until, cancelled)
+        ending = _acquire_session(turn, until, cancelled)
         if ending is not None:
-            return Outcome(ending, _NEVER_BEGAN)
+            return RunResult(ending, _NOT_STARTED_EXIT_CODE)
         try:
-            with self._guard:
+            with self._sessions_lock:
                 is_new = request.session not in self._sessions
                 self._sessions.add(request.session)
             waiting.request = replace(request, seconds=until - time.monotonic())
             outcome = self._run(waiting)
-            if outcome.value is None or outcome.ending is not Ending.FINISHED:
+            if outcome.value is None or outcome.ending is not RunEnding.FINISHED:
                 # It ended, or gave an answer that is none: then it runs on, and must not be met again by its name.
                 self.drop_session(request.session)
             return replace(outcome, session_is_new=is_new)
@@ -132,7 +132,7 @@ class Box(Closing):
             turn.release()
 
     def drop_session(self, name: str) -> bool:
-        with self._guard:
+        with self._sessions_lock:
             known = name in self._sessions
             self._sessions.discard(name)
         if known:
@@ -148,7 +148,7 @@ class Box(Closing):
         self.process.kill()
 
     def close(self) -> None:
-        self._line.hang_up()
+        self._channel.shut_down()
         try:
             self.process.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -158,39 +158,41 @@ class Box(Closing):
             os.close(self._first_process)
             self._first_process = None
         self._reader.join(_EXIT_SECONDS)
-        self._line.close()
+        self._channel.close()
         if self.process.stderr is not None:
             self.process.stderr.close()
 
-    def _run(self, waiting: _Waiting) -> Outcome:
+    def _run(self, waiting: _RunWaiter) -> RunResult:
         request = waiting.request
         number = next(self._numbers)
-        frames = self._runs[number] = Mailbox(request.output_bytes or self._setup.output_bytes)
+        frames = self._runs[number] = FrameQueue(request.output_bytes or self._setup.output_bytes)
         try:
-            self._ask(number, request, records=waiting.changes is not None)
+            self._send_request(number, request, records=waiting.changes is not None)
             waiting.stop = partial(self._stop, number)
-            outcome = waiting.through(frames)
+            outcome = waiting.wait(frames)
         except OSError:
-            return lost()
+            return lost_result()
         finally:
             del self._runs[number]
             frames.close()
-        if outcome.ending is Ending.LOST:  # perhaps it only does not answer; it gets no other run
-            self._ended.set()
+        if outcome.ending is RunEnding.LOST:  # perhaps it only does not answer; it gets no other run
+            self._disconnected.set()
         return outcome
 
-    def _ask(self, number: int, request: Request, *, records: bool) -> None:
-        if self._ended.is_set():
-            raise Unreached
+    def _send_request(self, number: int, request: RunRequest, *, records: bool) -> None:
+        if self._disconnected.is_set():
+            raise NotStarted
         try:
-            self._send(number, protocol.RUN, protocol.packed({**self._worded(request), "records": records}))
+            self._send(
+                number, protocol.RUN, protocol.pack_values({**self._request_fields(request), "records": records})
+            )
         except ConnectionError:  # half a request at most arrived, which nobody acts on
-            self._ended.set()
-            raise Unreached from None
+            self._disconnected.set()
+            raise NotStarted from None
 
-    def _worded(self, request: Request) -> dict[str, object]:
+    def _request_fields(self, request: RunRequest) -> dict[str, object]:
         return {
-            "what": request.what.value,
+            "what": request.kind.value,
             "code": request.code,
             "session": request.session,
             "folder": request.folder or self._setup.workspace,
@@ -202,28 +204,28 @@ class Box(Closing):
             self._send(number, how, b"")
 
     def _send(self, number: int, kind: int, body: bytes) -> None:
-        with self._sending:
-            self._line.send(protocol.frame(number, kind, body))
+        with self._send_lock:
+            self._channel.send(protocol.frame(number, kind, body))
 
     def _read(self) -> None:
-        frames = protocol.Frames()
+        frames = protocol.FrameParser()
         with contextlib.suppress(ValueError):  # no frames: whoever talks there is not our warden
-            while data := self._line.receive():
+            while data := self._channel.receive():
                 for number, kind, body in frames.feed(data):
                     self._deliver(number, (kind, body))
-        self._ended.set()
-        self._greetings.put((protocol.BROKEN, b""))
+        self._disconnected.set()
+        self._setup_replies.put((protocol.BROKEN, b""))
         for number in tuple(self._runs):
             self._deliver(number, (LOST, b""))
 
     def _deliver(self, number: int, frame: Frame) -> None:
         if number == protocol.NO_RUN:
-            if not self._is_set_up and frame[0] in _GREETINGS:
-                self._greetings.put(frame)
+            if not self._is_set_up and frame[0] in _SETUP_REPLIES:
+                self._setup_replies.put(frame)
         elif (waiting := self._runs.get(number)) is not None:
             waiting.put(frame)
 
-    def _last_words(self) -> str:
+    def _stderr_text(self) -> str:
         if self.process.stderr is None:
             return ""
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -234,102 +236,102 @@ class Box(Closing):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _RunWaiter:
     """Waits for the end of one run, and brings it about when its time is up."""
 
-    request: Request
-    sink: Sink
+    request: RunRequest
+    sink: OutputSink
     cancelled: threading.Event
-    watch: Watch
-    changes: RecordedChanges | None
+    watch: RunWatch
+    changes: ChangeFrameReader | None
     stop: Callable[[int], None] = lambda _: None
     """Sends wire.TERMINATE or wire.KILL to the run."""
-    is_asked: bool = False
+    is_terminating: bool = False
     """Whether it was sent SIGTERM and has some time left."""
-    ending: Ending = Ending.FINISHED
+    ending: RunEnding = RunEnding.FINISHED
     reason: str = ""
     value: Mapping[str, object] | None = None
     folder: str = ""
-    watch_at: float = 0.0
+    next_watch_at: float = 0.0
 
-    def through(self, frames: Mailbox) -> Outcome:
+    def wait(self, frames: FrameQueue) -> RunResult:
         until = time.monotonic() + self.request.seconds
-        self.watch_at = time.monotonic() + _WATCH_SECONDS
+        self.next_watch_at = time.monotonic() + _WATCH_SECONDS
         while True:
             try:
                 kind, body = frames.take(_TICK_SECONDS)
             except queue.Empty:
                 kind, body = protocol.NO_RUN, b""
             if kind == LOST:
-                return lost()
+                return lost_result()
             if kind == protocol.EXIT:
-                return self._ended(body)
-            self._take(kind, body)
-            if self.ending is Ending.FINISHED:
-                if self._is_over(until, has_spilled=kind == SPILLED):
-                    until = self._stopped(at_once=self.ending not in _ASKED_FIRST)
+                return self._result_from_exit(body)
+            self._handle_frame(kind, body)
+            if self.ending is RunEnding.FINISHED:
+                if self._must_end(until, has_spilled=kind == OVERFLOWED):
+                    until = self._request_stop(at_once=self.ending not in _GRACEFUL_ENDINGS)
             elif time.monotonic() > until:
-                if not self.is_asked:
-                    return lost()
-                until = self._stopped(at_once=True)
+                if not self.is_terminating:
+                    return lost_result()
+                until = self._request_stop(at_once=True)
 
-    def _stopped(self, *, at_once: bool) -> float:
+    def _request_stop(self, *, at_once: bool) -> float:
         """Tell the run to end; until when it has to."""
-        self.is_asked = not at_once
+        self.is_terminating = not at_once
         self.stop(protocol.KILL if at_once else protocol.TERMINATE)
         return time.monotonic() + (_STOP_SECONDS if at_once else _GRACE_SECONDS)
 
-    def _take(self, kind: int, body: bytes) -> None:
+    def _handle_frame(self, kind: int, body: bytes) -> None:
         stream = _STREAMS.get(kind)
         if stream is not None:
             self.sink(stream, body)
-        elif self.changes is not None and kind in _RECORDS:
-            self.changes.take(kind, body)
-        elif self.changes is not None and kind == SPILLED:
-            self.changes.lose()
+        elif self.changes is not None and kind in _CHANGE_FRAMES:
+            self.changes.handle_frame(kind, body)
+        elif self.changes is not None and kind == OVERFLOWED:
+            self.changes.mark_incomplete()
         elif kind == protocol.VALUE:
-            self.value = _answer(body)
+            self.value = _parsed_answer(body)
         elif kind == protocol.FOLDER:
             self.folder = body.decode("utf-8", "surrogateescape").rstrip("\n")
 
-    def _is_over(self, until: float, *, has_spilled: bool) -> bool:
+    def _must_end(self, until: float, *, has_spilled: bool) -> bool:
         if self.cancelled.is_set():
-            self.ending = Ending.CANCELLED
+            self.ending = RunEnding.CANCELLED
         elif has_spilled:
-            self.ending = Ending.OUTPUT
+            self.ending = RunEnding.OUTPUT
         elif (now := time.monotonic()) >= until:
-            self.ending = Ending.TIMEOUT
-        elif now < self.watch_at:
+            self.ending = RunEnding.TIMEOUT
+        elif now < self.next_watch_at:
             return False
         elif (reason := self.watch()) is not None:
-            self.ending, self.reason = Ending.DISK, reason
+            self.ending, self.reason = RunEnding.DISK, reason
         else:
-            self.watch_at = now + _WATCH_SECONDS
-        return self.ending is not Ending.FINISHED
+            self.next_watch_at = now + _WATCH_SECONDS
+        return self.ending is not RunEnding.FINISHED
 
-    def _ended(self, body: bytes) -> Outcome:
-        how, code, left = protocol.EXITED.unpack(body)
-        ending = Ending.OUTPUT if how == protocol.TOO_MUCH_OUTPUT else self.ending
+    def _result_from_exit(self, body: bytes) -> RunResult:
+        how, code, left = protocol.EXIT_STATUS.unpack(body)
+        ending = RunEnding.OUTPUT if how == protocol.TOO_MUCH_OUTPUT else self.ending
         if how == protocol.BY_ITSELF:
-            ending = Ending.FINISHED  # it was done before it could be stopped
+            ending = RunEnding.FINISHED  # it was done before it could be stopped
         code = code if code >= 0 else _SIGNAL_CODES - code
-        if ending is Ending.TIMEOUT:  # whatever a handler made of it: the run did not do what it was asked
+        if ending is RunEnding.TIMEOUT:  # whatever a handler made of it: the run did not do what it was asked
             code = _SIGNAL_CODES + _SIGTERM
-        return Outcome(ending, code, self.value, self.folder, left, self.reason)
+        return RunResult(ending, code, self.value, self.folder, left, self.reason)
 
 
-def _awaited(turn: threading.Lock, until: float, cancelled: threading.Event) -> Ending | None:
+def _acquire_session(session_lock: threading.Lock, until: float, cancelled: threading.Event) -> RunEnding | None:
     """Take the turn: a session does one thing at a time. Without it, how the run that never began has ended."""
     while True:
-        taken = turn.acquire(timeout=_TICK_SECONDS)
-        ending = Ending.CANCELLED if cancelled.is_set() else Ending.BUSY if time.monotonic() > until else None
+        taken = session_lock.acquire(timeout=_TICK_SECONDS)
+        ending = RunEnding.CANCELLED if cancelled.is_set() else RunEnding.BUSY if time.monotonic() > until else None
         if taken and ending is not None:
-            turn.release()
+            session_lock.release()
         if taken or ending is not None:
             return ending
 
 
-def _held(pid: int | None) -> int | None:
+def _open_pidfd(pid: int | None) -> int | None:
     """A handle on a process: its number may soon be another's."""
     if pid is None:
         return None
@@ -339,14 +341,14 @@ def _held(pid: int | None) -> int | None:
         return None
 
 
-def lost() -> Outcome:
+def lost_result() -> RunResult:
     """The end of a run whose box went away."""
-    return Outcome(Ending.LOST, _SIGNAL_CODES + _SIGKILL)
+    return RunResult(RunEnding.LOST, _SIGNAL_CODES + _SIGKILL)
 
 
-def _answer(body: bytes) -> Mapping[str, object] | None:
+def _parsed_answer(body: bytes) -> Mapping[str, object] | None:
     """What the code's process says its answer is. Anything else than an object counts as none."""
-    if sum(map(body.count, (b"{", b"[", b","))) > _MOST_PARTS:
+    if sum(map(body.count, (b"{", b"[", b","))) > _MAX_ANSWER_PARTS:
         return None
     try:
         answer: object = json.loads(body)

@@ -28,20 +28,20 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAME_CHARS = 253
 _LAST_PORT = 65535
-_SHOWN_ENTRIES = 20
+_MAX_LISTED_ENTRIES = 20
 
 # Addresses that carry an IPv4 address inside, which a relay would unwrap.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_WRAPPERS = tuple(ipaddress.IPv6Network(each) for each in ("2002::/16", "2001::/32", "64:ff9b:1::/48"))
+_TUNNEL_NETWORKS = tuple(ipaddress.IPv6Network(each) for each in ("2002::/16", "2001::/32", "64:ff9b:1::/48"))
 
 
-def normal_host(text: str) -> str | None:
+def normalized_host(text: str) -> str | None:
     """A name in lower case without its final dot, or an address in its one spelling (IPv6 in brackets).
 
     None for anything else, numbers that the system's resolver would take for an address (`127.1`) included.
     """
     if text.startswith("[") and text.endswith("]"):
-        return _normal_ipv6(text[1:-1])
+        return _normalized_ipv6(text[1:-1])
     name = text.lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > _NAME_CHARS or not name.isascii() or not all(_LABEL.fullmatch(label) for label in labels):
@@ -54,7 +54,7 @@ def normal_host(text: str) -> str | None:
     return name
 
 
-def normal_port(text: str) -> int | None:
+def normalized_port(text: str) -> int | None:
     if not _PORT.fullmatch(text):
         return None
     return int(text) if int(text) <= _LAST_PORT else None
@@ -68,7 +68,7 @@ def split_port(text: str) -> tuple[str, str | None]:
     return host, port
 
 
-def literal(host: str) -> Address | None:
+def literal_address(host: str) -> Address | None:
     """The address that a normal host is, if it is one."""
     try:
         return ipaddress.ip_address(host.strip("[]"))
@@ -76,37 +76,37 @@ def literal(host: str) -> Address | None:
         return None
 
 
-def spelled(address: Address) -> str:
+def host_text(address: Address) -> str:
     """An address as a normal host."""
     return str(address) if isinstance(address, ipaddress.IPv4Address) else f"[{address}]"
 
 
-def public(address: Address) -> bool:
+def is_public(address: Address) -> bool:
     """Whether it is an address of the open internet, and only that."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
-            return public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if address.ipv4_mapped or address.is_site_local or any(address in wrapper for wrapper in _WRAPPERS):
+            return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        if address.ipv4_mapped or address.is_site_local or any(address in wrapper for wrapper in _TUNNEL_NETWORKS):
             return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_private)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the list. `host` is normal; `below` stands for the names beneath it instead of itself."""
+class AllowListEntry:
+    """One line of the list. `host` is normal; `subdomains_only` stands for the names beneath it instead of itself."""
 
     text: str
     host: str
     ports: tuple[int, ...]
-    below: bool = False
+    subdomains_only: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Entry:
+    def parse(cls, text: str) -> AllowListEntry:
         name, port_text = split_port(text.strip())
         below = name.startswith("*.")
-        host = normal_host(_ascii(name[2:] if below else name))
-        port = None if port_text is None else normal_port(port_text)
-        if host is None or (port is None and port_text is not None) or (below and literal(host)):
+        host = normalized_host(_to_ascii(name[2:] if below else name))
+        port = None if port_text is None else normalized_port(port_text)
+        if host is None or (port is None and port_text is not None) or (below and literal_address(host)):
             raise ConfigError(
                 f"{text!r} is not a host that can be allowed",
                 hint="Write a name (example.org), a name and port (localhost:8080), *.name for what lies below it, "
@@ -114,10 +114,14 @@ class Entry:
             )
         return cls(text.strip(), host, DEFAULT_PORTS if port is None else (port,), below)
 
-    def covers(self, host: str, port: int) -> bool:
+    def matches(self, host: str, port: int) -> bool:
         if port not in self.ports:
             return False
-        return host.endswith(f".{self.host}") and literal(host) is None if self.below else host == self.host
+        return (
+            host.endswith(f".{self.host}") and literal_address(host) is None
+            if self.subdomains_only
+            else host == self.host
+        )
 
 
 class AllowList:
@@ -126,28 +130,28 @@ class AllowList:
     __slots__ = ("_entries",)
 
     def __init__(self, entries: Iterable[str]) -> None:
-        self._entries = tuple(Entry.parse(entry) for entry in entries)
+        self._entries = tuple(AllowListEntry.parse(entry) for entry in entries)
 
-    def covers(self, host: str, port: int) -> bool:
-        """Whether the list has this (normal) host and port. Where a name leads is for `reaches`."""
-        return any(entry.covers(host, port) for entry in self._entries)
+    def matches(self, host: str, port: int) -> bool:
+        """Whether the list has this (normal) host and port. Where a name leads is for `may_connect`."""
+        return any(entry.matches(host, port) for entry in self._entries)
 
-    def reaches(self, host: str, address: Address, port: int) -> bool:
+    def may_connect(self, host: str, address: Address, port: int) -> bool:
         """Whether `host`, which is covered, may be connected to at `address`."""
-        if literal(host) is not None:
-            return literal(host) == address
+        if literal_address(host) is not None:
+            return literal_address(host) == address
         if host == LOCALHOST and address.is_loopback:
             return True
-        return public(address) or self.covers(spelled(address), port)
+        return is_public(address) or self.matches(host_text(address), port)
 
     def describe(self) -> str:
         """The entries as written, for a refusal."""
-        shown = ", ".join(entry.text for entry in self._entries[:_SHOWN_ENTRIES])
-        more = len(self._entries) - _SHOWN_ENTRIES
+        shown = ", ".join(entry.text for entry in self._entries[:_MAX_LISTED_ENTRIES])
+        more = len(self._entries) - _MAX_LISTED_ENTRIES
         return f"{shown} and {more} more" if more > 0 else shown or "nothing"
 
 
-def _ascii(name: str) -> str:
+def _to_ascii(name: str) -> str:
     """A name with letters of any script in the form the network uses; what has none comes back unchanged."""
     if name.isascii():
         return name
@@ -157,7 +161,7 @@ def _ascii(name: str) -> str:
         return ""
 
 
-def _normal_ipv6(text: str) -> str | None:
+def _normalized_ipv6(text: str) -> str | None:
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:

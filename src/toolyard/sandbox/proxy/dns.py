@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 from toolyard.sandbox.proxy.allow_list import Address
 
-Lookup = Callable[[str, int], list[Address]]
+LookupFunction = Callable[[str, int], list[Address]]
 
-LOOKUPS_AT_ONCE = 16
+MAX_CONCURRENT_LOOKUPS = 16
 
 
 def system_lookup(host: str, port: int) -> list[Address]:
@@ -28,21 +28,21 @@ def system_lookup(host: str, port: int) -> list[Address]:
     return list(dict.fromkeys(addresses))
 
 
-class Lookups:
+class DnsResolver:
     """Belongs to one event loop."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: LookupFunction) -> None:
         self._lookup = lookup
-        self._free = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_LOOKUPS)
 
-    async def addresses(self, host: str, port: int) -> list[Address]:
+    async def resolve(self, host: str, port: int) -> list[Address]:
         """Raises OSError when the name is unknown."""
-        await self._free.acquire()
+        await self._slots.acquire()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Address]] = loop.create_future()
 
-        def settle(found: list[Address] | OSError) -> None:
-            self._free.release()
+        def deliver(found: list[Address] | OSError) -> None:
+            self._slots.release()
             if answer.done():  # nobody waits any more
                 return
             if isinstance(found, OSError):
@@ -50,7 +50,7 @@ class Lookups:
             else:
                 answer.set_result(found)
 
-        def work() -> None:
+        def look_up() -> None:
             found: list[Address] | OSError
             try:
                 found = self._lookup(host, port)
@@ -59,9 +59,9 @@ class Lookups:
             except ValueError as error:  # UnicodeError: a label that the system's own encoding refuses
                 found = OSError(str(error))
             try:
-                loop.call_soon_threadsafe(settle, found)
+                loop.call_soon_threadsafe(deliver, found)
             except RuntimeError:
                 return  # the proxy was closed meanwhile
 
-        threading.Thread(target=work, name="toolyard-lookup", daemon=True).start()
+        threading.Thread(target=look_up, name="toolyard-lookup", daemon=True).start()
         return await answer

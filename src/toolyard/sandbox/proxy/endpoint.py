@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.sandbox.proxy.allow_list import AllowList
-from toolyard.sandbox.proxy.server import Proxy
+from toolyard.sandbox.proxy.server import ProxyServer
 from toolyard.storage.private_folders import socket_folder
 from toolyard.storage.temp_folders import TemporaryFolder
 
@@ -21,25 +21,25 @@ OnConnection = Callable[[str, int, bool], None]
 """A host, a port, and whether it was let through."""
 
 
-def tell_nobody(host: str, port: int, allowed: bool) -> None:
+def ignore_connection(host: str, port: int, allowed: bool) -> None:
     """Where nobody wants to know."""
 
 
-class Door(Closing):
-    def __init__(self, folder: TemporaryFolder, proxy: Proxy) -> None:
+class ProxyEndpoint(Closeable):
+    def __init__(self, folder: TemporaryFolder, proxy: ProxyServer) -> None:
         self.folder = folder.path
-        self._held = folder
+        self._temp_folder = folder
         self._proxy = proxy
 
     @classmethod
-    def open(cls, allowed: Sequence[str], on_connection: OnConnection) -> Door:
+    def open(cls, allowed: Sequence[str], on_connection: OnConnection) -> ProxyEndpoint:
         folder = TemporaryFolder("door", socket_folder())
         try:
-            return cls(folder, Proxy(os.path.join(folder.path, SOCKET_NAME), AllowList(allowed), on_connection))
+            return cls(folder, ProxyServer(os.path.join(folder.path, SOCKET_NAME), AllowList(allowed), on_connection))
         except BaseException:
             folder.close()
             raise
 
     def close(self) -> None:
         self._proxy.close()
-        self._held.close()
+        self._temp_folder.close()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from toolyard.core.limits import KIB, MIB
 from toolyard.sandbox.proxy.allow_list import Address
-from toolyard.sandbox.proxy.request import Request
+from toolyard.sandbox.proxy.request import ProxyRequest
 
 _CHUNK_BYTES = 64 * KIB
 _ATTEMPT_SECONDS = 6.0
@@ -45,7 +45,7 @@ async def connect(addresses: Sequence[Address], port: int) -> socket.socket:
 
 
 async def relay(
-    request: Request, rest: bytes, client: socket.socket, server: socket.socket, *, idle_seconds: float
+    request: ProxyRequest, rest: bytes, client: socket.socket, server: socket.socket, *, idle_seconds: float
 ) -> None:
     """Serve one request to its end. `rest` came from the client behind the head. Raises OSError, also when idle."""
     async with asyncio.timeout(idle_seconds) as clock:
@@ -53,13 +53,13 @@ async def relay(
         if request.head is None:
             await pump.send(client, b"HTTP/1.1 200 Connection established\r\n\r\n")
             await pump.send(server, rest)
-            await _both(pump, client, server)
+            await _tunnel(pump, client, server)
             return
         await pump.send(server, request.head + rest[: request.length])
         # One request a connection: what follows the body is never read, and the answer's end ends everything.
-        body = asyncio.create_task(pump.some(client, server, request.length - len(rest)))
+        body = asyncio.create_task(pump.copy_bytes(client, server, request.length - len(rest)))
         try:
-            await pump.all(server, client)
+            await pump.copy_all(server, client)
         finally:
             body.cancel()
             await asyncio.gather(body, return_exceptions=True)
@@ -91,9 +91,9 @@ async def _linger(client: socket.socket) -> None:
                 left -= len(chunk)
 
 
-async def _both(pump: _Pump, client: socket.socket, server: socket.socket) -> None:
+async def _tunnel(pump: _Pump, client: socket.socket, server: socket.socket) -> None:
     """A tunnel: each direction ends for itself, a broken one ends both."""
-    tasks = [asyncio.create_task(pump.all(client, server)), asyncio.create_task(pump.all(server, client))]
+    tasks = [asyncio.create_task(pump.copy_all(client, server)), asyncio.create_task(pump.copy_all(server, client))]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -110,18 +110,18 @@ class _Pump:
         self._clock = clock
         self._idle_seconds = idle_seconds
 
-    async def all(self, source: socket.socket, sink: socket.socket) -> None:
+    async def copy_all(self, source: socket.socket, sink: socket.socket) -> None:
         """Until the source ends; then the sink is told so."""
         while chunk := await self._loop.sock_recv(source, _CHUNK_BYTES):
             await self.send(sink, chunk)
-        _end(sink)
+        _shut_down_writing(sink)
 
-    async def some(self, source: socket.socket, sink: socket.socket, size: int) -> None:
+    async def copy_bytes(self, source: socket.socket, sink: socket.socket, size: int) -> None:
         """The next `size` bytes, and no more."""
         while size > 0:
             chunk = await self._loop.sock_recv(source, min(size, _CHUNK_BYTES))
             if not chunk:
-                _end(sink)
+                _shut_down_writing(sink)
                 return
             size -= len(chunk)
             await self.send(sink, chunk)
@@ -132,6 +132,6 @@ class _Pump:
         await asyncio.sleep(0)  # reading and writing what is ready never yields; one fast pair must not starve others
 
 
-def _end(sink: socket.socket) -> None:
+def _shut_down_writing(sink: socket.socket) -> None:
     with contextlib.suppress(OSError):  # gone already
         sink.shutdown(socket.SHUT_WR)

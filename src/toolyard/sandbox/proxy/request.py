@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from toolyard.sandbox.proxy.allow_list import normal_host, normal_port, split_port
+from toolyard.sandbox.proxy.allow_list import normalized_host, normalized_port, split_port
 
-_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!-~]+) HTTP/1\.[01]")
+_REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([!-~]+) HTTP/1\.[01]")
 _FIELD_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(rb"[\t -~\x80-\xff]*")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
@@ -20,7 +20,7 @@ _SCHEME = "http://"
 _HTTP_PORT = 80
 
 # They are about the connection to the proxy, or decide where a body ends, or which of a server's hosts is meant.
-_NOT_PASSED_ON = frozenset(
+_DROPPED_FIELDS = frozenset(
     (b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"http2-settings", b"host", b"content-length")
 )
 _PROXY_PREFIX = b"proxy-"
@@ -35,7 +35,7 @@ class BadRequest(Exception):  # noqa: N818 - the name HTTP gives it
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProxyRequest:
     """Where a client wants to go. `head` is what the server is to be sent first; None for a tunnel (CONNECT)."""
 
     host: str
@@ -45,28 +45,28 @@ class Request:
     """Bytes of body that follow the head."""
 
 
-def parse(head: bytes) -> Request:
+def parse_request(head: bytes) -> ProxyRequest:
     """A request from its head (up to and with the empty line). Raises BadRequest."""
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-    matched = _LINE.fullmatch(first)
+    matched = _REQUEST_LINE.fullmatch(first)
     if matched is None:
         raise BadRequest("The first line is not that of an HTTP/1.1 request.")
     method, target = matched[1], matched[2].decode("ascii")
-    fields = [_field(line) for line in lines]
+    fields = [_parse_header_field(line) for line in lines]
     if method == b"CONNECT":
-        return _authority(target, default_port=None)
-    return _plain(method, target, fields)
+        return _parse_authority(target, default_port=None)
+    return _plain_http_request(method, target, fields)
 
 
-def _plain(method: bytes, target: str, fields: list[tuple[bytes, bytes]]) -> Request:
+def _plain_http_request(method: bytes, target: str, fields: list[tuple[bytes, bytes]]) -> ProxyRequest:
     if not target.lower().startswith(_SCHEME):
         raise BadRequest("This is a proxy: ask for http://host/path, or CONNECT host:port for anything else.")
     rest = target[len(_SCHEME) :]
     end = next((at for at, letter in enumerate(rest) if letter in "/?#"), len(rest))
-    where, path = _authority(rest[:end], default_port=_HTTP_PORT), rest[end:]
+    where, path = _parse_authority(rest[:end], default_port=_HTTP_PORT), rest[end:]
     if "#" in path:
         raise BadRequest("A request names no fragment (#).")
-    length = _length(fields)
+    length = _content_length(fields)
     named = {
         name.strip().lower() for key, value in fields if key.lower() == b"connection" for name in value.split(b",")
     }
@@ -74,32 +74,32 @@ def _plain(method: bytes, target: str, fields: list[tuple[bytes, bytes]]) -> Req
     passed = [
         (key, value)
         for key, value in fields
-        if key.lower() not in _NOT_PASSED_ON | named and not key.lower().startswith(_PROXY_PREFIX)
+        if key.lower() not in _DROPPED_FIELDS | named and not key.lower().startswith(_PROXY_PREFIX)
     ]
     passed += [(b"Content-Length", str(length).encode())] if length is not None else []
     path = path if path.startswith("/") else f"/{path}"
     head = b"%s %s HTTP/1.1\r\nHost: %s\r\n" % (method, path.encode("ascii"), shown.encode("ascii"))
     head += b"".join(b"%s: %s\r\n" % each for each in passed) + b"Connection: close\r\n\r\n"
-    return Request(where.host, where.port, head, length or 0)
+    return ProxyRequest(where.host, where.port, head, length or 0)
 
 
-def _authority(text: str, *, default_port: int | None) -> Request:
+def _parse_authority(text: str, *, default_port: int | None) -> ProxyRequest:
     host_text, port_text = split_port(text)
-    host = normal_host(host_text)
-    port = default_port if port_text is None else normal_port(port_text)
+    host = normalized_host(host_text)
+    port = default_port if port_text is None else normalized_port(port_text)
     if host is None or port is None:
         raise BadRequest("The request names no plain host and port.")
-    return Request(host, port)
+    return ProxyRequest(host, port)
 
 
-def _field(line: bytes) -> tuple[bytes, bytes]:
+def _parse_header_field(line: bytes) -> tuple[bytes, bytes]:
     name, colon, value = line.partition(b":")
     if not colon or not _FIELD_NAME.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
         raise BadRequest("A header field is malformed.")
     return name, value.strip(b" \t")
 
 
-def _length(fields: list[tuple[bytes, bytes]]) -> int | None:
+def _content_length(fields: list[tuple[bytes, bytes]]) -> int | None:
     """How long the body is; None when the request does not say."""
     found = [(key.lower(), value) for key, value in fields]
     if any(key == b"transfer-encoding" for key, _ in found):

@@ -1,6 +1,6 @@
 """The way out of a sandbox without a network: an HTTP proxy on a unix socket that knows an allow-list.
 
-Contract: a `Proxy` listens from its construction on, at a path whose folder its owner made and keeps private, in one
+Contract: a `ProxyServer` listens from its construction on, at a path whose folder its owner made and keeps private, in one
 thread of its own. `close()` ends every connection, joins the thread and removes the socket. A process that dies
 without it leaves only the socket file, in its owner's folder.
 
@@ -21,13 +21,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.limits import KIB
 from toolyard.linux.unix_socket import bind_privately
-from toolyard.sandbox.proxy.allow_list import Address, AllowList, literal, spelled
-from toolyard.sandbox.proxy.dns import Lookup, Lookups, system_lookup
+from toolyard.sandbox.proxy.allow_list import Address, AllowList, host_text, literal_address
+from toolyard.sandbox.proxy.dns import DnsResolver, LookupFunction, system_lookup
 from toolyard.sandbox.proxy.relay import connect, refuse, relay
-from toolyard.sandbox.proxy.request import BadRequest, Request, parse
+from toolyard.sandbox.proxy.request import BadRequest, ProxyRequest, parse_request
 
 OnRequest = Callable[[str, int, bool], None]
 """Told of each request once, before anything is sent on: host, port, whether it is allowed. Called in the proxy's
@@ -50,7 +50,7 @@ class ProxyLimits:
     idle_seconds: float = 120.0
 
 
-class Proxy(Closing):
+class ProxyServer(Closeable):
     """Raises OSError when the socket cannot be made. `close` may be called from any thread, and again."""
 
     def __init__(
@@ -60,15 +60,15 @@ class Proxy(Closing):
         on_request: OnRequest,
         *,
         limits: ProxyLimits | None = None,
-        lookup: Lookup = system_lookup,
+        lookup: LookupFunction = system_lookup,
     ) -> None:
         self.path = path
         self._allowed = allowed
         self._on_request = on_request
         self._limits = limits or ProxyLimits()
-        self._lookups = Lookups(lookup)
-        self._open: dict[asyncio.Task[None], socket.socket] = {}
-        self._closing = threading.Lock()
+        self._resolver = DnsResolver(lookup)
+        self._connections: dict[asyncio.Task[None], socket.socket] = {}
+        self._close_lock = threading.Lock()
         self._listener = _listen(path)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -76,7 +76,7 @@ class Proxy(Closing):
         self._thread.start()
 
     def close(self) -> None:
-        with self._closing:
+        with self._close_lock:
             if self._loop.is_closed():
                 return
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -89,14 +89,14 @@ class Proxy(Closing):
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        self._watch()
+        self._resume_accepting()
         await self._stop.wait()
         # Connections are cancelled, and waited for, when the runner ends.
         self._loop.remove_reader(self._listener)
 
-    def _watch(self) -> None:
+    def _resume_accepting(self) -> None:
         """Accept again, unless no more connections may be open."""
-        if not self._stop.is_set() and len(self._open) < self._limits.connections:
+        if not self._stop.is_set() and len(self._connections) < self._limits.connections:
             self._loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
@@ -107,32 +107,32 @@ class Proxy(Closing):
             return  # it went away again
         except OSError:  # no descriptors left: they come back as connections end
             self._loop.remove_reader(self._listener)
-            self._loop.call_later(_RETRY_ACCEPT_SECONDS, self._watch)
+            self._loop.call_later(_RETRY_ACCEPT_SECONDS, self._resume_accepting)
             return
         client.settimeout(0)
-        task = self._loop.create_task(self._connection(client))
-        self._open[task] = client
-        task.add_done_callback(self._ended)
-        if len(self._open) >= self._limits.connections:
+        task = self._loop.create_task(self._serve_connection(client))
+        self._connections[task] = client
+        task.add_done_callback(self._on_connection_end)
+        if len(self._connections) >= self._limits.connections:
             self._loop.remove_reader(self._listener)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._open.pop(task).close()
-        self._watch()
+    def _on_connection_end(self, task: asyncio.Task[None]) -> None:
+        self._connections.pop(task).close()
+        self._resume_accepting()
 
-    async def _connection(self, client: socket.socket) -> None:
+    async def _serve_connection(self, client: socket.socket) -> None:
         try:
-            await self._answer(client)
+            await self._handle_request(client)
         except BadRequest as error:
             await refuse(client, error.status, str(error))
         except OSError:
             return  # the client went away, or lies idle
 
-    async def _answer(self, client: socket.socket) -> None:
-        head, rest = await self._head(client)
-        request = parse(head)
+    async def _handle_request(self, client: socket.socket) -> None:
+        head, rest = await self._read_head(client)
+        request = parse_request(head)
         try:
-            addresses = await self._permitted(request)
+            addresses = await self._allowed_addresses(request)
             async with asyncio.timeout(self._limits.connect_seconds):
                 server = await connect(addresses, request.port)
         except OSError as error:
@@ -141,7 +141,7 @@ class Proxy(Closing):
         with server:
             await relay(request, rest, client, server, idle_seconds=self._limits.idle_seconds)
 
-    async def _head(self, client: socket.socket) -> tuple[bytes, bytes]:
+    async def _read_head(self, client: socket.socket) -> tuple[bytes, bytes]:
         """The request's head, and what came behind it."""
         loop = asyncio.get_running_loop()
         data = b""
@@ -159,28 +159,28 @@ class Proxy(Closing):
         head, end, rest = data.partition(_END_OF_HEAD)
         return head + end, rest
 
-    async def _permitted(self, request: Request) -> list[Address]:
+    async def _allowed_addresses(self, request: ProxyRequest) -> list[Address]:
         """The addresses that may be connected to, at least one. Raises BadRequest (403) when there is none."""
         host, port = request.host, request.port
-        if not self._allowed.covers(host, port):
-            self._tell(host, port, allowed=False)
+        if not self._allowed.matches(host, port):
+            self._report_request(host, port, allowed=False)
             raise self._refusal(f"{host}:{port} is not in {_SETTING}.", f"{host}:{port}")
-        address = literal(host)
+        address = literal_address(host)
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
-                found = [address] if address else await self._lookups.addresses(host, port)
+                found = [address] if address else await self._resolver.resolve(host, port)
         except OSError:
-            self._tell(host, port, allowed=True)
+            self._report_request(host, port, allowed=True)
             raise
-        reached = [each for each in found if self._allowed.reaches(host, each, port)]
-        self._tell(host, port, allowed=bool(reached))
+        reached = [each for each in found if self._allowed.may_connect(host, each, port)]
+        self._report_request(host, port, allowed=bool(reached))
         if not reached:
-            inner = spelled(found[0]) if found else "no address"
+            inner = host_text(found[0]) if found else "no address"
             message = f"{host} is in {_SETTING}, but leads to {inner}, which is not a public address."
             raise self._refusal(message, f"{inner}:{port}")
         return reached
 
-    def _tell(self, host: str, port: int, *, allowed: bool) -> None:
+    def _report_request(self, host: str, port: int, *, allowed: bool) -> None:
         try:
             self._on_request(host, port, allowed)
         except Exception as error:  # the owner's code: whatever it raises, an unrecorded request must not go out

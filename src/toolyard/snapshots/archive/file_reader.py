@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from toolyard.core.limits import MIB
-from toolyard.snapshots.archive.stat_cache import Look, Row, is_racy, look_of, surely_settled
-from toolyard.snapshots.store.objects import CHUNK, Kind, Run, digest_of, encode_runs
+from toolyard.snapshots.archive.stat_cache import StatEntry, StatRow, is_racy, racy_cutoff, stat_entry
+from toolyard.snapshots.store.objects import CHUNK, ChunkRun, EntryKind, digest_of, encode_runs
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _TRIES = 4
@@ -27,43 +27,43 @@ _ZEROS = bytes(CHUNK)
 Objects = Sequence[tuple[bytes, bytes]]
 
 
-class Sink(Protocol):
+class ObjectSink(Protocol):
     """Where objects go. Threads share it."""
 
     def put(self, objects: Objects) -> None: ...
 
 
-class Content(NamedTuple):
-    """A file's content as held: `look` is what it looked like when it was read."""
+class FileContent(NamedTuple):
+    """A file's content as held: `stat` is what it looked like when it was read."""
 
-    look: Look
-    kind: Kind
+    stat: StatEntry
+    kind: EntryKind
     ref: bytes
     torn: bool
 
 
-class Unreadable(NamedTuple):
+class UnreadableFile(NamedTuple):
     name: str
     why: str
     gone: bool = False
 
 
-Found = bytes | Content | Unreadable
+ReadResult = bytes | FileContent | UnreadableFile
 """What came of reading a file: the digest alone of a small one that is as it looked, which most are."""
 
 
-class _Changed(Exception):  # noqa: N818 - not an error: it is read again
+class _ChangedDuringRead(Exception):  # noqa: N818 - not an error: it is read again
     """The file is not what it was when its reading began. `content` is what was read."""
 
-    def __init__(self, content: Content | None) -> None:
+    def __init__(self, content: FileContent | None) -> None:
         super().__init__()
         self.content = content
 
 
-class Reader:
+class FileReader:
     """Reads files of one folder after the other; hands their bytes to `sink` a megabyte at a time."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: ObjectSink) -> None:
         self._sink = sink
         self._gathered: list[tuple[bytes, bytes]] = []
         self._room = _GATHERED_BYTES
@@ -73,17 +73,17 @@ class Reader:
         if gathered:
             self._sink.put(gathered)
 
-    def read(self, folder: int, look: Look) -> Content | Unreadable:
-        """A file of an open folder, which a moment ago looked like `look`."""
+    def read(self, folder: int, look: StatEntry) -> FileContent | UnreadableFile:
+        """A file of an open folder, which a moment ago looked like `stat`."""
         found = self.read_all(folder, (look,))[0]
-        return Content(look, Kind.FILE, found, torn=False) if isinstance(found, bytes) else found
+        return FileContent(look, EntryKind.FILE, found, torn=False) if isinstance(found, bytes) else found
 
-    def read_all(self, folder: int, rows: Sequence[Row]) -> list[Found]:
+    def read_all(self, folder: int, rows: Sequence[StatRow]) -> list[ReadResult]:
         """Files of an open folder, in this order. One loop, for with small files each call more would be felt."""
-        found: list[Found] = []
+        found: list[ReadResult] = []
         # Before any is opened: the earlier it is, the more of them count as too new for their times to tell.
         started_ns = time.time_ns()
-        settled_ns = surely_settled(started_ns)
+        settled_ns = racy_cutoff(started_ns)
         for name, mode, inode, size, changed_ns, touched_ns in rows:
             if size > CHUNK or (touched_ns >= settled_ns and is_racy(touched_ns, started_ns)):
                 found.append(self._read_carefully(folder, name))
@@ -105,54 +105,54 @@ class Reader:
                 found.append(self._read_carefully(folder, name))
         return found
 
-    def _read_carefully(self, folder: int, name: str) -> Content | Unreadable:
+    def _read_carefully(self, folder: int, name: str) -> FileContent | UnreadableFile:
         pause = _FIRST_PAUSE
-        content: Content | None = None
+        content: FileContent | None = None
         for attempt in range(_TRIES):
             if attempt:
                 time.sleep(pause)
                 pause *= 2
             try:
                 return self._read_once(folder, name)
-            except _Changed as change:
+            except _ChangedDuringRead as change:
                 content = change.content or content
             except OSError as error:
                 return _unreadable(name, error)
-        return content._replace(torn=True) if content else Unreadable(name, "it kept changing while it was read")
+        return content._replace(torn=True) if content else UnreadableFile(name, "it kept changing while it was read")
 
-    def _read_once(self, folder: int, name: str) -> Content:
+    def _read_once(self, folder: int, name: str) -> FileContent:
         fd = os.open(name, _FLAGS, dir_fd=folder)
         try:
             before = os.fstat(fd)
             if not stat.S_ISREG(before.st_mode):
-                raise _Changed(None)
-            kind, ref = self._keep(fd, before.st_size)
+                raise _ChangedDuringRead(None)
+            kind, ref = self._store(fd, before.st_size)
             after = os.fstat(fd)
-            look = look_of(name, before)
-            if ref is None or look != look_of(name, after):
-                raise _Changed(Content(look, kind, ref, torn=False) if ref else None)
-            if is_racy(before.st_ctime_ns, time.time_ns()) and self._keep(fd, before.st_size) != (kind, ref):
-                raise _Changed(Content(look, kind, ref, torn=False))
-            return Content(look, kind, ref, torn=False)
+            look = stat_entry(name, before)
+            if ref is None or look != stat_entry(name, after):
+                raise _ChangedDuringRead(FileContent(look, kind, ref, torn=False) if ref else None)
+            if is_racy(before.st_ctime_ns, time.time_ns()) and self._store(fd, before.st_size) != (kind, ref):
+                raise _ChangedDuringRead(FileContent(look, kind, ref, torn=False))
+            return FileContent(look, kind, ref, torn=False)
         finally:
             os.close(fd)
 
-    def _keep(self, fd: int, size: int) -> tuple[Kind, bytes | None]:
+    def _store(self, fd: int, size: int) -> tuple[EntryKind, bytes | None]:
         """Hold the first `size` bytes. No digest when there are not that many."""
         if size > CHUNK:
-            return Kind.CHUNKED, self._keep_chunks(fd, size)
+            return EntryKind.CHUNKED, self._store_chunks(fd, size)
         data = os.pread(fd, size + 1, 0)
         if len(data) < size:
-            return Kind.FILE, None
+            return EntryKind.FILE, None
         if len(data) > size:  # it grew: what was there when we looked is whole all the same
             data = data[:size]
-        return Kind.FILE, self._put(data)
+        return EntryKind.FILE, self._put(data)
 
-    def _keep_chunks(self, fd: int, size: int) -> bytes | None:
-        runs: list[Run] = []
+    def _store_chunks(self, fd: int, size: int) -> bytes | None:
+        runs: list[ChunkRun] = []
         at = zeros = 0
         while at < size:
-            skipped = _hole_until(fd, at, size) - at
+            skipped = _hole_end(fd, at, size) - at
             if skipped:
                 zeros += skipped
                 at += skipped
@@ -165,11 +165,11 @@ class Reader:
                 zeros += len(data)
                 continue
             if zeros:
-                runs.append(Run(zeros, None))
+                runs.append(ChunkRun(zeros, None))
                 zeros = 0
-            runs.append(Run(len(data), self._put(data)))
+            runs.append(ChunkRun(len(data), self._put(data)))
         if zeros:
-            runs.append(Run(zeros, None))
+            runs.append(ChunkRun(zeros, None))
         return self._put(encode_runs(runs))
 
     def _put(self, data: bytes) -> bytes:
@@ -181,7 +181,7 @@ class Reader:
         return digest
 
 
-def _hole_until(fd: int, at: int, size: int) -> int:
+def _hole_end(fd: int, at: int, size: int) -> int:
     """Where the hole at `at` ends, down to a multiple of CHUNK; `at` itself when there is none."""
     try:
         data = os.lseek(fd, at, os.SEEK_DATA)
@@ -191,11 +191,11 @@ def _hole_until(fd: int, at: int, size: int) -> int:
     return max(at, min(data, size) // CHUNK * CHUNK)
 
 
-def _unreadable(name: str, error: OSError) -> Unreadable:
+def _unreadable(name: str, error: OSError) -> UnreadableFile:
     if error.errno == errno.ENOENT:
-        return Unreadable(name, "it went away", gone=True)
+        return UnreadableFile(name, "it went away", gone=True)
     if error.errno in {errno.EACCES, errno.EPERM}:
-        return Unreadable(name, "it may not be read")
+        return UnreadableFile(name, "it may not be read")
     if error.errno == errno.ELOOP:
-        return Unreadable(name, "it became a link while it was looked at")
-    return Unreadable(name, f"it cannot be read: {error.strerror}")
+        return UnreadableFile(name, "it became a link while it was looked at")
+    return UnreadableFile(name, f"it cannot be read: {error.strerror}")

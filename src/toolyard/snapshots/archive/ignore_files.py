@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any, cast
 
 from toolyard.core.errors import SystemFault
-from toolyard.files.root_folder import RootFolder, join
-from toolyard.snapshots.archive.ignore_rules import IGNORE_FILE, MOST_FILE_BYTES, Rules
-from toolyard.snapshots.store.layout import accepted_of
+from toolyard.files.root_folder import RootFolder, join_path
+from toolyard.snapshots.archive.ignore_rules import IGNORE_FILE, MAX_IGNORE_FILE_BYTES, IgnoreRules
+from toolyard.snapshots.store.layout import accepted_rules_path
 
 
 class AcceptedRules:
@@ -31,14 +31,14 @@ class AcceptedRules:
     @classmethod
     def load(cls, store: str, root: str) -> AcceptedRules:
         """What the user accepted for `root`. Raises SystemFault when the record cannot be read."""
-        return cls(_read(store).get(root, {}))
+        return cls(_read_accepted(store).get(root, {}))
 
-    def below(self, folder: bytes, rules: Rules, fd: int | None = None) -> Rules:
+    def rules_for_folder(self, folder: bytes, rules: IgnoreRules, fd: int | None = None) -> IgnoreRules:
         """`rules` and those that were accepted for this folder. `fd` is the folder, where it has an ignore file."""
         text = self.texts.get(folder)
         if fd is not None and read_rules(fd) not in {None, text}:
             self.proposals.append(folder)
-        return rules if text is None else rules.below(folder.count(b"/") + 1 if folder else 0, text)
+        return rules if text is None else rules.with_folder_rules(folder.count(b"/") + 1 if folder else 0, text)
 
 
 def read_rules(fd: int) -> bytes | None:
@@ -46,7 +46,7 @@ def read_rules(fd: int) -> bytes | None:
     with suppress(OSError):
         own = os.open(IGNORE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
         try:
-            return os.read(own, MOST_FILE_BYTES)
+            return os.read(own, MAX_IGNORE_FILE_BYTES)
         finally:
             os.close(own)
     return None
@@ -69,12 +69,12 @@ def ignore_files(root: RootFolder) -> Iterator[tuple[bytes, bytes]]:
             os.close(fd)
         if text is not None:
             yield folder, text
-        waiting += (join(folder, name) for name in reversed(inside))
+        waiting += (join_path(folder, name) for name in reversed(inside))
 
 
 def record_accepted(store: str, root: str, folder: bytes, text: bytes | None) -> None:
     """Accept `text` as the rules of a folder; None: its rules count no longer."""
-    every = _read(store)
+    every = _read_accepted(store)
     texts = dict(every.get(root, {}))
     if text is None:
         texts.pop(folder, None)
@@ -82,15 +82,15 @@ def record_accepted(store: str, root: str, folder: bytes, text: bytes | None) ->
         texts[folder] = text
     every[root] = texts
     said = {of: {os.fsdecode(path): os.fsdecode(told) for path, told in each.items()} for of, each in every.items()}
-    path = accepted_of(store)
+    path = accepted_rules_path(store)
     fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w") as file:
         json.dump(said, file)
     os.replace(f"{path}.new", path)
 
 
-def _read(store: str) -> dict[str, Mapping[bytes, bytes]]:
-    path = accepted_of(store)
+def _read_accepted(store: str) -> dict[str, Mapping[bytes, bytes]]:
+    path = accepted_rules_path(store)
     try:
         with open(path, "rb") as file:
             said: Any = json.load(file)

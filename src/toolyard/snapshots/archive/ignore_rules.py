@@ -21,7 +21,7 @@ from toolyard.files.temp_names import TEMPORARY_PREFIX
 IGNORE_FILE = ".toolyardignore"
 DEFAULT_RULES = ("__pycache__/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".hypothesis/")
 """Only what programs make again by themselves. The settings may say otherwise."""
-MOST_FILE_BYTES = 64 * KIB
+MAX_IGNORE_FILE_BYTES = 64 * KIB
 _MOST_RULES = 2_000
 _BRACES = re.compile(r"[{}]")
 
@@ -31,50 +31,50 @@ class _Rule:
     glob: Glob
     depth: int
     """How many folders above the root of the rule are not part of what it is held against."""
-    takes_back: bool
+    is_negated: bool
     folders_only: bool
 
 
-class Rules:
-    """Immutable; `below` gives those of a folder that has rules of its own."""
+class IgnoreRules:
+    """Immutable; `with_folder_rules` gives those of a folder that has rules of its own."""
 
     def __init__(self, lines: Iterable[str] = DEFAULT_RULES, *, _rules: tuple[_Rule, ...] = ()) -> None:
-        self._rules = _rules or tuple(_parsed(lines, 0))
-        self._for_files = _suspicion(rule for rule in self._rules if not rule.folders_only)
-        self._for_folders = _suspicion(self._rules)
+        self._rules = _rules or tuple(_parse_rules(lines, 0))
+        self._for_files = _quick_filter(rule for rule in self._rules if not rule.folders_only)
+        self._for_folders = _quick_filter(self._rules)
 
-    def below(self, depth: int, text: bytes) -> Rules:
+    def with_folder_rules(self, depth: int, text: bytes) -> IgnoreRules:
         """These and the ones of a folder `depth` levels down, whose `.toolyardignore` holds `text`."""
-        own = tuple(_parsed(text.decode("utf-8", "surrogateescape").splitlines(), depth))
-        return Rules((), _rules=self._rules + own) if own else self
+        own = tuple(_parse_rules(text.decode("utf-8", "surrogateescape").splitlines(), depth))
+        return IgnoreRules((), _rules=self._rules + own) if own else self
 
-    def left_out(self, folder: Sequence[str], files: Iterable[str], folders: Iterable[str]) -> set[str]:
+    def ignored_names(self, folder: Sequence[str], files: Iterable[str], folders: Iterable[str]) -> set[str]:
         """Those of a folder's names that are left out."""
         found: set[str] = set()
         if self._for_files is not None:
             suspects = filter(self._for_files, files)
-            found.update(name for name in suspects if self._leaves_out((*folder, name), is_folder=False))
+            found.update(name for name in suspects if self._is_ignored((*folder, name), is_folder=False))
         if self._for_folders is not None:
             suspects = filter(self._for_folders, folders)
-            found.update(name for name in suspects if self._leaves_out((*folder, name), is_folder=True))
+            found.update(name for name in suspects if self._is_ignored((*folder, name), is_folder=True))
         return found
 
-    def _leaves_out(self, parts: tuple[str, ...], *, is_folder: bool) -> bool:
+    def _is_ignored(self, parts: tuple[str, ...], *, is_folder: bool) -> bool:
         for rule in reversed(self._rules):
             if rule.folders_only and not is_folder:
                 continue
             if rule.glob.matches(parts[rule.depth :]):
-                return not rule.takes_back
+                return not rule.is_negated
         return False
 
 
-def our_own(names: Sequence[str]) -> set[str]:
+def temporary_names(names: Sequence[str]) -> set[str]:
     """Of sorted names, those of files that Toolyard is in the middle of writing, or was when it was killed."""
     first = bisect_left(names, TEMPORARY_PREFIX)
     return set(takewhile(lambda name: name.startswith(TEMPORARY_PREFIX), names[first:]))
 
 
-def _suspicion(rules: Iterable[_Rule]) -> Callable[[str], object] | None:
+def _quick_filter(rules: Iterable[_Rule]) -> Callable[[str], object] | None:
     """A quick look at a name alone: only where it strikes can one of the rules fit. None when none ever does."""
     lasts = {alternative[-1] for rule in rules for alternative in rule.glob.alternatives}
     if not lasts:
@@ -85,7 +85,7 @@ def _suspicion(rules: Iterable[_Rule]) -> Callable[[str], object] | None:
     return re.compile("|".join(sorted(patterns)), re.DOTALL).fullmatch
 
 
-def _parsed(lines: Iterable[str], depth: int) -> list[_Rule]:
+def _parse_rules(lines: Iterable[str], depth: int) -> list[_Rule]:
     rules: list[_Rule] = []
     for line in lines:
         text = line.rstrip("\r\n")

@@ -10,43 +10,43 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from toolyard.core.closeable import Closing
-from toolyard.snapshots.archive.file_reader import Found, Reader, Sink
-from toolyard.snapshots.archive.stat_cache import Row
+from toolyard.core.closeable import Closeable
+from toolyard.snapshots.archive.file_reader import FileReader, ObjectSink, ReadResult
+from toolyard.snapshots.archive.stat_cache import StatRow
 
 WORKERS = 2
 _MOST_WAITING = 64
 """Batches handed over and not yet read: each holds a descriptor."""
 
-Results = list[Found]
+ReadResults = list[ReadResult]
 
 
-class ReadingPool(Closing):
-    def __init__(self, sink: Sink, workers: int = WORKERS) -> None:
+class ReadPool(Closeable):
+    def __init__(self, sink: ObjectSink, workers: int = WORKERS) -> None:
         self._sink = sink
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="toolyard-snapshot")
         self._slots = threading.BoundedSemaphore(_MOST_WAITING)
-        self._held: set[int] = set()
+        self._open_fds: set[int] = set()
 
-    def read(self, folder: int, rows: Sequence[Row]) -> Future[Results]:
+    def read(self, folder: int, rows: Sequence[StatRow]) -> Future[ReadResults]:
         """Read these files of an open folder, which may be closed as soon as this returns. In their order."""
         self._slots.acquire()
         fd = os.dup(folder)
-        self._held.add(fd)
+        self._open_fds.add(fd)
         return self._pool.submit(self._read, fd, rows)
 
-    def _read(self, fd: int, rows: Sequence[Row]) -> Results:
+    def _read(self, fd: int, rows: Sequence[StatRow]) -> ReadResults:
         try:
-            reader = Reader(self._sink)
+            reader = FileReader(self._sink)
             results = reader.read_all(fd, rows)
             reader.flush()
             return results
         finally:
-            self._held.discard(fd)
+            self._open_fds.discard(fd)
             os.close(fd)
             self._slots.release()
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
-        while self._held:
-            os.close(self._held.pop())
+        while self._open_fds:
+            os.close(self._open_fds.pop())

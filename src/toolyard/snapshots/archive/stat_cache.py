@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from toolyard.core.limits import MIB
 
-UNCERTAIN = 0
+UNCERTAIN_CTIME = 0
 _TICK_NS = 50_000_000
 """Longer than the kernel's clock stands still between two ticks."""
 _COARSE_NS = 2_000_000_000
@@ -31,41 +31,41 @@ _LARGE = 16 * MIB
 _BLOCK = 512  # in st_blocks, whatever the file system's own
 
 
-class Look(NamedTuple):
+class StatEntry(NamedTuple):
     """One entry of a folder. Of a folder only name and mode count: its entries are looked at themselves."""
 
     name: str
     mode: int
     inode: int
     size: int
-    changed_ns: int
+    mtime_ns: int
     """When its content was changed, as the file says."""
-    touched_ns: int
+    ctime_ns: int
     """When anything about it was changed, as the kernel says."""
 
 
-Row = tuple[str, int, int, int, int, int]
+StatRow = tuple[str, int, int, int, int, int]
 """A Look before anybody asks for its fields by name: making one takes longer, and most files are as they were."""
 
 
-def look_of(name: str, status: os.stat_result) -> Look:
-    return Look(name, status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+def stat_entry(name: str, status: os.stat_result) -> StatEntry:
+    return StatEntry(name, status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def is_racy(touched_ns: int, started_ns: int) -> bool:
+def is_racy(ctime_ns: int, started_ns: int) -> bool:
     """Whether a file touched at that time may have changed again, unseen, since we started to look."""
-    slack = _TICK_NS if touched_ns % _SECOND_NS else _COARSE_NS
-    return touched_ns >= started_ns - slack
+    slack = _TICK_NS if ctime_ns % _SECOND_NS else _COARSE_NS
+    return ctime_ns >= started_ns - slack
 
 
-def surely_settled(started_ns: int) -> int:
+def racy_cutoff(started_ns: int) -> int:
     """Nothing touched before this is racy to who started then, whatever the file system's clock."""
     return started_ns - _COARSE_NS
 
 
-def scan(fd: int) -> tuple[list[Row], list[str]]:
+def scan_folder(fd: int) -> tuple[list[StatRow], list[str]]:
     """Everything in an open folder, sorted by name, and which of it are folders."""
-    rows: list[Row] = []
+    rows: list[StatRow] = []
     folders: list[str] = []
     add, is_folder = rows.append, stat.S_IFDIR
     with os.scandir(fd) as entries:
@@ -88,7 +88,7 @@ def scan(fd: int) -> tuple[list[Row], list[str]]:
     return rows, folders
 
 
-def taken_up(fd: int, rows: Sequence[Row]) -> int:
+def disk_usage(fd: int, rows: Sequence[StatRow]) -> int:
     """How many bytes of the disk the files of a folder take up, near enough: of large ones, not their holes."""
     size = 0
     for row in rows:
@@ -100,11 +100,11 @@ def taken_up(fd: int, rows: Sequence[Row]) -> int:
     return size
 
 
-def encode_looks(looks: Sequence[Row]) -> bytes:
-    if not looks:
+def encode_stats(rows: Sequence[StatRow]) -> bytes:
+    if not rows:
         return _COUNT.pack(0)
-    names, *columns = zip(*looks, strict=True)
-    parts = [_COUNT.pack(len(looks))]
+    names, *columns = zip(*rows, strict=True)
+    parts = [_COUNT.pack(len(rows))]
     for column in columns:
         try:
             parts.append(array("Q", column).tobytes())
@@ -114,7 +114,7 @@ def encode_looks(looks: Sequence[Row]) -> bytes:
     return b"".join(parts)
 
 
-def decode_looks(data: bytes) -> dict[str, Look]:
+def decode_stats(data: bytes) -> dict[str, StatEntry]:
     """By name. Empty when the bytes make no sense, for then nothing is known."""
     try:
         (count,) = _COUNT.unpack_from(data)
@@ -125,11 +125,11 @@ def decode_looks(data: bytes) -> dict[str, Look]:
     if not count or len(names) != count or len(columns) != count * _FIELDS:
         return {}
     fields = (columns[at * count : (at + 1) * count] for at in range(_FIELDS))
-    return {look.name: look for look in map(Look, names, *fields)}
+    return {look.name: look for look in map(StatEntry, names, *fields)}
 
 
-def same_look(one: Row, other: Look) -> bool:
+def same_stat(one: StatRow, other: StatEntry) -> bool:
     """Whether the two are the same file in the same state, as far as looks tell."""
-    return other.touched_ns != UNCERTAIN and all(
+    return other.ctime_ns != UNCERTAIN_CTIME and all(
         a == b or a & _MASK == b for a, b in zip(one[1:], other[1:], strict=True)
     )

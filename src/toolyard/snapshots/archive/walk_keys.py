@@ -8,8 +8,8 @@ import os
 import stat
 
 from toolyard.files.root_folder import RootFolder
-from toolyard.snapshots.archive.stat_cache import Look
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.snapshots.archive.stat_cache import StatEntry
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 _PLACE_BYTES = 16
 _SPECIAL = {
@@ -32,25 +32,25 @@ def root_prefix(root: RootFolder) -> bytes:
     return b"%d\0%s\0" % (root.device, os.fsencode(root.path))
 
 
-def page_place(prefix: bytes, folder: bytes, key: str) -> bytes:
+def page_key(prefix: bytes, folder: bytes, key: str) -> bytes:
     """The name under which the look of a page is remembered."""
     text = b"%s%s\0%s" % (prefix, folder, os.fsencode(key))
     return hashlib.blake2b(text, digest_size=_PLACE_BYTES).digest()  # of few bytes it is the quicker one
 
 
-def special_entry(fd: int, look: Look) -> Entry:
+def special_entry(fd: int, look: StatEntry) -> TreeEntry:
     """What is neither file nor folder."""
     name, mode = os.fsencode(look.name), look.mode & 0o7777
     if not stat.S_ISLNK(look.mode):
         why = _SPECIAL.get(stat.S_IFMT(look.mode), b"a special file")
-        return Entry(name, Kind.SKIPPED, mode, 0, why)
+        return TreeEntry(name, EntryKind.SKIPPED, mode, 0, why)
     try:
-        return Entry(name, Kind.LINK, mode, 0, os.fsencode(os.readlink(look.name, dir_fd=fd)))
+        return TreeEntry(name, EntryKind.LINK, mode, 0, os.fsencode(os.readlink(look.name, dir_fd=fd)))
     except OSError:
-        return Entry(name, Kind.SKIPPED, mode, 0, b"it changed while it was looked at")
+        return TreeEntry(name, EntryKind.SKIPPED, mode, 0, b"it changed while it was looked at")
 
 
-def why_no_folder(error: OSError) -> bytes:
+def unreadable_folder_reason(error: OSError) -> bytes:
     if error.errno == errno.ENOENT:
         return b""
     return _NO_FOLDER.get(error.errno or 0, b"it cannot be read")

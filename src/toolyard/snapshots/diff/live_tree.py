@@ -9,16 +9,16 @@ import os
 import stat
 from collections.abc import Callable
 
-from toolyard.files.root_folder import RootFolder, parent_of
+from toolyard.files.root_folder import RootFolder, split_path
 from toolyard.snapshots.archive.file_reader import Objects
-from toolyard.snapshots.store.index import Seen
+from toolyard.snapshots.store.index import CachedPage
 from toolyard.snapshots.store.object_reader import ObjectReader
-from toolyard.snapshots.store.objects import Entry, decode_page, page_digests
+from toolyard.snapshots.store.objects import TreeEntry, decode_page, page_digests
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Nowhere:
+class NullSink:
     """A sink that keeps nothing."""
 
     def put(self, objects: Objects) -> None:
@@ -28,28 +28,28 @@ class Nowhere:
 class LiveTree:
     """The Memory of a walk that leaves no trace, and the Trees that came of it."""
 
-    def __init__(self, reader: ObjectReader, seen: Callable[[bytes], Seen | None]) -> None:
+    def __init__(self, reader: ObjectReader, find_page: Callable[[bytes], CachedPage | None]) -> None:
         self._reader = reader
-        self._seen = seen
-        self._made: dict[bytes, bytes] = {}
+        self._find_page = find_page
+        self._new_objects: dict[bytes, bytes] = {}
 
-    def seen(self, place: bytes) -> Seen | None:
-        return self._seen(place)
+    def cached_page(self, key: bytes) -> CachedPage | None:
+        return self._find_page(key)
 
     def page(self, digest: bytes) -> bytes:
-        return self._made.get(digest) or self._reader.read(digest)
+        return self._new_objects.get(digest) or self._reader.read(digest)
 
     def put_trees(self, objects: Objects) -> None:
-        self._made.update(objects)
+        self._new_objects.update(objects)
 
-    def entries(self, tree: bytes) -> list[Entry]:
+    def entries(self, tree: bytes) -> list[TreeEntry]:
         pages = page_digests(self.page(tree))
         return [entry for page in pages or [tree] for entry in decode_page(self.page(page))]
 
 
 def live_content(root: RootFolder, path: bytes, limit: int) -> bytes:
     """The first `limit` bytes of a file as it is now. Raises OSError."""
-    folder, name = parent_of(path)
+    folder, name = split_path(path)
     above = root.open(folder)
     try:
         fd = os.open(name, _FLAGS, dir_fd=above)

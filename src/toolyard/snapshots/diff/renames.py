@@ -8,83 +8,87 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from toolyard.core.limits import KIB
-from toolyard.snapshots.diff.tree_diff import Change, What
-from toolyard.snapshots.store.objects import Entry
+from toolyard.snapshots.diff.tree_diff import ChangeType, PathChange
+from toolyard.snapshots.store.objects import TreeEntry
 
 _MOST_COMPARED = 60
 """Files on either side that are held against each other: the work grows with the square."""
 _MOST_BYTES = 256 * KIB
 _LEAST_ALIKE = 0.5
 
-Content = Callable[[bytes, Entry], bytes]
+ReadContent = Callable[[bytes, TreeEntry], bytes]
 """A file's bytes, by path and entry."""
 
 
-def find_renames(changes: Sequence[Change], old: Content, new: Content) -> list[Change]:
+def find_renames(changes: Sequence[PathChange], old: ReadContent, new: ReadContent) -> list[PathChange]:
     """The same changes, where a removed and an added file that belong together are told as one."""
-    removed = [change for change in changes if change.what is What.REMOVED and _counts(change.before)]
-    added = [change for change in changes if change.what is What.ADDED and _counts(change.after)]
+    removed = [
+        change for change in changes if change.what is ChangeType.REMOVED and _is_rename_candidate(change.before)
+    ]
+    added = [change for change in changes if change.what is ChangeType.ADDED and _is_rename_candidate(change.after)]
     if not removed or not added:
         return list(changes)
-    pairs = _same_content(removed, added)
+    pairs = _pair_same_content(removed, added)
     taken = {id(one) for one, _ in pairs.values()}
     left_removed = [change for change in removed if id(change) not in taken]
     left_added = [change for change in added if id(change) not in pairs]
-    pairs.update(_alike(left_removed, left_added, old, new))
+    pairs.update(_pair_similar(left_removed, left_added, old, new))
     gone = {id(one) for one, _ in pairs.values()}
-    told: list[Change] = []
+    told: list[PathChange] = []
     for change in changes:
         if id(change) in gone:
             continue
         if id(change) in pairs:
             source, likeness = pairs[id(change)]
             change = replace(
-                change, what=What.RENAMED, before=source.before, old_path=source.path, similarity=likeness
+                change, what=ChangeType.RENAMED, before=source.before, old_path=source.path, similarity=likeness
             )
         told.append(change)
     return told
 
 
-def _counts(entry: Entry | None) -> bool:
+def _is_rename_candidate(entry: TreeEntry | None) -> bool:
     return entry is not None and entry.is_file and entry.size > 0
 
 
-def _same_content(removed: Sequence[Change], added: Sequence[Change]) -> dict[int, tuple[Change, float]]:
+def _pair_same_content(
+    removed: Sequence[PathChange], added: Sequence[PathChange]
+) -> dict[int, tuple[PathChange, float]]:
     """By the identity of the added change: the removed one. Files that kept their name come first."""
-    sources: dict[bytes, list[Change]] = defaultdict(list)
+    sources: dict[bytes, list[PathChange]] = defaultdict(list)
     for change in removed:
         if change.before is not None:
             sources[change.before.ref].append(change)
-    pairs: dict[int, tuple[Change, float]] = {}
+    pairs: dict[int, tuple[PathChange, float]] = {}
     for wants_name in (True, False):
         for change in added:
             if change.after is None or id(change) in pairs:
                 continue
             fitting = sources[change.after.ref]
-            chosen = next((one for one in fitting if not wants_name or _base(one) == _base(change)), None)
+            chosen = next((one for one in fitting if not wants_name or _base_name(one) == _base_name(change)), None)
             if chosen is not None:
                 fitting.remove(chosen)
                 pairs[id(change)] = (chosen, 1.0)
     return pairs
 
 
-def _base(change: Change) -> bytes:
+def _base_name(change: PathChange) -> bytes:
     return os.path.basename(change.path)
 
 
-def _alike(
-    removed: Sequence[Change], added: Sequence[Change], old: Content, new: Content
-) -> dict[int, tuple[Change, float]]:
-    lines_of_old = [(one, _lines(old(one.path, one.before))) for one in _readable(removed) if one.before]
-    lines_of_new = [(one, _lines(new(one.path, one.after))) for one in _readable(added) if one.after]
+def _pair_similar(
+    removed: Sequence[PathChange], added: Sequence[PathChange], old: ReadContent, new: ReadContent
+) -> dict[int, tuple[PathChange, float]]:
+    lines_of_old = [(one, _lines(old(one.path, one.before))) for one in _comparable(removed) if one.before]
+    lines_of_new = [(one, _lines(new(one.path, one.after))) for one in _comparable(added) if one.after]
     scored = [
-        (score, _base(one) == _base(other), one, other)
+        (score, _base_name(one) == _base_name(other), one, other)
         for one, lines in lines_of_old
         for other, others in lines_of_new
-        if (score := _likeness(lines, others)) >= _LEAST_ALIKE
+        if (score := _similarity(lines, others)) >= _LEAST_ALIKE
     ]
     scored.sort(key=lambda row: (row[0], row[1]), reverse=True)
-    pairs: dict[int, tuple[Change, float]] = {}
+    pairs: dict[int, tuple[PathChange, float]] = {}
     used: set[int] = set()
     for score, _, one, other in scored:
         if id(one) not in used and id(other) not in pairs:
@@ -93,12 +97,12 @@ def _alike(
     return pairs
 
 
-def _readable(changes: Sequence[Change]) -> list[Change]:
+def _comparable(changes: Sequence[PathChange]) -> list[PathChange]:
     small = [change for change in changes if _size(change) <= _MOST_BYTES]
     return small[:_MOST_COMPARED]
 
 
-def _size(change: Change) -> int:
+def _size(change: PathChange) -> int:
     return max(entry.size for entry in (change.before, change.after) if entry is not None)
 
 
@@ -106,7 +110,7 @@ def _lines(data: bytes) -> tuple[Counter[bytes], int]:
     return Counter(data.splitlines(keepends=True)), len(data)
 
 
-def _likeness(one: tuple[Counter[bytes], int], other: tuple[Counter[bytes], int]) -> float:
+def _similarity(one: tuple[Counter[bytes], int], other: tuple[Counter[bytes], int]) -> float:
     """The share of bytes that stand in lines both have."""
     (lines, size), (others, other_size) = one, other
     most = 2 * min(size, other_size) / (size + other_size)

@@ -9,26 +9,26 @@ from typing import Protocol
 
 from toolyard.core.errors import ToolError
 from toolyard.files.root_folder import RootFolder
-from toolyard.snapshots.diff.collapse_git import fold
-from toolyard.snapshots.diff.git_skip import Leaving
+from toolyard.snapshots.diff.collapse_git import collapse_git_folders
+from toolyard.snapshots.diff.git_skip import RepositorySkipper
 from toolyard.snapshots.diff.live_tree import LiveTree, live_content
 from toolyard.snapshots.diff.renames import find_renames
 from toolyard.snapshots.diff.text_diff import Diff, DiffLimits, with_texts
-from toolyard.snapshots.diff.tree_diff import What, compare
+from toolyard.snapshots.diff.tree_diff import ChangeType, compare_trees
 from toolyard.snapshots.store.models import Snapshot
-from toolyard.snapshots.store.object_reader import ObjectReader, find, names_of
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.snapshots.store.object_reader import ObjectReader, find_entry, path_parts
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 _MOST_FOR_RENAMES = 200_000
 """Changes that are held in memory to find renames among them."""
 
 
-class Side(Protocol):
-    top: Entry
+class DiffSide(Protocol):
+    top: TreeEntry
 
-    def entries(self, tree: bytes) -> list[Entry]: ...
+    def entries(self, tree: bytes) -> list[TreeEntry]: ...
 
-    def content(self, path: bytes, entry: Entry) -> bytes:
+    def content(self, path: bytes, entry: TreeEntry) -> bytes:
         """Raises Damaged or OSError."""
         ...
 
@@ -36,12 +36,12 @@ class Side(Protocol):
 class SnapshotSide:
     def __init__(self, reader: ObjectReader, snapshot: Snapshot) -> None:
         self._reader = reader
-        self.top = top_of(snapshot)
+        self.top = root_entry(snapshot)
 
-    def entries(self, tree: bytes) -> list[Entry]:
+    def entries(self, tree: bytes) -> list[TreeEntry]:
         return self._reader.entries(tree)
 
-    def content(self, path: bytes, entry: Entry) -> bytes:
+    def content(self, path: bytes, entry: TreeEntry) -> bytes:
         del path
         return self._reader.content(entry)
 
@@ -50,26 +50,26 @@ class LiveSide:
     def __init__(self, trees: LiveTree, root: RootFolder, tree: bytes) -> None:
         self._trees = trees
         self._root = root
-        self.top = Entry(b"", Kind.FOLDER, root.mode, 0, tree)
+        self.top = TreeEntry(b"", EntryKind.FOLDER, root.mode, 0, tree)
 
-    def entries(self, tree: bytes) -> list[Entry]:
+    def entries(self, tree: bytes) -> list[TreeEntry]:
         return self._trees.entries(tree)
 
-    def content(self, path: bytes, entry: Entry) -> bytes:
+    def content(self, path: bytes, entry: TreeEntry) -> bytes:
         return live_content(self._root, path, entry.size)
 
 
-def top_of(snapshot: Snapshot) -> Entry:
-    return Entry(b"", Kind.FOLDER, snapshot.mode, 0, snapshot.tree)
+def root_entry(snapshot: Snapshot) -> TreeEntry:
+    return TreeEntry(b"", EntryKind.FOLDER, snapshot.mode, 0, snapshot.tree)
 
 
-def held_by(reader: ObjectReader, snapshot: Snapshot) -> Callable[[bytes], set[str]]:
+def names_in_snapshot(reader: ObjectReader, snapshot: Snapshot) -> Callable[[bytes], set[str]]:
     """The names that a snapshot has in a folder; none where it has no such folder, or that is damaged."""
 
     def names(path: bytes) -> set[str]:
         try:
-            folder = find(reader, top_of(snapshot), path)
-            held = reader.entries(folder.ref) if folder.kind is Kind.FOLDER else []
+            folder = find_entry(reader, root_entry(snapshot), path)
+            held = reader.entries(folder.ref) if folder.kind is EntryKind.FOLDER else []
         except ToolError:
             return set()
         return {os.fsdecode(entry.name) for entry in held}
@@ -77,25 +77,27 @@ def held_by(reader: ObjectReader, snapshot: Snapshot) -> Callable[[bytes], set[s
     return names
 
 
-def differences(old: Side, new: Side, path: bytes, limits: DiffLimits) -> Diff:
+def diff_sides(old: DiffSide, new: DiffSide, path: bytes, limits: DiffLimits) -> Diff:
     """Every difference at and beneath `path`, with renames found and texts compared."""
-    path = b"/".join(names_of(path))
+    path = b"/".join(path_parts(path))
     before, after = _entry(old, path), _entry(new, path)
     if before is None and after is None:
-        find(old, old.top, path)  # says that it is not there
-    leaving = Leaving(new.entries, now=1) if limits.leaves_git else None
-    changes = list(islice(compare(old, new, (before, after), path, skip=leaving), _MOST_FOR_RENAMES))
+        find_entry(old, old.top, path)  # says that it is not there
+    leaving = RepositorySkipper(new.entries, now=1) if limits.skip_git else None
+    changes = list(islice(compare_trees(old, new, (before, after), path, skip=leaving), _MOST_FOR_RENAMES))
     if leaving is not None:
-        changes = [each for each in changes if each.what is not What.ADDED or not leaving.is_above(each.path)]
-    shown, folded = fold(changes, path) if limits.folds_git else (changes, ())
+        changes = [
+            each for each in changes if each.what is not ChangeType.ADDED or not leaving.contains_skipped(each.path)
+        ]
+    shown, folded = collapse_git_folders(changes, path) if limits.collapse_git else (changes, ())
     told = find_renames(shown, old.content, new.content)
     total = len(told) + sum(each.count for each in folded)
     texts = with_texts(told[: limits.changes], old.content, new.content, limits)
-    return Diff(texts, total, folded, tuple(leaving.left) if leaving is not None else ())
+    return Diff(texts, total, folded, tuple(leaving.skipped) if leaving is not None else ())
 
 
-def _entry(side: Side, path: bytes) -> Entry | None:
+def _entry(side: DiffSide, path: bytes) -> TreeEntry | None:
     try:
-        return find(side, side.top, path)
+        return find_entry(side, side.top, path)
     except ToolError:
         return None

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from toolyard.files.root_folder import join
-from toolyard.snapshots.store.models import Damaged
-from toolyard.snapshots.store.object_reader import Trees
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.files.root_folder import join_path
+from toolyard.snapshots.store.models import DamagedObjectError
+from toolyard.snapshots.store.object_reader import TreeReader
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 
-class What(StrEnum):
+class ChangeType(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
@@ -21,13 +21,13 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """One path that differs. A folder that came or went is told with everything in it."""
 
-    what: What
+    what: ChangeType
     path: bytes
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
     old_path: bytes | None = None
     """Where a renamed file was."""
     similarity: float = 1.0
@@ -36,10 +36,10 @@ class Change:
     """A unified diff, or a sentence where none can be shown."""
 
 
-OnDamage = Callable[[bytes, Damaged], None]
+OnDamage = Callable[[bytes, DamagedObjectError], None]
 
 
-Pair = tuple[Entry | None, Entry | None]
+Pair = tuple[TreeEntry | None, TreeEntry | None]
 """The entry of one path on either side."""
 
 
@@ -47,59 +47,59 @@ Skip = Callable[[bytes, Pair], bool]
 """Whether what differs at this path, and everything beneath, is passed over."""
 
 
-def compare(
-    old: Trees,
-    new: Trees,
+def compare_trees(
+    old: TreeReader,
+    new: TreeReader,
     pair: Pair,
     path: bytes = b"",
     on_damage: OnDamage | None = None,
     *,
-    into_added: bool = True,
+    descend_into_added: bool = True,
     skip: Skip | None = None,
-) -> Iterator[Change]:
+) -> Iterator[PathChange]:
     """Every difference at and beneath `path`, where `pair` stands, a folder before what it holds.
 
-    With `into_added` false a new folder is told without what it holds. With `on_damage`, a folder that cannot be read
+    With `descend_into_added` false a new folder is told without what it holds. With `on_damage`, a folder that cannot be read
     is told to it and left out; otherwise Damaged is raised. `skip` is not asked about `path` itself.
     """
     waiting: list[tuple[bytes, Pair]] = [(path, pair)]
     while waiting:
         path, (before, after) = waiting.pop()
-        yield from _own(path, before, after)
-        one = before if before is not None and before.kind is Kind.FOLDER else None
-        two = after if after is not None and after.kind is Kind.FOLDER else None
+        yield from _entry_changes(path, before, after)
+        one = before if before is not None and before.kind is EntryKind.FOLDER else None
+        two = after if after is not None and after.kind is EntryKind.FOLDER else None
         if (one is None and two is None) or (one is not None and two is not None and one.ref == two.ref):
             continue
-        if one is None and not into_added:
+        if one is None and not descend_into_added:
             continue
         try:
             had = {entry.name: entry for entry in old.entries(one.ref)} if one else {}
             has = {entry.name: entry for entry in new.entries(two.ref)} if two else {}
-        except Damaged as damage:
+        except DamagedObjectError as damage:
             if on_damage is None:
                 raise
             on_damage(path, damage)
             continue
         for name in sorted(had.keys() | has.keys(), reverse=True):
             was, is_now = had.get(name), has.get(name)
-            below = (join(path, name), (was, is_now))
+            below = (join_path(path, name), (was, is_now))
             if was != is_now and not (skip is not None and skip(*below)):
                 waiting.append(below)
 
 
-def _own(path: bytes, before: Entry | None, after: Entry | None) -> Iterator[Change]:
+def _entry_changes(path: bytes, before: TreeEntry | None, after: TreeEntry | None) -> Iterator[PathChange]:
     """How the entry itself differs, without what lies in it."""
     if before is None or after is None:
         if after is not None:
-            yield Change(What.ADDED, path, None, after)
+            yield PathChange(ChangeType.ADDED, path, None, after)
         elif before is not None:
-            yield Change(What.REMOVED, path, before, None)
+            yield PathChange(ChangeType.REMOVED, path, before, None)
         return
-    was_folder, is_folder = before.kind is Kind.FOLDER, after.kind is Kind.FOLDER
+    was_folder, is_folder = before.kind is EntryKind.FOLDER, after.kind is EntryKind.FOLDER
     if was_folder != is_folder:
-        yield Change(What.REMOVED, path, before, None)
-        yield Change(What.ADDED, path, None, after)
+        yield PathChange(ChangeType.REMOVED, path, before, None)
+        yield PathChange(ChangeType.ADDED, path, None, after)
     elif not was_folder and (before.kind, before.ref) != (after.kind, after.ref):
-        yield Change(What.CHANGED, path, before, after)
+        yield PathChange(ChangeType.CHANGED, path, before, after)
     elif before.mode != after.mode:
-        yield Change(What.MODE, path, before, after)
+        yield PathChange(ChangeType.MODE, path, before, after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolyard.snapshots.forks.changes import Changed
-from toolyard.snapshots.forks.forks import Fork, Forks, How
+from toolyard.snapshots.forks.changes import ForkChange
+from toolyard.snapshots.forks.forks import Fork, ForkKind, Forks
 
-__all__ = ["Changed", "Fork", "Forks", "How"]
+__all__ = ["Fork", "ForkChange", "ForkKind", "Forks"]

@@ -15,16 +15,16 @@ import fcntl
 import os
 from collections.abc import Callable, Generator
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault, ToolError
 from toolyard.files.root_folder import RootFolder
 from toolyard.files.temp_names import TEMPORARY_PREFIX, temporary_name
 from toolyard.linux.overlay import sync_file_system
-from toolyard.snapshots.restore.staged_dir import Staging
-from toolyard.snapshots.store.lock import locked_file, never_mind
+from toolyard.snapshots.restore.staged_dir import StagedFolder
+from toolyard.snapshots.store.lock import locked_file, no_check
 from toolyard.snapshots.store.models import Snapshot
 from toolyard.snapshots.store.object_reader import ObjectReader
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 from toolyard_runtime import scratch
 
 _TREE, _NOTES, _LOCK = "tree", "notes", "lock"
@@ -34,12 +34,12 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 5
 
 
-class Frozen(Closing):
+class BaseTree(Closeable):
     """A tree in use. It stays at least until `close()`."""
 
-    def __init__(self, folder: str, held: int) -> None:
+    def __init__(self, folder: str, lock_fd: int) -> None:
         self.path = os.path.join(folder, _TREE)
-        self._held = held
+        self._lock_fd = lock_fd
         try:
             with open(os.path.join(folder, _NOTES), encoding="utf-8", errors="surrogateescape") as file:
                 self.missing = tuple(file.read().splitlines())
@@ -50,17 +50,17 @@ class Frozen(Closing):
             ) from error
 
     def close(self) -> None:
-        if self._held >= 0:
-            os.close(self._held)
-            self._held = -1
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
 
-class FrozenTrees:
+class BaseTrees:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
 
-    def get(self, snapshot: Snapshot) -> Frozen | None:
+    def get(self, snapshot: Snapshot) -> BaseTree | None:
         """The snapshot's tree, if it has been written out."""
         folder = os.path.join(self._folder, _key(snapshot))
         for _ in range(_TRIES):
@@ -73,16 +73,16 @@ class FrozenTrees:
                 if _is_at(folder, held):
                     # The newest use counts when room is made.
                     os.utime(folder)
-                    return Frozen(folder, held)
+                    return BaseTree(folder, held)
             except BaseException:
                 os.close(held)
                 raise
             os.close(held)  # it was taken away before we had the lock
         return None
 
-    def make(self, snapshot: Snapshot, reader: ObjectReader, check: Callable[[], None]) -> Frozen:
+    def build(self, snapshot: Snapshot, reader: ObjectReader, check: Callable[[], None]) -> BaseTree:
         """The same, written out now if it has not been: as long as a restore takes, once for each tree."""
-        with self._making(_MAKING_SECONDS, check):
+        with self._build_lock(_MAKING_SECONDS, check):
             found = self.get(snapshot)
             if found is None:
                 self._write_out(snapshot, reader, check)
@@ -92,7 +92,7 @@ class FrozenTrees:
             return found
 
     @contextlib.contextmanager
-    def _making(self, seconds: float, check: Callable[[], None] = never_mind) -> Generator[None]:
+    def _build_lock(self, seconds: float, check: Callable[[], None] = no_check) -> Generator[None]:
         with locked_file(os.path.join(self._folder, _LOCK), seconds, "the trees of forks", check):
             yield
 
@@ -101,9 +101,9 @@ class FrozenTrees:
         os.mkdir(place, 0o700)
         try:
             with RootFolder(place) as root:
-                staging = Staging(root, reader, check)
+                staging = StagedFolder(root, reader, check)
                 name = _TREE.encode()
-                staging.make(root.fd, name, Entry(name, Kind.FOLDER, snapshot.mode, 0, snapshot.tree))
+                staging.make(root.fd, name, TreeEntry(name, EntryKind.FOLDER, snapshot.mode, 0, snapshot.tree))
                 with open(os.path.join(place, _NOTES), "w", encoding="utf-8", errors="surrogateescape") as file:
                     # Their paths begin with the folder that everything is in here.
                     file.writelines(
@@ -115,21 +115,21 @@ class FrozenTrees:
             scratch.remove(place)
             raise
 
-    def tidy(self, keep: int) -> None:
+    def remove_unused(self, keep: int) -> None:
         """Take away what was left half made, and trees that nobody uses but for the `keep` used last."""
-        with contextlib.suppress(ToolError), self._making(0.0):  # somebody is making one: another time will do
+        with contextlib.suppress(ToolError), self._build_lock(0.0):  # somebody is making one: another time will do
             names = [name for name in os.listdir(self._folder) if name != _LOCK]
             trees = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
             for name in set(names) - set(trees):
                 scratch.remove(os.path.join(self._folder, name))
             for name in sorted(trees, key=self._last_used, reverse=True)[keep:]:
                 with contextlib.suppress(OSError):  # in use
-                    self._take_away(name)
+                    self._remove_tree(name)
 
     def _last_used(self, name: str) -> int:
         return os.stat(os.path.join(self._folder, name)).st_mtime_ns
 
-    def _take_away(self, name: str) -> None:
+    def _remove_tree(self, name: str) -> None:
         folder = os.path.join(self._folder, name)
         held = os.open(folder, _FOLDER)
         try:

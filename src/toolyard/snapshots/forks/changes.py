@@ -17,8 +17,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from toolyard.core.limits import MIB
-from toolyard.files.root_folder import RootFolder, join
-from toolyard.snapshots.diff.tree_diff import What
+from toolyard.files.root_folder import RootFolder, join_path
+from toolyard.snapshots.diff.tree_diff import ChangeType
 
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -29,36 +29,36 @@ Stats = dict[bytes, os.stat_result]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Changed:
+class ForkChange:
     """One path of a fork that is not as it was. A folder that came or went is told with everything in it."""
 
     path: bytes
-    what: What
+    what: ChangeType
 
 
-def overlay_changes(lower: str, upper: str) -> list[Changed]:
+def overlay_changes(lower: str, upper: str) -> list[ForkChange]:
     with RootFolder(lower) as old, RootFolder(upper) as new:
-        return sorted(_Comparison(old, new, is_copy=False).run())
+        return sorted(_TreeComparison(old, new, is_copy=False).run())
 
 
-def copy_changes(lower: str, copy: str) -> list[Changed]:
+def copy_changes(lower: str, copy: str) -> list[ForkChange]:
     with RootFolder(lower) as old, RootFolder(copy) as new:
-        return sorted(_Comparison(old, new, is_copy=True).run())
+        return sorted(_TreeComparison(old, new, is_copy=True).run())
 
 
-class _Comparison:
+class _TreeComparison:
     def __init__(self, old: RootFolder, new: RootFolder, *, is_copy: bool) -> None:
         self._old = old
         self._new = new
         self._is_copy = is_copy
 
-    def run(self) -> Iterator[Changed]:
+    def run(self) -> Iterator[ForkChange]:
         # A path, whether the old tree has a folder there, and whether the new one has.
         waiting = [(b"", True, True)]
         while waiting:
             path, was, is_now = waiting.pop()
-            had = _listed(self._old, path)[0] if was else {}
-            has, covers = _listed(self._new, path) if is_now else ({}, True)
+            had = _list_folder(self._old, path)[0] if was else {}
+            has, covers = _list_folder(self._new, path) if is_now else ({}, True)
             covers = covers or self._is_copy
             for name in had.keys() | has.keys():
                 before, after = had.get(name), has.get(name)
@@ -66,30 +66,32 @@ class _Comparison:
                     continue  # it shows through
                 if after is not None and _is_whiteout(after):
                     after = None
-                where = join(path, name)
-                yield from self._own(where, before, after)
+                where = join_path(path, name)
+                yield from self._entry_changes(where, before, after)
                 folders = (_is_folder(before), _is_folder(after))
                 if any(folders):
                     waiting.append((where, *folders))
 
-    def _own(self, path: bytes, before: os.stat_result | None, after: os.stat_result | None) -> Iterator[Changed]:
+    def _entry_changes(
+        self, path: bytes, before: os.stat_result | None, after: os.stat_result | None
+    ) -> Iterator[ForkChange]:
         if before is None or after is None:
             if before is not None or after is not None:
-                yield Changed(path, What.ADDED if before is None else What.REMOVED)
+                yield ForkChange(path, ChangeType.ADDED if before is None else ChangeType.REMOVED)
         elif _is_folder(before) != _is_folder(after):
-            yield Changed(path, What.REMOVED)
-            yield Changed(path, What.ADDED)
-        elif not _is_folder(before) and not self._same(path, before, after):
-            yield Changed(path, What.CHANGED)
+            yield ForkChange(path, ChangeType.REMOVED)
+            yield ForkChange(path, ChangeType.ADDED)
+        elif not _is_folder(before) and not self._is_same(path, before, after):
+            yield ForkChange(path, ChangeType.CHANGED)
         elif stat.S_IMODE(before.st_mode) != stat.S_IMODE(after.st_mode):
-            yield Changed(path, What.MODE)
+            yield ForkChange(path, ChangeType.MODE)
 
-    def _same(self, path: bytes, before: os.stat_result, after: os.stat_result) -> bool:
+    def _is_same(self, path: bytes, before: os.stat_result, after: os.stat_result) -> bool:
         if stat.S_IFMT(before.st_mode) != stat.S_IFMT(after.st_mode) or before.st_size != after.st_size:
             return False
         folder, _, name = path.rpartition(b"/")
         try:
-            with _opened(self._old, folder) as old, _opened(self._new, folder) as new:
+            with _open_folder(self._old, folder) as old, _open_folder(self._new, folder) as new:
                 if stat.S_ISLNK(before.st_mode):
                     return os.readlink(name, dir_fd=old) == os.readlink(name, dir_fd=new)
                 return stat.S_ISREG(before.st_mode) and _same_bytes(name, old, new)
@@ -98,7 +100,7 @@ class _Comparison:
 
 
 @contextlib.contextmanager
-def _opened(root: RootFolder, folder: bytes) -> Generator[int]:
+def _open_folder(root: RootFolder, folder: bytes) -> Generator[int]:
     fd = root.open(folder)
     try:
         yield fd
@@ -106,7 +108,7 @@ def _opened(root: RootFolder, folder: bytes) -> Generator[int]:
         os.close(fd)
 
 
-def _listed(root: RootFolder, path: bytes) -> tuple[Stats, bool]:
+def _list_folder(root: RootFolder, path: bytes) -> tuple[Stats, bool]:
     """What an open folder holds, and whether it says that it covers the one below."""
     try:
         fd = root.open(path)
@@ -122,12 +124,12 @@ def _listed(root: RootFolder, path: bytes) -> tuple[Stats, bool]:
                     found[os.fsencode(entry.name)] = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
-        return found, any(_has_mark(fd, name) for name in _OPAQUE)
+        return found, any(_has_xattr(fd, name) for name in _OPAQUE)
     finally:
         os.close(fd)
 
 
-def _has_mark(fd: int, name: str) -> bool:
+def _has_xattr(fd: int, name: str) -> bool:
     try:
         return os.getxattr(fd, name) == b"y"
     except OSError:

@@ -16,7 +16,7 @@ import sys
 import threading
 
 import toolyard
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 
 _OPTIONS = ("--user", "--map-current-user", "--keep-caps", "--mount")
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from toolyard.linux.overlay_process import main; main()"
@@ -24,14 +24,14 @@ _END_SECONDS = 5.0
 _NONE = "it gives its users no namespaces of their own"
 
 
-class Holder(Closing):
+class OverlayClient(Closeable):
     def __init__(self) -> None:
         """Starts it. OSError where this machine does not let its users have namespaces."""
         program, nsenter = shutil.which("unshare"), shutil.which("nsenter")
         if program is None or nsenter is None:
             raise FileNotFoundError(errno.ENOENT, "there is no unshare or no nsenter")
         self._nsenter = nsenter
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
         source = os.path.dirname(os.path.dirname(os.path.abspath(toolyard.__file__)))
         self._process = subprocess.Popen(
             (program, *_OPTIONS, sys.executable, "-I", "-S", "-B", "-c", _CODE, source),
@@ -42,7 +42,7 @@ class Holder(Closing):
             start_new_session=True,  # an interrupt at the terminal is for us
         )
         try:
-            self._ask("ready")
+            self._request("ready")
         except BaseException:
             self.close()
             raise
@@ -52,24 +52,24 @@ class Holder(Closing):
         return self._process.poll() is None
 
     @property
-    def entering(self) -> tuple[str, ...]:
+    def enter_command(self) -> tuple[str, ...]:
         """What goes before a command that is to run in the same namespaces, with the user's own rights."""
         # unshare has become the process whose namespaces they are.
         target = ("--target", str(self._process.pid))
         return (self._nsenter, "--user", "--mount", *target, "--preserve-credentials", "--")
 
-    def seen(self, path: str) -> str:
+    def host_path(self, path: str) -> str:
         """How this process reaches a path of that namespace."""
         return f"/proc/{self._process.pid}/root{path}"
 
     def mount(self, lower: str, upper: str, work: str, target: str) -> None:
-        self._ask("mount", lower, upper, work, target)
+        self._request("mount", lower, upper, work, target)
 
     def unmount(self, target: str) -> None:
-        self._ask("unmount", target)
+        self._request("unmount", target)
 
-    def _ask(self, *words: str) -> None:
-        with self._asking:
+    def _request(self, *words: str) -> None:
+        with self._request_lock:
             into, out = self._process.stdin, self._process.stdout
             if into is None or out is None or into.closed:
                 raise BrokenPipeError(errno.EPIPE, _NONE)

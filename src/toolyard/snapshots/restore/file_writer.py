@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from toolyard.files.temp_names import temporary_name
 from toolyard.linux.renameat2 import exchange, rename_without_replacing
 from toolyard.snapshots.store.object_reader import ObjectReader
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 FILE_MODE = 0o1777
 """Bits of a mode that a file gets back: not those that lend its owner's rights, for the owner may be another now."""
@@ -30,18 +30,18 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 Data = bytes | memoryview
 
 
-class Kept(Exception):  # noqa: N818 - not an error: it is told, and the rest goes on
+class Skipped(Exception):  # noqa: N818 - not an error: it is told, and the rest goes on
     """Something stands there that no snapshot holds; it was left alone."""
 
 
-def not_held(entry: Entry) -> str:
+def not_stored_reason(entry: TreeEntry) -> str:
     return f"the snapshot does not hold it: {os.fsdecode(entry.ref)}"
 
 
-def make(
+def write_entry(
     fd: int,
     name: bytes | str,
-    entry: Entry,
+    entry: TreeEntry,
     data: Iterable[tuple[int, Data]],
     old: os.stat_result | None = None,
 ) -> None:
@@ -49,12 +49,12 @@ def make(
 
     It gets the owner of `old`, as far as we may give files away.
     """
-    if entry.kind is Kind.LINK:
+    if entry.kind is EntryKind.LINK:
         os.symlink(entry.ref, os.fsencode(name), dir_fd=fd)
         return
     new = os.open(name, _NEW, 0o600, dir_fd=fd)
     try:
-        _fill(new, entry, data, old)
+        _write_data(new, entry, data, old)
     except BaseException:
         os.unlink(name, dir_fd=fd)
         raise
@@ -62,8 +62,8 @@ def make(
         os.close(new)
 
 
-def make_small(fd: int, name: bytes, entry: Entry, data: Data) -> None:
-    """`make` for a file whose bytes are at hand as one piece: a restore has tens of thousands of them."""
+def write_small_file(fd: int, name: bytes, entry: TreeEntry, data: Data) -> None:
+    """`write_entry` for a file whose bytes are at hand as one piece: a restore has tens of thousands of them."""
     new = os.open(name, _NEW, 0o600, dir_fd=fd)
     try:
         if data:
@@ -78,8 +78,8 @@ def make_small(fd: int, name: bytes, entry: Entry, data: Data) -> None:
         os.close(new)
 
 
-def _make_whole(
-    fd: int, name: str, entry: Entry, data: Iterable[tuple[int, Data]], old: os.stat_result | None = None
+def _write_atomically(
+    fd: int, name: str, entry: TreeEntry, data: Iterable[tuple[int, Data]], old: os.stat_result | None = None
 ) -> None:
     """The same, but nothing is seen of a file before it is whole. FileExistsError when the name is taken."""
     try:
@@ -90,7 +90,7 @@ def _make_whole(
         new = -1
     if new < 0:
         temporary = temporary_name()
-        make(fd, temporary, entry, data, old)
+        write_entry(fd, temporary, entry, data, old)
         try:
             rename_without_replacing(temporary, fd, name, fd)
         except OSError:
@@ -98,13 +98,13 @@ def _make_whole(
             raise
         return
     try:
-        _fill(new, entry, data, old)
+        _write_data(new, entry, data, old)
         os.link(f"/proc/self/fd/{new}", name, dst_dir_fd=fd, follow_symlinks=True)
     finally:
         os.close(new)
 
 
-def _fill(new: int, entry: Entry, data: Iterable[tuple[int, Data]], old: os.stat_result | None) -> None:
+def _write_data(new: int, entry: TreeEntry, data: Iterable[tuple[int, Data]], old: os.stat_result | None) -> None:
     end = 0
     for at, piece in data:
         _write(new, at, piece)
@@ -112,7 +112,7 @@ def _fill(new: int, entry: Entry, data: Iterable[tuple[int, Data]], old: os.stat
     if end != entry.size:
         os.ftruncate(new, entry.size)
     if old is not None:
-        _give(new, old)
+        _restore_owner(new, old)
     os.fchmod(new, entry.mode & FILE_MODE)
 
 
@@ -122,9 +122,9 @@ def _write(fd: int, at: int, piece: Data) -> None:
         done += os.pwrite(fd, memoryview(piece)[done:], at + done)
 
 
-def pieces(reader: ObjectReader, entry: Entry) -> Iterator[tuple[int, Data]]:
+def data_pieces(reader: ObjectReader, entry: TreeEntry) -> Iterator[tuple[int, Data]]:
     """What a file's data are, without its holes. Raises Damaged before the first piece that is."""
-    if entry.kind is Kind.LINK:
+    if entry.kind is EntryKind.LINK:
         return
     at = 0
     for size, digest in reader.runs(entry):
@@ -133,20 +133,20 @@ def pieces(reader: ObjectReader, entry: Entry) -> Iterator[tuple[int, Data]]:
         at += size
 
 
-def add(fd: int, entry: Entry, data: Iterable[tuple[int, Data]]) -> None:
+def add_entry(fd: int, entry: TreeEntry, data: Iterable[tuple[int, Data]]) -> None:
     """Put a new entry where nothing stands. Raises Kept when something does."""
-    if look_at(fd, entry.name) is not None:
-        raise Kept(_THERE)
+    if lstat_or_none(fd, entry.name) is not None:
+        raise Skipped(_THERE)
     try:
-        _make_whole(fd, os.fsdecode(entry.name), entry, data)
+        _write_atomically(fd, os.fsdecode(entry.name), entry, data)
     except FileExistsError:
-        raise Kept(_THERE) from None
+        raise Skipped(_THERE) from None
 
 
-def replace(fd: int, entry: Entry, data: Iterable[tuple[int, Data]], old: os.stat_result) -> None:
+def replace_entry(fd: int, entry: TreeEntry, data: Iterable[tuple[int, Data]], old: os.stat_result) -> None:
     """Put an entry in the place of one that looks like `old`. Raises Kept when that has changed meanwhile."""
     temporary, name = temporary_name(), os.fsdecode(entry.name)
-    _make_whole(fd, temporary, entry, data, old)
+    _write_atomically(fd, temporary, entry, data, old)
     try:
         exchange(temporary, name, fd)
     except OSError as error:
@@ -155,57 +155,57 @@ def replace(fd: int, entry: Entry, data: Iterable[tuple[int, Data]], old: os.sta
             return
         _unlink(fd, temporary)
         if error.errno == errno.ENOENT:
-            raise Kept("it went away meanwhile") from None
+            raise Skipped("it went away meanwhile") from None
         raise
-    if _is(fd, temporary, old):
+    if _is_unchanged(fd, temporary, old):
         _unlink(fd, temporary)
         return
     exchange(temporary, name, fd)  # somebody wrote a newer one: theirs stays
     _unlink(fd, temporary)
-    raise Kept("it was changed meanwhile")
+    raise Skipped("it was changed meanwhile")
 
 
-def remove(fd: int, name: bytes, old: os.stat_result) -> None:
+def remove_entry(fd: int, name: bytes, old: os.stat_result) -> None:
     """Take away a file or link that looks like `old`. Raises Kept when it has changed meanwhile."""
     temporary = temporary_name()
     try:
         os.rename(name, temporary, src_dir_fd=fd, dst_dir_fd=fd)
     except FileNotFoundError:
         return
-    if _is(fd, temporary, old):
+    if _is_unchanged(fd, temporary, old):
         os.unlink(temporary, dir_fd=fd)
         return
     with contextlib.suppress(FileExistsError):
         rename_without_replacing(temporary, fd, os.fsdecode(name), fd)
-    raise Kept("it was changed meanwhile")
+    raise Skipped("it was changed meanwhile")
 
 
-def set_mode(fd: int, entry: Entry) -> None:
+def set_mode(fd: int, entry: TreeEntry) -> None:
     """Give a file its mode, through its own handle: a link put there meanwhile is not followed."""
     own = os.open(entry.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
         if not stat.S_ISREG(os.fstat(own).st_mode):
-            raise Kept("it is no file any more")
+            raise Skipped("it is no file any more")
         os.chmod(f"/proc/self/fd/{own}", entry.mode & FILE_MODE)
     finally:
         os.close(own)
 
 
-def look_at(fd: int, name: bytes) -> os.stat_result | None:
+def lstat_or_none(fd: int, name: bytes) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _is(fd: int, name: str, old: os.stat_result) -> bool:
+def _is_unchanged(fd: int, name: str, old: os.stat_result) -> bool:
     """Renaming touches the change time, so the other marks have to do."""
     now = os.stat(name, dir_fd=fd, follow_symlinks=False)
     marks = ("st_ino", "st_mode", "st_size", "st_mtime_ns")
     return all(getattr(now, mark) == getattr(old, mark) for mark in marks)
 
 
-def _give(fd: int, old: os.stat_result) -> None:
+def _restore_owner(fd: int, old: os.stat_result) -> None:
     now = os.fstat(fd)
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
         with contextlib.suppress(PermissionError):  # only root may

@@ -14,28 +14,28 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolyard.core.closeable import Closing
-from toolyard.files.root_folder import RootFolder, join, parent_of
+from toolyard.core.closeable import Closeable
+from toolyard.files.root_folder import RootFolder, join_path, split_path
 from toolyard.linux.overlay import sync_file_system
-from toolyard.snapshots.diff.tree_diff import Change, What
+from toolyard.snapshots.diff.tree_diff import ChangeType, PathChange
 from toolyard.snapshots.restore.file_writer import (
     FOLDER_MODE,
-    Kept,
-    add,
-    look_at,
-    not_held,
-    pieces,
-    remove,
-    replace,
+    Skipped,
+    add_entry,
+    data_pieces,
+    lstat_or_none,
+    not_stored_reason,
+    remove_entry,
+    replace_entry,
     set_mode,
 )
-from toolyard.snapshots.restore.plan import EMPTY, Plan
-from toolyard.snapshots.restore.staged_dir import Staging
-from toolyard.snapshots.restore.unchanged_check import Held
+from toolyard.snapshots.restore.plan import EMPTY_FOLDER, RestorePlan
+from toolyard.snapshots.restore.staged_dir import StagedFolder
+from toolyard.snapshots.restore.unchanged_check import UnchangedCheck
 from toolyard.snapshots.store.lock import lock
-from toolyard.snapshots.store.models import Damaged, Note, Snapshot
+from toolyard.snapshots.store.models import DamagedObjectError, PathNote, Snapshot
 from toolyard.snapshots.store.object_reader import ObjectReader
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 _LOCK_SECONDS = 10.0
 _OWNER = 0o700
@@ -43,51 +43,51 @@ _NOT_ALLOWED = "it may not be written"
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV}
 
 
-May = Callable[[bytes], bool]
+MayWrite = Callable[[bytes], bool]
 """Whether something at this path may be written, replaced or removed."""
 
 
-def may_all(_: bytes) -> bool:
+def allow_all(_: bytes) -> bool:
     """Who restores may write everything."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """What a restore did. `before` is the snapshot that undoes it."""
 
     before: Snapshot
     snapshot: Snapshot
     written: int
     removed: int
-    kept: tuple[Note, ...]
+    skipped: tuple[PathNote, ...]
     """Left alone, because no snapshot holds it or it was in use."""
-    failed: tuple[Note, ...]
+    failed: tuple[PathNote, ...]
     """Not restored: its stored bytes are damaged, or the system said no."""
     differed: bool = True
     """Whether there was anything to do."""
-    left: tuple[bytes, ...] = ()
+    skipped_repositories: tuple[bytes, ...] = ()
     """Repositories that differ and were not to be restored."""
 
 
-class Restoring(Closing):
+class Restorer(Closeable):
     """One restore of one root. Owns the descriptor of the folder it is changing until `close()`."""
 
     def __init__(
         self,
         root: RootFolder,
         reader: ObjectReader,
-        held: Held,
-        now: Entry,
+        unchanged: UnchangedCheck,
+        now: TreeEntry,
         check: Callable[[], None],
         *,
         overwrite_torn: bool,
-        may: May = may_all,
+        may_write: MayWrite = allow_all,
     ) -> None:
         self._root = root
-        self._may = may
+        self._may_write = may_write
         self._reader = reader
-        self._held = held
+        self._unchanged = unchanged
         self._now = now
         self._check = check
         self._overwrite_torn = overwrite_torn
@@ -96,62 +96,64 @@ class Restoring(Closing):
         self._names: dict[bytes, list[bytes]] = {}
         self._modes: dict[bytes, int] = {}
         """Folders whose mode is set last, for it may forbid what has to be done in them."""
-        self._more: list[Change] = []
+        self._pending_additions: list[PathChange] = []
         """What is to be added one by one, for its folder is there although no snapshot knows it."""
         self.written = self.removed = 0
         self._differed = False
-        self._left: tuple[bytes, ...] = ()
-        self.kept: list[Note] = []
-        self.failed: list[Note] = []
+        self._skipped_repositories: tuple[bytes, ...] = ()
+        self.skipped: list[PathNote] = []
+        self.failed: list[PathNote] = []
 
-    def damaged(self, path: bytes, damage: Damaged) -> None:
+    def record_damage(self, path: bytes, damage: DamagedObjectError) -> None:
         """A folder that cannot be read: nothing in it is touched."""
-        self.failed.append(Note(path, damage.message))
+        self.failed.append(PathNote(path, damage.message))
 
-    def result(self, before: Snapshot, snapshot: Snapshot) -> Restored:
-        kept, failed = tuple(self.kept), tuple(self.failed)
+    def result(self, before: Snapshot, snapshot: Snapshot) -> RestoreResult:
+        kept, failed = tuple(self.skipped), tuple(self.failed)
         differed = self._differed or bool(failed)
-        return Restored(before, snapshot, self.written, self.removed, kept, failed, differed, self._left)
+        return RestoreResult(
+            before, snapshot, self.written, self.removed, kept, failed, differed, self._skipped_repositories
+        )
 
-    def run(self, plan: Plan) -> None:
+    def run(self, plan: RestorePlan) -> None:
         self._differed = bool(plan.removals or plan.additions or plan.modes)
-        self._left = tuple(plan.left)
+        self._skipped_repositories = tuple(plan.skipped_repositories)
         for change in plan.removals:
-            self._each(change, self._remove)
+            self._apply_change(change, self._remove)
         for change in plan.additions:
-            self._each(change, self._add)
-        while self._more:
-            self._each(self._more.pop(), self._add)
+            self._apply_change(change, self._add)
+        while self._pending_additions:
+            self._apply_change(self._pending_additions.pop(), self._add)
         for change in plan.modes:
-            self._each(change, self._set_mode)
+            self._apply_change(change, self._set_mode)
         self.close()
         for path in sorted(self._modes, reverse=True):
-            self._finish_mode(path, self._modes[path])
+            self._apply_folder_mode(path, self._modes[path])
         if self._differed:
             # Once for all: each on its own would take many times as long.
             sync_file_system(self._root.fd)
 
-    def _each(self, change: Change, work: Callable[[int, Change], None]) -> None:
+    def _apply_change(self, change: PathChange, work: Callable[[int, PathChange], None]) -> None:
         self._check()
-        if not self._may(change.path):
-            self.kept.append(Note(change.path, _NOT_ALLOWED))
+        if not self._may_write(change.path):
+            self.skipped.append(PathNote(change.path, _NOT_ALLOWED))
             return
         try:
             # Of the root itself only the mode can differ.
-            work(self._writable(parent_of(change.path)[0]) if change.path else self._root.fd, change)
-        except Kept as kept:
-            self.kept.append(Note(change.path, str(kept)))
-        except Damaged as damage:
-            self.failed.append(Note(change.path, damage.message))
+            work(self._open_writable(split_path(change.path)[0]) if change.path else self._root.fd, change)
+        except Skipped as kept:
+            self.skipped.append(PathNote(change.path, str(kept)))
+        except DamagedObjectError as damage:
+            self.failed.append(PathNote(change.path, damage.message))
         except OSError as error:
-            self._told(change.path, error)
+            self._record_failure(change.path, error)
 
-    def _told(self, path: bytes, error: OSError) -> None:
+    def _record_failure(self, path: bytes, error: OSError) -> None:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise error
-        self.failed.append(Note(path, error.strerror or str(error)))
+        self.failed.append(PathNote(path, error.strerror or str(error)))
 
-    def _writable(self, folder: bytes) -> int:
+    def _open_writable(self, folder: bytes) -> int:
         """The folder's descriptor, locked, with the right to change it where its owner may give that."""
         if self._folder == folder:
             return self._fd
@@ -177,49 +179,49 @@ class Restoring(Closing):
 
     # Taking away
 
-    def _remove(self, fd: int, change: Change) -> None:
+    def _remove(self, fd: int, change: PathChange) -> None:
         entry = change.before
         if entry is None:
             return
-        if entry.kind is Kind.FOLDER:
+        if entry.kind is EntryKind.FOLDER:
             self._remove_folder(fd, change.path, entry)
             return
-        status = look_at(fd, entry.name)
+        status = lstat_or_none(fd, entry.name)
         if status is None:
             return
-        self._must_be_held(fd, change.path, entry, status)
-        remove(fd, entry.name, status)
+        self._check_stored(fd, change.path, entry, status)
+        remove_entry(fd, entry.name, status)
         self.removed += 1
 
-    def _remove_folder(self, fd: int, path: bytes, entry: Entry) -> None:
+    def _remove_folder(self, fd: int, path: bytes, entry: TreeEntry) -> None:
         try:
             os.rmdir(entry.name, dir_fd=fd)
         except FileNotFoundError:
             return
         except OSError as error:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-                raise Kept("it still holds what no snapshot does") from None
+                raise Skipped("it still holds what no snapshot does") from None
             if error.errno == errno.ENOTDIR:
-                raise Kept("it is no folder any more") from None
+                raise Skipped("it is no folder any more") from None
             raise
         self._modes.pop(path, None)
         self.removed += 1
 
-    def _must_be_held(self, fd: int, path: bytes, entry: Entry, status: os.stat_result) -> None:
-        if entry.kind is Kind.SKIPPED:
-            raise Kept(f"no snapshot holds it: {os.fsdecode(entry.ref)}")
+    def _check_stored(self, fd: int, path: bytes, entry: TreeEntry, status: os.stat_result) -> None:
+        if entry.kind is EntryKind.SKIPPED:
+            raise Skipped(f"no snapshot holds it: {os.fsdecode(entry.ref)}")
         if entry.torn:
-            raise Kept("it kept changing, so no snapshot holds it as it is")
-        folder, _ = parent_of(path)
-        self._held.look_into(folder, self._names_in(folder))
-        if not self._held.is_held(fd, entry, status):
-            raise Kept("it was changed after the snapshot")
+            raise Skipped("it kept changing, so no snapshot holds it as it is")
+        folder, _ = split_path(path)
+        self._unchanged.enter_folder(folder, self._names_in(folder))
+        if not self._unchanged.is_unchanged(fd, entry, status):
+            raise Skipped("it was changed after the snapshot")
         try:
             # A file that looks as it did was not stored again: what is stored of it may have been damaged since.
-            for _ in pieces(self._reader, entry):
+            for _ in data_pieces(self._reader, entry):
                 self._check()
-        except Damaged as damage:
-            raise Kept(f"what is stored of it is damaged, and this may be the only copy: {damage.why}") from None
+        except DamagedObjectError as damage:
+            raise Skipped(f"what is stored of it is damaged, and this may be the only copy: {damage.why}") from None
 
     def _names_in(self, folder: bytes) -> list[bytes]:
         """What the snapshot just taken has in a folder."""
@@ -233,89 +235,89 @@ class Restoring(Closing):
 
     # Putting in place
 
-    def _add(self, fd: int, change: Change) -> None:
+    def _add(self, fd: int, change: PathChange) -> None:
         entry = change.after
         if entry is None:
             return
-        if entry.kind is Kind.SKIPPED:
-            raise Kept(not_held(entry))
-        if entry.kind is Kind.FOLDER:
+        if entry.kind is EntryKind.SKIPPED:
+            raise Skipped(not_stored_reason(entry))
+        if entry.kind is EntryKind.FOLDER:
             self._add_folder(fd, change.path, entry)
             return
-        if change.what is What.ADDED:
-            add(fd, entry, pieces(self._reader, entry))
+        if change.what is ChangeType.ADDED:
+            add_entry(fd, entry, data_pieces(self._reader, entry))
         else:
             self._replace(fd, change, entry)
         self.written += 1
 
-    def _replace(self, fd: int, change: Change, entry: Entry) -> None:
+    def _replace(self, fd: int, change: PathChange, entry: TreeEntry) -> None:
         if entry.torn and not self._overwrite_torn:
-            raise Kept("the snapshot may hold it torn; name it to restore it all the same")
-        status = look_at(fd, entry.name)
+            raise Skipped("the snapshot may hold it torn; name it to restore it all the same")
+        status = lstat_or_none(fd, entry.name)
         if status is None:
-            add(fd, entry, pieces(self._reader, entry))
+            add_entry(fd, entry, data_pieces(self._reader, entry))
         elif change.before is not None:
-            self._must_be_held(fd, change.path, change.before, status)
-            replace(fd, entry, pieces(self._reader, entry), status)
+            self._check_stored(fd, change.path, change.before, status)
+            replace_entry(fd, entry, data_pieces(self._reader, entry), status)
 
-    def _add_folder(self, fd: int, path: bytes, entry: Entry) -> None:
+    def _add_folder(self, fd: int, path: bytes, entry: TreeEntry) -> None:
         """Make a new folder aside, with everything in it, and give it its name in one step."""
-        status = look_at(fd, entry.name)
+        status = lstat_or_none(fd, entry.name)
         if status is not None:
             if not stat.S_ISDIR(status.st_mode):
-                raise Kept("something else is there that no snapshot holds")
-            for below in self._reader.entries(entry.ref) if entry.ref != EMPTY else ():
-                self._more.append(Change(What.ADDED, join(path, below.name), None, below))
+                raise Skipped("something else is there that no snapshot holds")
+            for below in self._reader.entries(entry.ref) if entry.ref != EMPTY_FOLDER else ():
+                self._pending_additions.append(PathChange(ChangeType.ADDED, join_path(path, below.name), None, below))
             return
-        if entry.ref == EMPTY or not self._may_add_all(path, entry):
+        if entry.ref == EMPTY_FOLDER or not self._may_add_all(path, entry):
             os.mkdir(entry.name, _OWNER, dir_fd=fd)
             self._modes[path] = entry.mode
-            for below in self._reader.entries(entry.ref) if entry.ref != EMPTY else ():
-                self._more.append(Change(What.ADDED, join(path, below.name), None, below))
+            for below in self._reader.entries(entry.ref) if entry.ref != EMPTY_FOLDER else ():
+                self._pending_additions.append(PathChange(ChangeType.ADDED, join_path(path, below.name), None, below))
             return
-        staging = Staging(self._root, self._reader, self._check)
+        staging = StagedFolder(self._root, self._reader, self._check)
         staging.make(fd, path, entry)
         self.written += staging.written
         self.failed += staging.failed
 
-    def _may_add_all(self, path: bytes, entry: Entry) -> bool:
+    def _may_add_all(self, path: bytes, entry: TreeEntry) -> bool:
         """Whether a new folder may be written with everything in it."""
-        if self._may is may_all:
+        if self._may_write is allow_all:
             return True
         waiting = [(path, entry)]
         while waiting:
             path, entry = waiting.pop()
             for below in self._reader.entries(entry.ref):
-                inside = join(path, below.name)
-                if not self._may(inside):
+                inside = join_path(path, below.name)
+                if not self._may_write(inside):
                     return False
-                if below.kind is Kind.FOLDER:
+                if below.kind is EntryKind.FOLDER:
                     waiting.append((inside, below))
         return True
 
     # Modes
 
-    def _set_mode(self, fd: int, change: Change) -> None:
+    def _set_mode(self, fd: int, change: PathChange) -> None:
         entry = change.after
         if entry is None:
             return
-        if entry.kind is Kind.FOLDER:
+        if entry.kind is EntryKind.FOLDER:
             self._modes[change.path] = entry.mode
             return
         if entry.is_file:
             set_mode(fd, entry)
             self.written += 1
 
-    def _finish_mode(self, path: bytes, mode: int) -> None:
+    def _apply_folder_mode(self, path: bytes, mode: int) -> None:
         try:
             fd = self._root.open(path)
         except OSError as error:
             if error.errno not in _NOT_THERE:
-                self._told(path, error)
+                self._record_failure(path, error)
             return
         try:
             os.fchmod(fd, mode & FOLDER_MODE)
         except OSError as error:
-            self._told(path, error)
+            self._record_failure(path, error)
         finally:
             os.close(fd)

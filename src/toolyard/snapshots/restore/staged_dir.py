@@ -13,34 +13,41 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from toolyard.files.root_folder import RootFolder, join, parent_of
+from toolyard.files.root_folder import RootFolder, join_path, split_path
 from toolyard.files.temp_names import temporary_name
 from toolyard.linux.renameat2 import rename_without_replacing
-from toolyard.snapshots.restore.file_writer import FOLDER_MODE, Kept, make, make_small, not_held, pieces
+from toolyard.snapshots.restore.file_writer import (
+    FOLDER_MODE,
+    Skipped,
+    data_pieces,
+    not_stored_reason,
+    write_entry,
+    write_small_file,
+)
 from toolyard.snapshots.restore.temp_cleanup import remove_folder
-from toolyard.snapshots.store.models import Damaged, Note
+from toolyard.snapshots.store.models import DamagedObjectError, PathNote
 from toolyard.snapshots.store.object_reader import ObjectReader
-from toolyard.snapshots.store.objects import Entry, Kind
+from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 _WORKING_MODE = 0o700
 _WORKERS = 2
 
 
-class Staging:
+class StagedFolder:
     def __init__(self, root: RootFolder, reader: ObjectReader, check: Callable[[], None]) -> None:
         self._root = root
         self._reader = reader
         self._check = check
-        self._folders: list[tuple[bytes, bytes, Entry]] = []
-        self._counting = threading.Lock()
+        self._folders: list[tuple[bytes, bytes, TreeEntry]] = []
+        self._count_lock = threading.Lock()
         self.written = 0
-        self.failed: list[Note] = []
+        self.failed: list[PathNote] = []
 
-    def make(self, fd: int, path: bytes, entry: Entry) -> None:
+    def make(self, fd: int, path: bytes, entry: TreeEntry) -> None:
         """Make the folder `entry` at `path`, whose parent is open. Raises Kept when something appeared there."""
-        folder, _ = parent_of(path)
+        folder, _ = split_path(path)
         temporary = temporary_name()
-        top = join(folder, temporary.encode())
+        top = join_path(folder, temporary.encode())
         self._folders = [(top, path, entry)]
         try:
             os.mkdir(temporary, _WORKING_MODE, dir_fd=fd)
@@ -53,12 +60,12 @@ class Staging:
             with contextlib.suppress(OSError):
                 remove_folder(self._root, top)
             if isinstance(error, FileExistsError):
-                raise Kept("something else appeared there") from None
+                raise Skipped("something else appeared there") from None
             raise
 
-    def _fill_all(self, folders: Sequence[tuple[bytes, bytes, Entry]]) -> None:
+    def _fill_all(self, folders: Sequence[tuple[bytes, bytes, TreeEntry]]) -> None:
         with ThreadPoolExecutor(_WORKERS, thread_name_prefix="toolyard-restore") as pool:
-            running: set[Future[list[tuple[bytes, bytes, Entry]]]] = set()
+            running: set[Future[list[tuple[bytes, bytes, TreeEntry]]]] = set()
             try:
                 while folders or running:
                     self._check()
@@ -70,51 +77,51 @@ class Staging:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
-    def _fill(self, place: bytes, path: bytes, entry: Entry) -> list[tuple[bytes, bytes, Entry]]:
+    def _fill(self, staged_path: bytes, path: bytes, entry: TreeEntry) -> list[tuple[bytes, bytes, TreeEntry]]:
         """Make everything in a folder; the folders in it are returned, still empty."""
         try:
             entries = self._reader.entries(entry.ref)
-        except Damaged as damage:
-            self.failed.append(Note(path, damage.message))
+        except DamagedObjectError as damage:
+            self.failed.append(PathNote(path, damage.message))
             return []
-        below: list[tuple[bytes, bytes, Entry]] = []
+        below: list[tuple[bytes, bytes, TreeEntry]] = []
         written = 0
-        small: dict[bytes, list[Entry]] = defaultdict(list)
-        fd = self._root.open(place)
+        small: dict[bytes, list[TreeEntry]] = defaultdict(list)
+        fd = self._root.open(staged_path)
         try:
             for one in entries:
-                if one.kind is Kind.FOLDER:
+                if one.kind is EntryKind.FOLDER:
                     os.mkdir(one.name, _WORKING_MODE, dir_fd=fd)
-                    below.append((join(place, one.name), join(path, one.name), one))
-                elif one.kind is Kind.FILE:
+                    below.append((join_path(staged_path, one.name), join_path(path, one.name), one))
+                elif one.kind is EntryKind.FILE:
                     small[one.ref].append(one)
-                elif one.kind is Kind.SKIPPED:
-                    self.failed.append(Note(join(path, one.name), not_held(one)))
+                elif one.kind is EntryKind.SKIPPED:
+                    self.failed.append(PathNote(join_path(path, one.name), not_stored_reason(one)))
                 else:
                     written += self._make_other(fd, path, one)
             written += self._make_small(fd, path, small)
         finally:
             os.close(fd)
-        with self._counting:
+        with self._count_lock:
             self.written += written
         return below
 
-    def _make_other(self, fd: int, path: bytes, entry: Entry) -> int:
+    def _make_other(self, fd: int, path: bytes, entry: TreeEntry) -> int:
         try:
-            make(fd, entry.name, entry, pieces(self._reader, entry))
-        except Damaged as damage:
-            self.failed.append(Note(join(path, entry.name), damage.message))
+            write_entry(fd, entry.name, entry, data_pieces(self._reader, entry))
+        except DamagedObjectError as damage:
+            self.failed.append(PathNote(join_path(path, entry.name), damage.message))
             return 0
         return 1
 
-    def _make_small(self, fd: int, path: bytes, files: dict[bytes, list[Entry]]) -> int:
+    def _make_small(self, fd: int, path: bytes, files: dict[bytes, list[TreeEntry]]) -> int:
         written = 0
         for digest, data in self._reader.read_many(list(files)):
             for entry in files[digest]:
-                if isinstance(data, Damaged):
-                    self.failed.append(Note(join(path, entry.name), data.message))
+                if isinstance(data, DamagedObjectError):
+                    self.failed.append(PathNote(join_path(path, entry.name), data.message))
                     continue
-                make_small(fd, entry.name, entry, data)
+                write_small_file(fd, entry.name, entry, data)
                 written += 1
         return written
 

@@ -15,22 +15,22 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 
-from toolyard.files.root_folder import RootFolder, join, parent_of
+from toolyard.files.root_folder import RootFolder, join_path, split_path
 from toolyard.files.temp_names import TEMPORARY_PREFIX
 from toolyard.linux.renameat2 import rename_without_replacing
-from toolyard.snapshots.archive.file_reader import Content, Reader
-from toolyard.snapshots.archive.stat_cache import look_of
-from toolyard.snapshots.diff.live_tree import Nowhere
+from toolyard.snapshots.archive.file_reader import FileContent, FileReader
+from toolyard.snapshots.archive.stat_cache import stat_entry
+from toolyard.snapshots.diff.live_tree import NullSink
 
 KEPT_PREFIX = "toolyard-kept-"
 _OURS = re.compile(re.escape(TEMPORARY_PREFIX.encode()) + rb"([0-9a-f]{16})")
 _WORKING_MODE = 0o700
 
 
-def clear_leftovers(root: RootFolder, paths: Sequence[bytes], is_held: Callable[[bytes], bool]) -> None:
-    """Those at `paths` that are nobody's any more. `is_held` says whether the store has an object."""
+def clear_leftovers(root: RootFolder, paths: Sequence[bytes], is_stored: Callable[[bytes], bool]) -> None:
+    """Those at `paths` that are nobody's any more. `is_stored` says whether the store has an object."""
     for path in paths:
-        folder, name = parent_of(path)
+        folder, name = split_path(path)
         match = _OURS.fullmatch(name)
         if match is None:
             continue
@@ -38,44 +38,44 @@ def clear_leftovers(root: RootFolder, paths: Sequence[bytes], is_held: Callable[
             fd = root.open(folder)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _clear(root, fd, path, match[1].decode(), is_held)
+                _clear(root, fd, path, match[1].decode(), is_stored)
             finally:
                 os.close(fd)
 
 
-def _clear(root: RootFolder, fd: int, path: bytes, mark: str, is_held: Callable[[bytes], bool]) -> None:
-    _, name = parent_of(path)
+def _clear(root: RootFolder, fd: int, path: bytes, mark: str, is_stored: Callable[[bytes], bool]) -> None:
+    _, name = split_path(path)
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
         remove_folder(root, path)
-    elif not stat.S_ISREG(status.st_mode) or _is_held(fd, name, status, is_held):
+    elif not stat.S_ISREG(status.st_mode) or _is_file_stored(fd, name, status, is_stored):
         os.unlink(name, dir_fd=fd)
     else:
         rename_without_replacing(os.fsdecode(name), fd, KEPT_PREFIX + mark, fd)
 
 
-def _is_held(fd: int, name: bytes, status: os.stat_result, is_held: Callable[[bytes], bool]) -> bool:
-    reader = Reader(Nowhere())
-    content = reader.read(fd, look_of(os.fsdecode(name), status))
+def _is_file_stored(fd: int, name: bytes, status: os.stat_result, is_stored: Callable[[bytes], bool]) -> bool:
+    reader = FileReader(NullSink())
+    content = reader.read(fd, stat_entry(os.fsdecode(name), status))
     reader.flush()
-    return isinstance(content, Content) and not content.torn and is_held(content.ref)
+    return isinstance(content, FileContent) and not content.torn and is_stored(content.ref)
 
 
 def remove_folder(root: RootFolder, path: bytes) -> None:
     """A folder with everything in it, by handle. OSError when not all of it can go."""
     folders = [path]
     for folder in folders:
-        fd = _opened_up(root, folder)
+        fd = _open_with_access(root, folder)
         try:
             for name in map(os.fsencode, os.listdir(fd)):
                 if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-                    folders.append(join(folder, name))
+                    folders.append(join_path(folder, name))
                 else:
                     os.unlink(name, dir_fd=fd)
         finally:
             os.close(fd)
     for folder in reversed(folders):
-        above, name = parent_of(folder)
+        above, name = split_path(folder)
         fd = root.open(above)
         try:
             os.rmdir(name, dir_fd=fd)
@@ -83,9 +83,9 @@ def remove_folder(root: RootFolder, path: bytes) -> None:
             os.close(fd)
 
 
-def _opened_up(root: RootFolder, folder: bytes) -> int:
+def _open_with_access(root: RootFolder, folder: bytes) -> int:
     """A folder of ours that may be closed even to its owner."""
-    above, name = parent_of(folder)
+    above, name = split_path(folder)
     fd = root.open(above)
     try:
         own = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)

@@ -18,18 +18,18 @@ from concurrent.futures import TimeoutError as WaitedTooLong
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from toolyard.config.snapshots import BASELINE, Snapshots
-from toolyard.core.closeable import Closing
+from toolyard.config.snapshots import BASELINE_REASON, Snapshots
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault, ToolyardError
-from toolyard.snapshots.service.disk_quota import Room
-from toolyard.snapshots.service.errors import cannot_open, reason_of, refused, store_faults
+from toolyard.snapshots.service.disk_quota import DiskQuota
+from toolyard.snapshots.service.errors import failure_reason, open_fault, snapshot_required_fault, store_error_types
 from toolyard.snapshots.service.notices import Notices
 from toolyard.snapshots.service.running_calls import RunningCalls, reason_after
-from toolyard.snapshots.service.size_limit import Budget, TooLarge
-from toolyard.snapshots.service.worker_thread import Quiet, Stopped, TakingThread
+from toolyard.snapshots.service.size_limit import SizeLimit, WorkspaceTooLarge
+from toolyard.snapshots.service.worker_thread import PendingSnapshot, SnapshotCancelled, SnapshotThread
 
 if TYPE_CHECKING:
-    from toolyard.snapshots import Change, Snapshot, SnapshotStore, Taken
+    from toolyard.snapshots import PathChange, Snapshot, SnapshotResult, SnapshotStore
     from toolyard.snapshots.service.watcher import Watcher
 
 _BASELINE_SECONDS = 5.0
@@ -52,21 +52,21 @@ _SECONDS_A_DAY = 86_400.0
 OUTPUT_RULE = "/.toolyard/output/"
 """What runs printed, kept by us for the agent to read: no work of anybody's."""
 
-OnTaken = Callable[["Taken"], None]
+SnapshotCallback = Callable[["SnapshotResult"], None]
 
 
-class Waiter(Protocol):
+class WaitingCall(Protocol):
     """What the Keeper asks of a call that is about to change something: a Gate, or the command line."""
 
-    def takes_long(self) -> None: ...
+    def require_thread(self) -> None: ...
 
     def check_time(self) -> None: ...
 
-    def tell(self, text: str) -> None: ...
+    def add_result_note(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SnapshotLocation:
     """What is kept, and where."""
 
     root: str
@@ -76,41 +76,41 @@ class Place:
     agent: str
     own_links: Callable[[], Sequence[str]] = tuple
     """Names in the workspace that are links of ours at this moment: they are no part of it."""
-    is_context: bool = False
+    is_context_path: bool = False
     """Whether it is a context path, and not the workspace."""
-    authors: str = ""
+    authors_folder: str = ""
     """The folder of the record of whose call changed what; empty where only one agent works here."""
 
 
-class Keeper(Closing):
-    def __init__(self, place: Place, section: Snapshots, tell: Callable[[str], None]) -> None:
-        """`tell` puts a sentence into the audit log."""
-        self.place = place
+class AutoSnapshots(Closeable):
+    def __init__(self, location: SnapshotLocation, section: Snapshots, log: Callable[[str], None]) -> None:
+        """`add_result_note` puts a sentence into the audit log."""
+        self.location = location
         self.section = section
-        self._tell = tell
-        self.calls = RunningCalls(place.root, place.agent, place.authors, tell)
+        self._log = log
+        self.calls = RunningCalls(location.root, location.agent, location.authors_folder, log)
         self._lock = threading.Lock()
-        self._opened: SnapshotStore | None = None
+        self._store: SnapshotStore | None = None
         self._watcher: Watcher | None = None
-        self._thread = TakingThread(self._take_pending)
+        self._thread = SnapshotThread(self._take_pending)
         self._baseline: Future[object] | None = None
-        self._based_until = float("-inf")
+        self._baseline_fresh_until = float("-inf")
         self._has_baseline = False
         self._not_before = float("-inf")
         self._fault: Exception | None = None
         self._is_closed = False
         self._deadline = float("inf")
-        self.notices = Notices(tell, f" of {place.root}" if place.is_context else "")
-        self._on_taken: list[OnTaken] = []
-        self.newest = ""  # the id of the last snapshot that this keeper took or found
-        self._recorded = 0
-        self._folders = 0
-        self._collect_at = 1
+        self.notices = Notices(log, f" of {location.root}" if location.is_context_path else "")
+        self._callbacks: list[SnapshotCallback] = []
+        self.newest_id = ""  # the id of the last snapshot that this keeper took or found
+        self._created_count = 0
+        self._folder_count = 0
+        self._prune_at = 1
         self._after = ""  # the reason of the automatic snapshot after changes that is being taken
 
     # For calls
 
-    def before_change(self, waiter: Waiter, *, risky: bool = False) -> str:
+    def before_change(self, waiter: WaitingCall, *, risky: bool = False) -> str:
         """Keep what is there before something changes it. At once where that is done already.
 
         `risky`: what comes next may delete or overwrite anything. Then the answer is why that could not be undone,
@@ -119,35 +119,37 @@ class Keeper(Closing):
         if not self.section.automatic:
             return ""
         required = self.section.required
-        if not self._is_based or ((risky or required) and self._can_try_again):
-            waiter.takes_long()
+        if not self._is_baseline_fresh or ((risky or required) and self._can_retry):
+            waiter.require_thread()
             seconds = float("inf") if required else _RISKY_SECONDS if risky else _BASELINE_SECONDS
             if not self._wait_for_baseline(waiter, seconds):
                 if risky:
                     return "the snapshot of what is here is still being taken"
-                waiter.tell("[The snapshot of what was here before is still being taken, and may hold this change.]")
+                waiter.add_result_note(
+                    "[The snapshot of what was here before is still being taken, and may hold this change.]"
+                )
                 return ""
         if self._fault is None:
             return ""
         if required:
-            raise refused(self._fault)
-        return reason_of(self._fault) if risky else ""
+            raise snapshot_required_fault(self._fault)
+        return failure_reason(self._fault) if risky else ""
 
     @property
-    def _can_try_again(self) -> bool:
+    def _can_retry(self) -> bool:
         """Whether the newest snapshot failed for a reason that may have passed. A folder does not shrink so soon."""
-        return self._fault is not None and not isinstance(self._fault, TooLarge)
+        return self._fault is not None and not isinstance(self._fault, WorkspaceTooLarge)
 
-    def _wait_for_baseline(self, waiter: Waiter, seconds: float) -> bool:
+    def _wait_for_baseline(self, waiter: WaitingCall, seconds: float) -> bool:
         """Have the baseline taken. False when it is not done after so many seconds."""
         with self._lock:
             if self._baseline is None or self._baseline.done():
-                self._baseline = self._thread.submit(self._automatic)
+                self._baseline = self._thread.submit(self._take_automatic)
             baseline = self._baseline
         until = time.monotonic() + seconds
         while not baseline.done():
             if time.monotonic() > until:
-                self._based_until = float("inf")  # nobody else waits for it
+                self._baseline_fresh_until = float("inf")  # nobody else waits for it
                 return False
             with contextlib.suppress(WaitedTooLong):
                 baseline.exception(_TURN)
@@ -155,26 +157,26 @@ class Keeper(Closing):
         return True
 
     @property
-    def is_settled(self) -> bool:
+    def is_undo_ready(self) -> bool:
         """Whether what is there can be brought back, or nobody wants that."""
-        return not self.section.automatic or (self._is_based and self._fault is None)
+        return not self.section.automatic or (self._is_baseline_fresh and self._fault is None)
 
     @property
-    def _is_based(self) -> bool:
+    def _is_baseline_fresh(self) -> bool:
         """Whether what is there is held: it was kept a moment ago, or whatever changed since was noticed."""
-        return time.monotonic() < self._based_until or (self._has_baseline and self._is_watching)
+        return time.monotonic() < self._baseline_fresh_until or (self._has_baseline and self._is_watching)
 
-    def changed(self, tool: str) -> None:
+    def schedule_snapshot(self, tool: str) -> None:
         """Something may have changed: a snapshot follows when it has been quiet for a moment."""
         if self.section.automatic and not self._is_closed:
-            self._thread.pending(tool)
+            self._thread.mark_pending(tool)
 
     # On demand
 
     def create(
         self, *, reason: str = "", check: Callable[[], None] = lambda: None, agent: str | None = None
-    ) -> Taken:
-        """A snapshot of now. Of a tree that is as it was, the one before, with `changed` false.
+    ) -> SnapshotResult:
+        """A snapshot of now. Of a tree that is as it was, the one before, with `schedule_snapshot` false.
 
         It is the agent's of the place, where no other is named; empty for the user's.
 
@@ -182,12 +184,14 @@ class Keeper(Closing):
         """
         has_left = threading.Event()
 
-        def checked() -> None:
+        def check_cancelled() -> None:
             if has_left.is_set():
-                raise Stopped
+                raise SnapshotCancelled
             check()
 
-        made: Future[Taken] = self._thread.submit(lambda: self._take(reason or "on demand", checked, agent=agent))
+        made: Future[SnapshotResult] = self._thread.submit(
+            lambda: self._take(reason or "on demand", check_cancelled, agent=agent)
+        )
         try:
             while True:
                 with contextlib.suppress(WaitedTooLong):
@@ -212,18 +216,18 @@ class Keeper(Closing):
         with self._lock:
             if self._is_closed:
                 raise SystemFault("The workspace is closed.", hint="Open it again.")
-            return self._ready()
+            return self._open_store_with_rules()
 
-    def rules(self) -> tuple[str, ...]:
+    def ignore_rules(self) -> tuple[str, ...]:
         """What is left out of snapshots now, in gitignore's spelling."""
         from toolyard.snapshots import DEFAULT_RULES
 
-        links = tuple(f"/{name}" for name in self.place.own_links())
+        links = tuple(f"/{name}" for name in self.location.own_links())
         return (*DEFAULT_RULES, OUTPUT_RULE, *self.section.ignore, *links)
 
-    def on_taken(self, callback: OnTaken) -> None:
-        """Have `callback` called with each snapshot, in the Keeper's thread; `changed` says whether it is new."""
-        self._on_taken.append(callback)
+    def on_snapshot(self, callback: SnapshotCallback) -> None:
+        """Have `callback` called with each snapshot, in the Keeper's thread; `schedule_snapshot` says whether it is new."""
+        self._callbacks.append(callback)
 
     def close(self) -> None:
         self._deadline = time.monotonic() + _CLOSE_SECONDS
@@ -236,70 +240,70 @@ class Keeper(Closing):
         with self._lock:
             if ended:  # a thread that hangs on a dead disk still uses them; they go with the process
                 self.calls.close()
-                if self._opened is not None:
-                    self._opened.close()
-                    self._opened = None
+                if self._store is not None:
+                    self._store.close()
+                    self._store = None
 
-    def _ready(self) -> SnapshotStore:
+    def _open_store_with_rules(self) -> SnapshotStore:
         """The store, with the rules of now. The lock is held."""
-        if self._opened is None:
-            self._opened = self._open()
-        self._opened.options = replace(self._opened.options, ignore=self.rules(), label=self._label)
-        return self._opened
+        if self._store is None:
+            self._store = self._open_store()
+        self._store.options = replace(self._store.options, ignore=self.ignore_rules(), label=self._label)
+        return self._store
 
     # In the thread
 
-    def _open(self) -> SnapshotStore:
+    def _open_store(self) -> SnapshotStore:
         from toolyard.snapshots import SnapshotStore, StoreOptions
 
         try:
-            return SnapshotStore(self.place.folder, StoreOptions(lock_seconds=_LOCK_SECONDS))
+            return SnapshotStore(self.location.folder, StoreOptions(lock_seconds=_LOCK_SECONDS))
         except ToolyardError:
             raise
-        except store_faults() as error:
-            raise cannot_open(self.place.folder, error) from error
+        except store_error_types() as error:
+            raise open_fault(self.location.folder, error) from error
 
     def _take_if_pending(self) -> None:
         quiet = self._thread.take_pending()
         if quiet is not None:
             self._take_pending(quiet)
 
-    def _take_pending(self, quiet: Quiet) -> float:
+    def _take_pending(self, quiet: PendingSnapshot) -> float:
         """Take the snapshot after changes. How long it took, so that the next one is not too soon."""
         began = time.monotonic()
         if began < self._not_before and not self._is_closed:
             self._thread.put_back(quiet, self._not_before)
             return 0.0
-        if self._automatic(quiet.tools):
-            self._collect_seldom()
+        if self._take_automatic(quiet.tools):
+            self._prune_occasionally()
             self._watch()
         return time.monotonic() - began
 
-    def _automatic(self, tools: Collection[str] = ()) -> bool:
+    def _take_automatic(self, tools: Collection[str] = ()) -> bool:
         """Take a snapshot after changes by `tools`, or the baseline. Never raises: what cannot be done is told."""
         until = time.monotonic() + _LONGEST_AUTOMATIC
-        budget = Budget(self.section.most_files, self.section.most_bytes)
-        room = Room(self.place.folder, self.section.most_stored)
+        budget = SizeLimit(self.section.most_files, self.section.most_bytes)
+        room = DiskQuota(self.location.folder, self.section.most_stored)
 
         def check() -> None:
             room.check()
             if time.monotonic() > until:
-                raise TooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
+                raise WorkspaceTooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
 
         try:
             self._after = reason_after(tools) if tools else ""
-            self._take(self._after or BASELINE, check, budget=budget.spend)
-        except Stopped:
+            self._take(self._after or BASELINE_REASON, check, budget=budget.add_folder)
+        except SnapshotCancelled:
             return False
         except Exception as error:  # noqa: BLE001 - the thread's edge: without it the next snapshot would never come
-            self._failed(error)
+            self._handle_failure(error)
             return False
         finally:
             self._after = ""
-            self._based_until = max(time.monotonic() + _FRESH_SECONDS, self._not_before)
+            self._baseline_fresh_until = max(time.monotonic() + _FRESH_SECONDS, self._not_before)
             self._has_baseline = True
         self._fault = None
-        self.notices.succeeded()
+        self.notices.clear_failure()
         return True
 
     def _take(
@@ -309,46 +313,48 @@ class Keeper(Closing):
         *,
         budget: Callable[[int, int], None] | None = None,
         agent: str | None = None,
-    ) -> Taken:
+    ) -> SnapshotResult:
         yielded = time.monotonic()
 
-        def checked() -> None:
+        def check_deadline() -> None:
             nonlocal yielded
             now = time.monotonic()
             if now > self._deadline:
-                raise Stopped
+                raise SnapshotCancelled
             if now - yielded > _YIELD_SECONDS:
                 time.sleep(0)  # whoever waits for the interpreter, the event loop say, has it now
                 yielded = now
             check()
 
         with self._lock:
-            store = self._ready()
-        place = self.place
+            store = self._open_store_with_rules()
+        place = self.location
         who = place.agent if agent is None else agent
-        taken = store.create(place.root, agent=who, reason=reason, check=checked, only_changed=True, budget=budget)
-        self.newest = taken.snapshot.id
-        self._recorded += taken.changed
-        for callback in tuple(self._on_taken):
+        taken = store.create(
+            place.root, agent=who, reason=reason, check=check_deadline, only_changed=True, budget=budget
+        )
+        self.newest_id = taken.snapshot.id
+        self._created_count += taken.changed
+        for callback in tuple(self._callbacks):
             try:
                 callback(taken)
             except Exception as error:  # noqa: BLE001 - somebody else's code, in our thread
-                self._tell(f"After snapshot {taken.snapshot.id}: {type(error).__name__}: {error}")
-        self._folders = taken.snapshot.counts.folders
-        self.notices.taken(taken)
+                self._log(f"After snapshot {taken.snapshot.id}: {type(error).__name__}: {error}")
+        self._folder_count = taken.snapshot.counts.folders
+        self.notices.report_unaccepted_rules(taken)
         return taken
 
-    def _label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[Change]) -> Snapshot:
+    def _label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[PathChange]) -> Snapshot:
         """The snapshot with the names of the agents that made its changes, if that can be found out."""
         try:
             return self.calls.label(snapshot, parent, changes, self._after)
-        except store_faults() as error:  # better under this agent's name than not at all
-            self._tell(f"Whose changes snapshot {snapshot.id} holds is unknown: {error}")
+        except store_error_types() as error:  # better under this agent's name than not at all
+            self._log(f"Whose changes snapshot {snapshot.id} holds is unknown: {error}")
             return snapshot
 
-    def _saw_change(self) -> None:
-        for tool in self.calls.makers_of_watched():
-            self.changed(tool)
+    def _on_watched_change(self) -> None:
+        for tool in self.calls.tools_for_watched_change():
+            self.schedule_snapshot(tool)
 
     @property
     def _is_watching(self) -> bool:
@@ -365,38 +371,38 @@ class Keeper(Closing):
         from toolyard.snapshots.archive.ignore_files import AcceptedRules
         from toolyard.snapshots.service.watcher import Watcher
 
-        place = self.place
+        place = self.location
         self._watcher = Watcher(
-            *(place.root, self.rules, self._saw_change, self._tell),
+            *(place.root, self.ignore_rules, self._on_watched_change, self._log),
             accepted=lambda: AcceptedRules.load(place.folder, place.root),
         )
-        self._watcher.start(self._folders)
+        self._watcher.start(self._folder_count)
 
-    def _failed(self, error: Exception) -> None:
-        pause = _TOO_LARGE_PAUSE if isinstance(error, TooLarge) else _PAUSE_SECONDS
+    def _handle_failure(self, error: Exception) -> None:
+        pause = _TOO_LARGE_PAUSE if isinstance(error, WorkspaceTooLarge) else _PAUSE_SECONDS
         self._not_before = time.monotonic() + pause
         self._fault = error
-        self.notices.failed(error)
+        self.notices.report_failure(error)
 
-    def _collect_seldom(self) -> None:
+    def _prune_occasionally(self) -> None:
         """Let old snapshots go, now and then and only when it is worth it."""
-        if self._recorded < self._collect_at or self._is_closed:
+        if self._created_count < self._prune_at or self._is_closed:
             return
-        self._collect_at = self._recorded + _COLLECT_EVERY
-        from toolyard.snapshots.store.prune import doomed
+        self._prune_at = self._created_count + _COLLECT_EVERY
+        from toolyard.snapshots.store.prune import expired_snapshots
 
         seconds = self.section.days * _SECONDS_A_DAY
         try:
             with self._lock:
-                store = self._ready()
-            old = doomed(store.list(), self.section.keep, time.time_ns() - int(seconds * 1e9))
+                store = self._open_store_with_rules()
+            old = expired_snapshots(store.list(), self.section.keep, time.time_ns() - int(seconds * 1e9))
             if len(old) >= _WORTH_COLLECTING:
                 store.gc(keep=self.section.keep, newer_than=seconds, check=self._stop_when_closed)
-        except Stopped:
+        except SnapshotCancelled:
             return
-        except store_faults() as error:
-            self._tell(f"Old snapshots could not be collected: {error}")
+        except store_error_types() as error:
+            self._log(f"Old snapshots could not be collected: {error}")
 
     def _stop_when_closed(self) -> None:
         if self._is_closed:
-            raise Stopped
+            raise SnapshotCancelled

@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.limits import MIB
-from toolyard.snapshots.service.format import worth_telling
-from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.snapshots.service.format import without_implied_folders
+from toolyard.storage.sqlite import create_private_file, enable_wal
 from toolyard.storage.state_folder import ensure_state_dir
 
 if TYPE_CHECKING:
-    from toolyard.snapshots import Change, Diff
+    from toolyard.snapshots import Diff, PathChange
 
 _FILE = "authors.sqlite3"
 _BUSY_SECONDS = 2.0
@@ -80,17 +80,17 @@ class ChangingCall(NamedTuple):
         return self.began_ns <= time_ns and (self.ended_ns is None or time_ns <= self.ended_ns)
 
 
-class Authors(Closing):
+class Authors(Closeable):
     """Owns its connection until `close()` and may be used by several threads."""
 
     def __init__(self, folder: str) -> None:
         """`folder` is where it lies. Raises OSError and sqlite3.Error."""
         path = os.path.join(ensure_state_dir(folder), _FILE)
-        make_private(path)
+        create_private_file(path)
         self._using = threading.Lock()
         self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            write_ahead(self._db, _BUSY_SECONDS)
+            enable_wal(self._db, _BUSY_SECONDS)
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
             self._drop_old()
@@ -131,7 +131,7 @@ class Authors(Closing):
         with self._using, contextlib.suppress(sqlite3.Error):
             self._db.execute(insert if is_complete else delete, (number,))
 
-    def keep_session(self, number: int) -> None:
+    def record_session(self, number: int) -> None:
         """Record that a call leaves a session: what goes on in that may change anything later."""
         statement = "INSERT OR IGNORE INTO sessions SELECT root, agent, process, began_ns FROM calls WHERE number = ?"
         with self._using, contextlib.suppress(sqlite3.Error):
@@ -143,17 +143,19 @@ class Authors(Closing):
         with self._using, contextlib.suppress(sqlite3.Error):
             self._db.execute(statement, (os.fsencode(root), agent, os.getpid()))
 
-    def with_sessions(self, root: str, until_ns: int) -> frozenset[str]:
+    def agents_with_sessions(self, root: str, until_ns: int) -> frozenset[str]:
         """The agents that have had a session since before `until_ns`."""
         statement = "SELECT agent, process FROM sessions WHERE root = ? AND since_ns <= ?"
         with self._using, contextlib.suppress(sqlite3.Error):
             found = self._db.execute(statement, (os.fsencode(root), until_ns)).fetchall()
-            return frozenset(agent for agent, process in found if _is_there(process))
+            return frozenset(agent for agent, process in found if _is_running(process))
         return frozenset()
 
     def interval(self, root: str, since_ns: int, until_ns: int) -> Interval:
         """Who changed what in `root` between two snapshots."""
-        return Interval(root, self.since(root, since_ns), until_ns, since_ns, self.with_sessions(root, until_ns))
+        return Interval(
+            root, self.calls_since(root, since_ns), until_ns, since_ns, self.agents_with_sessions(root, until_ns)
+        )
 
     def has_others(self, root: str, agent: str) -> bool:
         """Whether any other agent has worked in `root`."""
@@ -170,14 +172,14 @@ class Authors(Closing):
             order = [agent for (agent,) in self._db.execute(statement, (os.fsencode(root),))]
         return sorted(agents, key=lambda agent: (order.index(agent) if agent in order else len(order), agent))
 
-    def since(self, root: str, time_ns: int) -> list[ChangingCall]:
+    def calls_since(self, root: str, time_ns: int) -> list[ChangingCall]:
         """Calls that had not ended by then."""
         with self._using, contextlib.suppress(sqlite3.Error):
             calls = [ChangingCall(*row) for row in self._db.execute(_SINCE, (os.fsencode(root), time_ns)).fetchall()]
-            return [call if call.path else call._replace(changed=self._changes(call.number)) for call in calls]
+            return [call if call.path else call._replace(changed=self._changed_paths(call.number)) for call in calls]
         return []
 
-    def _changes(self, number: int) -> dict[bytes, tuple[bool, int]]:
+    def _changed_paths(self, number: int) -> dict[bytes, tuple[bool, int]]:
         rows = self._db.execute("SELECT path, is_tree, time_ns FROM changed WHERE call = ?", (number,))
         return {path: (bool(is_tree), time_ns) for path, is_tree, time_ns in rows}
 
@@ -202,7 +204,7 @@ class Authors(Closing):
             self._db.execute(f"DELETE FROM {table} WHERE call NOT IN (SELECT number FROM calls)")  # noqa: S608
         running = "SELECT process FROM calls WHERE ended_ns IS NULL UNION SELECT process FROM sessions"
         for (process,) in self._db.execute(running).fetchall():
-            if not _is_there(process):  # killed: its calls ended with it
+            if not _is_running(process):  # killed: its calls ended with it
                 self._db.execute("DELETE FROM sessions WHERE process = ?", (process,))
                 self._db.execute(
                     "UPDATE calls SET ended_ns = began_ns WHERE process = ? AND ended_ns IS NULL", (process,)
@@ -210,7 +212,7 @@ class Authors(Closing):
 
 
 @contextlib.contextmanager
-def recorded_authors(folder: str) -> Generator[Authors | None]:
+def open_recorded_authors(folder: str) -> Generator[Authors | None]:
     """What was recorded in `folder`; None where nothing was, or it cannot be read."""
     authors = None
     if os.path.exists(os.path.join(folder, _FILE)):
@@ -225,7 +227,7 @@ def recorded_authors(folder: str) -> Generator[Authors | None]:
 
 def has_recorded_others(folder: str, root: str, agent: str) -> bool:
     """Whether the record in `folder` shows that another agent has worked in `root`."""
-    with recorded_authors(folder) as authors:
+    with open_recorded_authors(folder) as authors:
         return authors is not None and authors.has_others(root, agent)
 
 
@@ -237,27 +239,27 @@ class Interval:
     calls: Sequence[ChangingCall]
     until_ns: int
     since_ns: int = 0
-    with_sessions: frozenset[str] = frozenset()
+    agents_with_sessions: frozenset[str] = frozenset()
     """Agents with Python sessions, which may change files at any time without a record."""
 
     def authors_of(self, path: bytes) -> set[str]:
         """Whose calls changed `path`."""
-        naming = [call for call in self.calls if call.path and _holds(call.path, path)]
+        naming = [call for call in self.calls if call.path and _contains(call.path, path)]
         commands = [call for call in self.calls if not call.path]
-        changing = self._commands_that_changed(path, commands)
+        changing = self._agents_that_changed(path, commands)
         changed_ns = self._changed_ns(path)
         running = [call for call in commands if call.was_running_at(changed_ns)]
         if naming or changing:
             is_changed_since = all(call.ended_ns is not None and call.ended_ns < changed_ns for call in naming)
             is_later = not changing and is_changed_since and changed_ns <= self.until_ns
-            later = self._the_only_one(running) if is_later else set[str]()
+            later = self._only_agent(running) if is_later else set[str]()
             return later | changing | {call.agent for call in naming}
         if running:
-            return self._the_only_one(running, takes_recorded=True)
+            return self._only_agent(running, takes_recorded=True)
         began = [call for call in commands if call.began_ns <= self.until_ns]
-        return self._the_only_one(began, takes_recorded=True)
+        return self._only_agent(began, takes_recorded=True)
 
-    def _the_only_one(self, commands: Sequence[ChangingCall], *, takes_recorded: bool = False) -> set[str]:
+    def _only_agent(self, commands: Sequence[ChangingCall], *, takes_recorded: bool = False) -> set[str]:
         """The agent of these commands, if no other could have done it.
 
         A complete record of another agent's commands excludes nothing, because a program can hide what it changes.
@@ -266,9 +268,9 @@ class Interval:
         """
         agents = {call.agent for call in commands}
         is_known = not takes_recorded and all(call.is_complete for call in commands)
-        return set() if is_known or len(agents | self.with_sessions) > 1 else agents
+        return set() if is_known or len(agents | self.agents_with_sessions) > 1 else agents
 
-    def _commands_that_changed(self, path: bytes, commands: Sequence[ChangingCall]) -> set[str]:
+    def _agents_that_changed(self, path: bytes, commands: Sequence[ChangingCall]) -> set[str]:
         """The agents whose commands are recorded to have changed `path`.
 
         A path that was named counts before the folders around it, and what was done within the interval before what
@@ -294,24 +296,26 @@ class Interval:
             return 0
 
 
-def authors_of_any(changes: Iterable[Change], interval: Interval) -> set[str]:
+def authors_of_any(changes: Iterable[PathChange], interval: Interval) -> set[str]:
     """The agents that made any of these changes. A folder that came or went counts with what was in it."""
     at_work = {call.agent for call in interval.calls}
     authors: set[str] = set()
-    for change in worth_telling(list(islice(changes, _MOST_LABELLED))) if at_work else ():
+    for change in without_implied_folders(list(islice(changes, _MOST_LABELLED))) if at_work else ():
         authors |= interval.authors_of(change.path)
         if authors == at_work:
             break
     return authors
 
 
-def changes_by_author(found: Diff, interval: Interval) -> dict[str, Diff]:
+def changes_by_author(diff: Diff, interval: Interval) -> dict[str, Diff]:
     """The changes that each agent made. One without an author is in none of them."""
-    changes: dict[str, list[Change]] = {}
-    for change in found.changes:
+    changes: dict[str, list[PathChange]] = {}
+    for change in diff.changes:
         for agent in interval.authors_of(change.path):
             changes.setdefault(agent, []).append(change)
-    return {agent: replace(found, changes=tuple(made), folded=(), total=len(made)) for agent, made in changes.items()}
+    return {
+        agent: replace(diff, changes=tuple(made), collapsed=(), total=len(made)) for agent, made in changes.items()
+    }
 
 
 def _folders_around(path: bytes) -> Iterator[bytes]:
@@ -320,9 +324,9 @@ def _folders_around(path: bytes) -> Iterator[bytes]:
         yield path
 
 
-def _holds(folder: bytes, path: bytes) -> bool:
+def _contains(folder: bytes, path: bytes) -> bool:
     return path == folder or path.startswith(folder + b"/")
 
 
-def _is_there(process: int) -> bool:
+def _is_running(process: int) -> bool:
     return os.path.exists(f"/proc/{process}")

@@ -15,20 +15,26 @@ from toolyard.config.snapshots import Snapshots
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import Access
 from toolyard.policy.policy import Policy
-from toolyard.snapshots.service.auto_snapshots import Keeper, Place
-from toolyard.workspace.agent_paths import authors_folder, home_of
+from toolyard.snapshots.service.auto_snapshots import AutoSnapshots, SnapshotLocation
+from toolyard.workspace.agent_paths import authors_folder, resolve_agent_paths
 
 
-def context_places(policy: Policy, settings: Settings, state_home: str, agent: str) -> tuple[Place, ...]:
+def context_locations(
+    policy: Policy, settings: Settings, state_home: str, agent: str
+) -> tuple[SnapshotLocation, ...]:
     """The folders beside the workspace that an agent may write, and where their snapshots are."""
     roots = {os.path.realpath(each.path) for each in policy.context if each.access is Access.WRITE}
     folders = sorted(root for root in roots if os.path.isdir(root) and not is_beneath(root, policy.workspace))
-    homes = ((root, home_of(Config(), root, None, settings, state_home)) for root in folders)
+    homes = ((root, resolve_agent_paths(Config(), root, None, settings, state_home)) for root in folders)
     return tuple(
-        Place(root, home.snapshots, agent, is_context=True, authors=authors_folder(home.state, agent))
+        SnapshotLocation(
+            root, home.snapshots_folder, agent, is_context_path=True, authors_folder=authors_folder(home.state, agent)
+        )
         for root, home in homes
     )
 
 
-def context_keepers(places: Sequence[Place], section: Snapshots, tell: Callable[[str], None]) -> tuple[Keeper, ...]:
-    return tuple(Keeper(place, section, tell) for place in places)
+def context_auto_snapshots(
+    locations: Sequence[SnapshotLocation], section: Snapshots, log: Callable[[str], None]
+) -> tuple[AutoSnapshots, ...]:
+    return tuple(AutoSnapshots(place, section, log) for place in locations)

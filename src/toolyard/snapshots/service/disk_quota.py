@@ -19,24 +19,24 @@ _LOOK_SECONDS = 0.2
 _HINT = "Let old snapshots go: toolyard snapshot gc --keep 20 --older-than 1d"
 
 
-class Room:
+class DiskQuota:
     """Of the disk that the store lies on, and of what the store may take of it. For one thread."""
 
-    def __init__(self, folder: str, most: int) -> None:
+    def __init__(self, folder: str, max_bytes: int) -> None:
         self._folder = folder
-        self._most = most
-        self._next = float("-inf")
+        self._max_bytes = max_bytes
+        self._next_check = float("-inf")
 
     def check(self) -> None:
         """Raises SystemFault when there is none left. Quick: it looks a few times a second."""
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next_check:
             return
-        self._next = now + _LOOK_SECONDS
+        self._next_check = now + _LOOK_SECONDS
         with contextlib.suppress(OSError):  # whoever writes there says what is wrong
-            stored = _stored(self._folder)
-            if stored > self._most:
-                most = f"`snapshots.most_stored` is {self._most:,}"
+            stored = _stored_bytes(self._folder)
+            if stored > self._max_bytes:
+                most = f"`snapshots.most_stored` is {self._max_bytes:,}"
                 raise SystemFault(f"The snapshots in {self._folder} take {stored:,} bytes; {most}.", hint=_HINT)
             disk = os.statvfs(self._folder)
             free, reserved = (
@@ -50,8 +50,8 @@ class Room:
                 )
 
 
-def _stored(folder: str) -> int:
-    from toolyard.snapshots.store.layout import packs_of  # with the first snapshot, not with the first message
+def _stored_bytes(folder: str) -> int:
+    from toolyard.snapshots.store.layout import packs_folder  # with the first snapshot, not with the first message
 
-    with os.scandir(packs_of(folder)) as entries:
+    with os.scandir(packs_folder(folder)) as entries:
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)

@@ -6,20 +6,20 @@ import os
 from collections.abc import Sequence
 
 from toolyard.core.errors import SystemFault, ToolyardError
-from toolyard.core.fd_exhaustion import no_descriptors
-from toolyard.files.os_errors import shown
+from toolyard.core.fd_exhaustion import fd_exhaustion_fault
+from toolyard.files.os_errors import printable_name
 
 _NAMED = 3
 
 
-def store_faults() -> tuple[type[Exception], ...]:
+def store_error_types() -> tuple[type[Exception], ...]:
     """What a store may raise. Asked for when something was raised: who starts a server does not wait for sqlite3."""
     import sqlite3
 
     return ToolyardError, OSError, sqlite3.Error
 
 
-def cannot_open(folder: str, error: Exception) -> SystemFault:
+def open_fault(folder: str, error: Exception) -> SystemFault:
     if isinstance(error, OSError):
         why = error.strerror or str(error)
         hint = "Make the folder writable, or choose another one with --state or `orchestrator.snapshot_storage`."
@@ -28,27 +28,27 @@ def cannot_open(folder: str, error: Exception) -> SystemFault:
     return SystemFault(f"The snapshots in {folder} cannot be opened: {why}.", hint=hint)
 
 
-def reason_of(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Why a snapshot could not be taken."""
-    error = no_descriptors(error) or error
+    error = fd_exhaustion_fault(error) or error
     return error.message if isinstance(error, ToolyardError) else str(error)
 
 
-def refused(error: Exception) -> SystemFault:
+def snapshot_required_fault(error: Exception) -> SystemFault:
     """For a change that could not be undone, where the configuration requires that it can."""
     way = error.hint if isinstance(error, ToolyardError) and error.hint else "Mend what prevents it, then try again."
     return SystemFault(
-        f"Nothing was changed: `snapshots.required` is set, and no snapshot could be taken: {reason_of(error)}",
+        f"Nothing was changed: `snapshots.required` is set, and no snapshot could be taken: {failure_reason(error)}",
         hint=way,
     )
 
 
-def proposals_line(folders: Sequence[bytes]) -> str:
+def unaccepted_rules_line(folders: Sequence[bytes]) -> str:
     """That ignore files have no effect until the user accepts them, and how that is done."""
-    from toolyard.files.root_folder import join  # with the first snapshot, not with the first message
+    from toolyard.files.root_folder import join_path  # with the first snapshot, not with the first message
     from toolyard.snapshots.archive.ignore_rules import IGNORE_FILE
 
-    names = [shown(os.fsdecode(join(folder, os.fsencode(IGNORE_FILE)))) for folder in folders]
+    names = [printable_name(os.fsdecode(join_path(folder, os.fsencode(IGNORE_FILE)))) for folder in folders]
     some = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     return (
         f"Snapshots take no notice of what {some} says until the user accepts it:"

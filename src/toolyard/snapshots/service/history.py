@@ -8,14 +8,14 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from toolyard.core.errors import ToolError, ValidationError
-from toolyard.snapshots import LATEST, Damaged, DiffLimits
-from toolyard.snapshots.diff.sides import top_of
-from toolyard.snapshots.diff.tree_diff import compare
-from toolyard.snapshots.service.format import Listed
-from toolyard.snapshots.store.object_reader import find
+from toolyard.snapshots import LATEST, DamagedObjectError, DiffLimits
+from toolyard.snapshots.diff.sides import root_entry
+from toolyard.snapshots.diff.tree_diff import compare_trees
+from toolyard.snapshots.service.format import HistoryEntry
+from toolyard.snapshots.store.object_reader import find_entry
 
 if TYPE_CHECKING:
-    from toolyard.snapshots import Entry, Snapshot, SnapshotStore
+    from toolyard.snapshots import Snapshot, SnapshotStore, TreeEntry
     from toolyard.snapshots.store.object_reader import ObjectReader
 
 _BACK = re.compile(rf"{LATEST}(?:~([0-9]{{1,9}}))?")
@@ -25,28 +25,28 @@ _MOST_COUNTED = 10_000
 """Changes of one snapshot; what has more is told as that many."""
 
 
-class History:
+class SnapshotHistory:
     def __init__(self, store: SnapshotStore, root: str | None) -> None:
         """`root` None: of every folder."""
         self.store = store
         self._root = root
 
-    def get(self, name: str, *, of_others: bool = False) -> Snapshot:
+    def get(self, name: str, *, any_folder: bool = False) -> Snapshot:
         """By id, by the beginning of one, "latest", or "latest~2": so many before it, those of restores not counted.
 
-        One of another folder is refused, unless `of_others`: then it is found where no own one has the name.
+        One of another folder is refused, unless `any_folder`: then it is found where no own one has the name.
         """
         every = self.store.list(self._root)
         back = _steps_back(name)
         if back is not None and every:
-            return _counted_back(every, back)
+            return _nth_before_latest(every, back)
         found = [each for each in every if name and each.id.startswith(name)]
         if len(found) == 1:
             return found[0]
         if found:
             raise ValidationError.of("snapshot", f'"{name}" begins more than one id', hint="Write more of it.")
         others = [each for each in self.store.list() if name and each.id.startswith(name)]
-        if len(others) == 1 and of_others:
+        if len(others) == 1 and any_folder:
             return others[0]
         if len(others) == 1:
             whose = f"{others[0].agent}'s" if others[0].agent else "of another folder"
@@ -60,9 +60,9 @@ class History:
             f'There is no snapshot "{name}".', hint=f"List them to see their ids; the newest is {LATEST}."
         )
 
-    def differing(self, check: Callable[[], None], *, with_git: bool) -> Snapshot | None:
+    def newest_different(self, check: Callable[[], None], *, with_git: bool) -> Snapshot | None:
         """The newest that differs from its folder as it is now, in what a restore would bring back."""
-        limits = DiffLimits(changes=1, chars=0, leaves_git=not with_git)
+        limits = DiffLimits(changes=1, chars=0, skip_git=not with_git)
         same: set[tuple[bytes, int]] = set()
         for snapshot in self.store.list(self._root):
             look = (snapshot.tree, snapshot.mode)
@@ -74,7 +74,7 @@ class History:
     def _differs(self, snapshot: Snapshot, limits: DiffLimits, check: Callable[[], None]) -> bool:
         return self.store.diff(snapshot.id, root=snapshot.root, limits=limits, check=check).total > 0
 
-    def listed(self, most: int | None = None, path: bytes = b"") -> list[Listed]:
+    def entries(self, limit: int | None = None, path: bytes = b"") -> list[HistoryEntry]:
         """The newest first, each with how much it changed; with `path` only those that changed something there."""
         every = self.store.list(self._root)
         roots: dict[str, list[Snapshot]] = {}
@@ -82,9 +82,9 @@ class History:
             roots.setdefault(snapshot.root, []).append(snapshot)
         before = {new.id: old for group in roots.values() for new, old in pairwise(group)}
         with self.store.reader() as reader:
-            changed = (each for each in every if not path or _touches(reader, before.get(each.id), each, path))
-            wanted = list(islice(changed, most))
-            return [Listed(each, _changes(reader, before.get(each.id), each)) for each in wanted]
+            changed = (each for each in every if not path or _changes_path(reader, before.get(each.id), each, path))
+            wanted = list(islice(changed, limit))
+            return [HistoryEntry(each, _count_changes(reader, before.get(each.id), each)) for each in wanted]
 
 
 def is_latest(name: str) -> bool:
@@ -97,11 +97,11 @@ def _steps_back(name: str) -> int | None:
     return int(match[1] or 0) if match is not None else None
 
 
-def _counted_back(newest: Sequence[Snapshot], back: int) -> Snapshot:
+def _nth_before_latest(newest: Sequence[Snapshot], back: int) -> Snapshot:
     if back == 0:
         return newest[0]
     # What a restore took would be counted after it: the same restore again would then bring back something else.
-    every = [each for each in newest if not _is_of_a_restore(each)] or newest
+    every = [each for each in newest if not _is_from_restore(each)] or newest
     if back < len(every):
         return every[back]
     raise ToolError(
@@ -110,29 +110,31 @@ def _counted_back(newest: Sequence[Snapshot], back: int) -> Snapshot:
     )
 
 
-def _is_of_a_restore(snapshot: Snapshot) -> bool:
+def _is_from_restore(snapshot: Snapshot) -> bool:
     return snapshot.reason.startswith(_RESTORING) or snapshot.reason == _BY_TOOL
 
 
-def _touches(reader: ObjectReader, old: Snapshot | None, new: Snapshot, path: bytes) -> bool:
+def _changes_path(reader: ObjectReader, old: Snapshot | None, new: Snapshot, path: bytes) -> bool:
     """Whether what lies at a path is not what it was in the snapshot before, or in the first one is there."""
     try:
         return _entry(reader, old, path) != _entry(reader, new, path)
-    except Damaged:  # nobody knows; who looks for a change is better shown too much
+    except DamagedObjectError:  # nobody knows; who looks for a change is better shown too much
         return True
 
 
-def _entry(reader: ObjectReader, snapshot: Snapshot | None, path: bytes) -> Entry | None:
+def _entry(reader: ObjectReader, snapshot: Snapshot | None, path: bytes) -> TreeEntry | None:
     try:
-        return find(reader, top_of(snapshot), path) if snapshot is not None else None
+        return find_entry(reader, root_entry(snapshot), path) if snapshot is not None else None
     except ToolError:
         return None
 
 
-def _changes(reader: ObjectReader, old: Snapshot | None, new: Snapshot) -> int | None:
+def _count_changes(reader: ObjectReader, old: Snapshot | None, new: Snapshot) -> int | None:
     if old is None:
         return None
     try:
-        return sum(1 for _ in islice(compare(reader, reader, (top_of(old), top_of(new))), _MOST_COUNTED))
-    except Damaged:  # verify tells what is; a list is still a list
+        return sum(
+            1 for _ in islice(compare_trees(reader, reader, (root_entry(old), root_entry(new))), _MOST_COUNTED)
+        )
+    except DamagedObjectError:  # verify tells what is; a list is still a list
         return None

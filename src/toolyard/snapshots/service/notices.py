@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from toolyard.snapshots.service.errors import proposals_line, reason_of
-from toolyard.snapshots.service.size_limit import TooLarge
+from toolyard.snapshots.service.errors import failure_reason, unaccepted_rules_line
+from toolyard.snapshots.service.size_limit import WorkspaceTooLarge
 
 if TYPE_CHECKING:
-    from toolyard.snapshots import Taken
+    from toolyard.snapshots import SnapshotResult
 
 _MOST = 5
 
@@ -18,14 +18,14 @@ _MOST = 5
 class Notices:
     """Each goes into the audit log at once, and waits for the next result."""
 
-    def __init__(self, tell: Callable[[str], None], of: str = "") -> None:
-        """`tell` puts a sentence into the audit log. `of` says whose snapshots, where not the workspace's."""
-        self._tell = tell
-        self._of = of
+    def __init__(self, log: Callable[[str], None], subject: str = "") -> None:
+        """`log` puts a sentence into the audit log. `subject` says whose snapshots, where not the workspace's."""
+        self._log = log
+        self._subject = subject
         self._waiting: deque[str] = deque(maxlen=_MOST)
         self._has_failed = False
         self._announced = ""
-        self._heard: set[str] = set()
+        self._announced_sessions: set[str] = set()
         self._proposals: frozenset[bytes] = frozenset()
 
     def pop_all(self) -> list[str]:
@@ -35,35 +35,37 @@ class Notices:
             said.append(self._waiting.popleft())
         return said
 
-    def failed(self, error: Exception) -> None:
+    def report_failure(self, error: Exception) -> None:
         """A snapshot could not be taken. Of several failures in a row only the first is news."""
         if self._has_failed:
             return
         self._has_failed = True
-        if isinstance(error, TooLarge):
-            self._add(f"No snapshots{self._of} are taken by themselves: {error.message}.")
+        if isinstance(error, WorkspaceTooLarge):
+            self._add(f"No snapshots{self._subject} are taken by themselves: {error.message}.")
         else:
-            self._add(f"No snapshot{self._of} could be taken, so changes cannot be undone: {reason_of(error)}")
+            self._add(
+                f"No snapshot{self._subject} could be taken, so changes cannot be undone: {failure_reason(error)}"
+            )
 
-    def succeeded(self) -> None:
+    def clear_failure(self) -> None:
         self._has_failed = False
         self._announced = ""
 
-    def announce(self, why: str, session: str) -> bool:
+    def announce_once(self, why: str, session: str) -> bool:
         """Whether a session has yet to hear, before a command, that this prevents snapshots. True once for each."""
         if why != self._announced:
             self._announced = why
-            self._heard.clear()
-        is_new = session not in self._heard
-        self._heard.add(session)
+            self._announced_sessions.clear()
+        is_new = session not in self._announced_sessions
+        self._announced_sessions.add(session)
         return is_new
 
-    def taken(self, taken: Taken) -> None:
+    def report_unaccepted_rules(self, taken: SnapshotResult) -> None:
         """Say which ignore files have no effect, when that is news."""
         if new := sorted(frozenset(taken.proposals) - self._proposals):
-            self._add(proposals_line(new))
+            self._add(unaccepted_rules_line(new))
         self._proposals = frozenset(taken.proposals)
 
-    def _add(self, said: str) -> None:
-        self._waiting.append(f"[{said}]")
-        self._tell(said)
+    def _add(self, message: str) -> None:
+        self._waiting.append(f"[{message}]")
+        self._log(message)

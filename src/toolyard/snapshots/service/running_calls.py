@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolyardError
 from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
     from toolyard.sandbox.spec import ChangedPath
-    from toolyard.snapshots import Change, Snapshot
+    from toolyard.snapshots import PathChange, Snapshot
     from toolyard.snapshots.service.change_authors import Authors, Interval
 
 WATCHED = "a change from outside"
@@ -25,32 +25,32 @@ _SEPARATOR = ", "
 """Between the agents of one snapshot."""
 
 
-class RunningCalls(Closing):
+class RunningCalls(Closeable):
     """Used from any thread. Owns the record of authors, from its first use until `close()`."""
 
     def __init__(
-        self, root: str, agent: str, authors_folder: str = "", tell: Callable[[str], None] = lambda _: None
+        self, root: str, agent: str, authors_folder: str = "", log: Callable[[str], None] = lambda _: None
     ) -> None:
         """`authors_folder` is where calls are recorded; empty where only one agent works in `root`."""
         self._root = root
         self._agent = agent
-        self._folder = authors_folder
-        self._tell = tell
+        self._authors_folder = authors_folder
+        self._log = log
         self._numbers = itertools.count(1)
         self._running: dict[int, tuple[str, int]] = {}
         self._opening = threading.Lock()
-        self._opened: Authors | None = None
+        self._record: Authors | None = None
 
     @property
-    def is_recorded(self) -> bool:
+    def records_authors(self) -> bool:
         """Whether other agents may work in the same folder. Recording a call takes a moment."""
-        return bool(self._folder)
+        return bool(self._authors_folder)
 
     def begin(self, tool: str, path: str | None = None) -> int:
         """A call is about to change `path`, or anything. The number to end it with."""
         number = next(self._numbers)
         recorded = 0
-        if (authors := self._authors()) is not None:
+        if (authors := self._open_authors()) is not None:
             inside = os.path.relpath(path, self._root) if path is not None and is_beneath(path, self._root) else "."
             named = b"" if inside == "." else os.fsencode(inside)
             recorded = authors.begin(self._root, self._agent, tool, named)
@@ -59,17 +59,17 @@ class RunningCalls(Closing):
 
     def end(self, number: int) -> None:
         _, recorded = self._running.pop(number)
-        if recorded and (authors := self._authors()) is not None:
+        if recorded and (authors := self._open_authors()) is not None:
             authors.end(recorded)
 
-    def keep_session(self, number: int) -> None:
+    def record_session(self, number: int) -> None:
         """The call of that number leaves a session, which may change files until this is closed."""
-        if (recorded := self._recorded(number)) and (authors := self._authors()) is not None:
-            authors.keep_session(recorded)
+        if (recorded := self._record_number(number)) and (authors := self._open_authors()) is not None:
+            authors.record_session(recorded)
 
-    def set_recorded(self, number: int, *, is_complete: bool) -> None:
+    def set_complete(self, number: int, *, is_complete: bool) -> None:
         """Whether what the command of that number changes is recorded as a whole."""
-        if (recorded := self._recorded(number)) and (authors := self._authors()) is not None:
+        if (recorded := self._record_number(number)) and (authors := self._open_authors()) is not None:
             authors.set_complete(recorded, is_complete=is_complete)
 
     def add_changes(self, number: int, paths: Iterable[ChangedPath]) -> None:
@@ -80,50 +80,50 @@ class RunningCalls(Closing):
             for each in paths
             if each.path == root or each.path.startswith(root + b"/")
         ]
-        if inside and (recorded := self._recorded(number)) and (authors := self._authors()) is not None:
+        if inside and (recorded := self._record_number(number)) and (authors := self._open_authors()) is not None:
             authors.add_changes(recorded, inside)
 
-    def _recorded(self, number: int) -> int:
+    def _record_number(self, number: int) -> int:
         """Its number in the record; 0 where it has none, or has ended."""
         return self._running.get(number, ("", 0))[1]
 
     def close(self) -> None:
         with self._opening:
-            self._folder = ""
-            if self._opened is not None:
-                self._opened.end_sessions(self._root, self._agent)
-                self._opened.close()
-                self._opened = None
+            self._authors_folder = ""
+            if self._record is not None:
+                self._record.end_sessions(self._root, self._agent)
+                self._record.close()
+                self._record = None
 
-    def _authors(self) -> Authors | None:
+    def _open_authors(self) -> Authors | None:
         """The record, opened when it is first used; None where there is none, or it cannot be opened."""
-        if not self._folder:
+        if not self._authors_folder:
             return None
         import sqlite3
 
         from toolyard.snapshots.service.change_authors import Authors
 
         with self._opening:
-            if self._opened is None and self._folder:
+            if self._record is None and self._authors_folder:
                 try:
-                    self._opened = Authors(self._folder)
+                    self._record = Authors(self._authors_folder)
                 except (ToolyardError, OSError, sqlite3.Error) as error:
-                    self._folder = ""
-                    self._tell(f"Which agent changes what cannot be recorded: {error}")
-            return self._opened
+                    self._authors_folder = ""
+                    self._log(f"Which agent changes what cannot be recorded: {error}")
+            return self._record
 
-    def makers_of_watched(self) -> tuple[str, ...]:
+    def tools_for_watched_change(self) -> tuple[str, ...]:
         """The tools that a change is put down to which only the watcher saw."""
         return tuple(tool for tool, _ in tuple(self._running.values())) or (WATCHED,)
 
     def interval(self, since_ns: int, until_ns: int) -> Interval | None:
         """Who changed what between two snapshots; None where no other agent works in this folder."""
-        authors = self._authors()
+        authors = self._open_authors()
         if authors is None or not authors.has_others(self._root, self._agent):
             return None
         return authors.interval(self._root, since_ns, until_ns)
 
-    def label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[Change], after: str = "") -> Snapshot:
+    def label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[PathChange], after: str = "") -> Snapshot:
         """The snapshot with the names of the agents that made its changes since `parent`; with none if none is known.
 
         A reason equal to `after` then names the tools of these agents. Unchanged where no other agent works in this
@@ -132,7 +132,7 @@ class RunningCalls(Closing):
         if (snapshot.root, snapshot.agent) != (self._root, self._agent):
             return snapshot
         interval = self.interval(parent.time_ns, snapshot.time_ns)
-        authors = self._authors()
+        authors = self._open_authors()
         if interval is None or authors is None:
             return snapshot
         from toolyard.snapshots.service.change_authors import authors_of_any

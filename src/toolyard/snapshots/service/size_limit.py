@@ -5,20 +5,22 @@ from __future__ import annotations
 from toolyard.core.errors import ToolError
 
 
-class TooLarge(ToolError):  # noqa: N818 - a fact about the workspace
+class WorkspaceTooLarge(ToolError):  # noqa: N818 - a fact about the workspace
     """More than the configuration has snapshots taken of by themselves."""
 
 
-class Budget:
+class SizeLimit:
     """Counts what a walk meets, and says when it is too much."""
 
     def __init__(self, files: int, size: int) -> None:
         self._files, self._size = files, size
         self._left = (files, size)
 
-    def spend(self, files: int, size: int) -> None:
+    def add_folder(self, files: int, size: int) -> None:
         self._left = (self._left[0] - files, self._left[1] - size)
         if self._left[0] < 0:
-            raise TooLarge(f"the workspace has more than {self._files:,} files and folders (`snapshots.most_files`)")
+            raise WorkspaceTooLarge(
+                f"the workspace has more than {self._files:,} files and folders (`snapshots.most_files`)"
+            )
         if self._left[1] < 0:
-            raise TooLarge(f"the workspace has more than {self._size:,} bytes (`snapshots.most_bytes`)")
+            raise WorkspaceTooLarge(f"the workspace has more than {self._size:,} bytes (`snapshots.most_bytes`)")

@@ -14,13 +14,13 @@ import threading
 from collections.abc import Callable, Iterable
 from stat import S_ISDIR
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolyardError
 from toolyard.files.temp_names import TEMPORARY_PREFIX
 from toolyard.snapshots.archive.ignore_files import AcceptedRules
-from toolyard.snapshots.archive.ignore_rules import Rules
+from toolyard.snapshots.archive.ignore_rules import IgnoreRules
 
-MOST_FOLDERS = 10_000
+MAX_FOLDERS = 10_000
 """Each costs the kernel about a kilobyte, and all programs of a user share what it gives them."""
 _DEBOUNCE_MS = 500
 _STEP_MS = 100
@@ -29,42 +29,42 @@ _CLOSE_SECONDS = 5.0
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class _TooMany(Exception):  # noqa: N818 - a fact about the folder
+class _TooManyFolders(Exception):  # noqa: N818 - a fact about the folder
     pass
 
 
-class Watcher(Closing):
+class Watcher(Closeable):
     def __init__(
         self,
         root: str,
         rules: Callable[[], Iterable[str]],
-        changed: Callable[[], None],
-        tell: Callable[[str], None],
+        on_change: Callable[[], None],
+        log: Callable[[str], None],
         *,
         accepted: Callable[[], AcceptedRules] = lambda: AcceptedRules({}),
-        most_folders: int = MOST_FOLDERS,
+        max_folders: int = MAX_FOLDERS,
     ) -> None:
-        """`changed` is called in the Watcher's thread, at most a few times a second."""
+        """`on_change` is called in the Watcher's thread, at most a few times a second."""
         self.is_watching = False
-        self.began = threading.Event()
+        self.started = threading.Event()
         """Set when it watches, or when it is known that it cannot."""
         self._root = root
         self._rules = rules
         self._accepted = accepted
-        self._changed = changed
-        self._tell = tell
-        self._most = most_folders
+        self._on_change = on_change
+        self._log = log
+        self._max_folders = max_folders
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self, folders: int) -> None:
         """Begin, once. `folders` is how many there were a moment ago."""
         if importlib.util.find_spec("watchfiles") is None:
-            self._cannot("the package watchfiles is not installed (pip install 'toolyard[team]')")
-        elif folders > self._most:
-            self._cannot(f"it has more than {self._most:,} folders")
+            self._report_unavailable("the package watchfiles is not installed (pip install 'toolyard[team]')")
+        elif folders > self._max_folders:
+            self._report_unavailable(f"it has more than {self._max_folders:,} folders")
         elif self._thread is None and not self._stop.is_set():
-            self._thread = threading.Thread(target=self._main, name="toolyard-watching", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="toolyard-watching", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -77,24 +77,26 @@ class Watcher(Closing):
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_SECONDS)
 
-    def _cannot(self, why: str) -> None:
+    def _report_unavailable(self, why: str) -> None:
         self.is_watching = False
         if not self._stop.is_set():
-            self._tell(f"{self._root} is not watched for what programs change: {why}.")
-        self.began.set()  # who waits for it finds it told
+            self._log(f"{self._root} is not watched for what programs change: {why}.")
+        self.started.set()  # who waits for it finds it told
 
-    def _main(self) -> None:
+    def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                self._until_folders_are_new(_folders(self._root, Rules(self._rules()), self._accepted(), self._most))
-        except _TooMany:
-            self._cannot(f"it has more than {self._most:,} folders")
+                self._watch_until_folder_added(
+                    _watched_folders(self._root, IgnoreRules(self._rules()), self._accepted(), self._max_folders)
+                )
+        except _TooManyFolders:
+            self._report_unavailable(f"it has more than {self._max_folders:,} folders")
         except (ToolyardError, OSError) as error:
-            self._cannot(str(error))
+            self._report_unavailable(str(error))
         except Exception as error:  # noqa: BLE001 - what the library raises for the system's limits is its own
-            self._cannot(f"{type(error).__name__}: {error}")
+            self._report_unavailable(f"{type(error).__name__}: {error}")
 
-    def _until_folders_are_new(self, folders: dict[str, Rules]) -> None:
+    def _watch_until_folder_added(self, folders: dict[str, IgnoreRules]) -> None:
         """Watch these folders until one is added: watches cannot be added to those that are there."""
         from watchfiles import Change, watch
 
@@ -118,17 +120,17 @@ class Watcher(Closing):
         )
         for found in changes:
             self.is_watching = not self._stop.is_set()
-            self.began.set()
-            if not any(self._counts(path, folders) for _, path in found):
+            self.started.set()
+            if not any(self._is_relevant(path, folders) for _, path in found):
                 continue
-            self._changed()
+            self._on_change()
             if any(change is Change.added and _is_folder(path) for change, path in found):
                 return
             if not os.path.isdir(self._root):
                 raise FileNotFoundError(2, "the folder is gone")
 
     @staticmethod
-    def _counts(path: str, folders: dict[str, Rules]) -> bool:
+    def _is_relevant(path: str, folders: dict[str, IgnoreRules]) -> bool:
         folder, _, name = path.rpartition("/")
         rules = folders.get(folder)
         if name.startswith(TEMPORARY_PREFIX):
@@ -138,7 +140,7 @@ class Watcher(Closing):
         top = next(iter(folders))
         parts = tuple(part for part in folder[len(top) :].split("/") if part)
         is_folder = _is_folder(path)
-        return not rules.left_out(parts, () if is_folder else (name,), (name,) if is_folder else ())
+        return not rules.ignored_names(parts, () if is_folder else (name,), (name,) if is_folder else ())
 
 
 def _is_folder(path: str) -> bool:
@@ -148,14 +150,14 @@ def _is_folder(path: str) -> bool:
         return False
 
 
-def _folders(root: str, rules: Rules, accepted: AcceptedRules, most: int) -> dict[str, Rules]:
+def _watched_folders(root: str, rules: IgnoreRules, accepted: AcceptedRules, limit: int) -> dict[str, IgnoreRules]:
     """Every folder that snapshots hold, the root first, each with the rules for what is in it. Raises _TooMany."""
-    found: dict[str, Rules] = {}
-    waiting: list[tuple[str, tuple[str, ...], Rules]] = [(root, (), rules)]
+    found: dict[str, IgnoreRules] = {}
+    waiting: list[tuple[str, tuple[str, ...], IgnoreRules]] = [(root, (), rules)]
     while waiting:
         folder, parts, rules = waiting.pop()
-        if len(found) >= most:
-            raise _TooMany
+        if len(found) >= limit:
+            raise _TooManyFolders
         try:
             fd = os.open(folder, _READ)
         except OSError:
@@ -163,11 +165,11 @@ def _folders(root: str, rules: Rules, accepted: AcceptedRules, most: int) -> dic
         try:
             with os.scandir(fd) as entries:
                 listed = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-            rules = accepted.below(os.fsencode("/".join(parts)), rules)
+            rules = accepted.rules_for_folder(os.fsencode("/".join(parts)), rules)
         finally:
             os.close(fd)
         found[folder] = rules
         inside = [name for name, is_folder in listed.items() if is_folder]
-        out = rules.left_out(parts, (), inside)
+        out = rules.ignored_names(parts, (), inside)
         waiting += [(f"{folder}/{name}", (*parts, name), rules) for name in inside if name not in out]
     return found

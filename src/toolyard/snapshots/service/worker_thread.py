@@ -26,30 +26,30 @@ T = TypeVar("T")
 Task = Callable[[], None]
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: whoever waited has left
+class SnapshotCancelled(Exception):  # noqa: N818 - not an error: whoever waited has left
     """There is no time left for this."""
 
 
 @dataclass(slots=True)
-class Quiet:
+class PendingSnapshot:
     """What changed since the last picture, and when the next is due."""
 
     tools: set[str]
-    latest: float
-    quiet: float
+    due_by: float
+    quiet_at: float
 
     @property
-    def due(self) -> float:
-        return min(self.latest, self.quiet)
+    def due_at(self) -> float:
+        return min(self.due_by, self.quiet_at)
 
 
-class TakingThread:
-    def __init__(self, take: Callable[[Quiet], float]) -> None:
+class SnapshotThread:
+    def __init__(self, take: Callable[[PendingSnapshot], float]) -> None:
         """`take` does what is pending, and says how many seconds of work it was."""
         self._take = take
         self._ready = threading.Condition()
         self._tasks: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._quiet: Quiet | None = None
+        self._pending: PendingSnapshot | None = None
         self._rest_until = float("-inf")
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -68,26 +68,26 @@ class TakingThread:
             self._wake()
         return made
 
-    def pending(self, tool: str) -> None:
+    def mark_pending(self, tool: str) -> None:
         """Something may have changed. Cheap: who writes file after file calls it for each."""
         now = time.monotonic()
         with self._ready:
-            if self._quiet is not None:
-                self._quiet.tools.add(tool)
-                self._quiet.quiet = now + QUIET_SECONDS  # the thread looks again when it wakes up
+            if self._pending is not None:
+                self._pending.tools.add(tool)
+                self._pending.quiet_at = now + QUIET_SECONDS  # the thread looks again when it wakes up
             elif not self._is_closed:
-                self._quiet = Quiet({tool}, now + LATEST_SECONDS, now + QUIET_SECONDS)
+                self._pending = PendingSnapshot({tool}, now + LATEST_SECONDS, now + QUIET_SECONDS)
                 self._wake()
 
-    def take_pending(self) -> Quiet | None:
+    def take_pending(self) -> PendingSnapshot | None:
         with self._ready:
-            quiet, self._quiet = self._quiet, None
+            quiet, self._pending = self._pending, None
             return quiet
 
-    def put_back(self, quiet: Quiet, not_before: float) -> None:
+    def put_back(self, pending: PendingSnapshot, not_before: float) -> None:
         with self._ready:
-            tools = quiet.tools if self._quiet is None else quiet.tools | self._quiet.tools
-            self._quiet = Quiet(tools, not_before, not_before)
+            tools = pending.tools if self._pending is None else pending.tools | self._pending.tools
+            self._pending = PendingSnapshot(tools, not_before, not_before)
 
     def close(self, seconds: float) -> bool:
         """Do what is pending and end. False when the thread is still busy after `seconds`."""
@@ -100,40 +100,40 @@ class TakingThread:
 
     def _wake(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._main, name="toolyard-snapshots", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="toolyard-snapshots", daemon=True)
             self._thread.start()
         self._ready.notify()
 
-    def _main(self) -> None:
-        while (task := self._next()) is not None:
+    def _run(self) -> None:
+        while (task := self._next_task()) is not None:
             task()
 
-    def _next(self) -> Task | None:
+    def _next_task(self) -> Task | None:
         """What is to be done now; None at the end. Who waits for something goes before what is pending."""
         with self._ready:
             while True:
                 if self._tasks:
                     made, work = self._tasks.popleft()
-                    return lambda: _done(made, work)
-                now, quiet = time.monotonic(), self._quiet
-                if quiet is not None and (self._is_closed or max(quiet.due, self._rest_until) <= now):
-                    self._quiet = None
-                    return lambda: self._picture(quiet)
+                    return lambda: _run_task(made, work)
+                now, quiet = time.monotonic(), self._pending
+                if quiet is not None and (self._is_closed or max(quiet.due_at, self._rest_until) <= now):
+                    self._pending = None
+                    return lambda: self._run_pending(quiet)
                 if self._is_closed:
                     return None
-                self._ready.wait(None if quiet is None else max(quiet.due, self._rest_until) - now)
+                self._ready.wait(None if quiet is None else max(quiet.due_at, self._rest_until) - now)
 
-    def _picture(self, quiet: Quiet) -> None:
-        worked = self._take(quiet)
+    def _run_pending(self, pending: PendingSnapshot) -> None:
+        worked = self._take(pending)
         self._rest_until = time.monotonic() + worked * _REST
 
 
-def _done(made: Future[T], work: Callable[[], T]) -> None:
-    if not made.set_running_or_notify_cancel():
+def _run_task(future: Future[T], work: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
         return
     try:
         result = work()
     except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
-        made.set_exception(error)
+        future.set_exception(error)
     else:
-        made.set_result(result)
+        future.set_result(result)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from toolyard.snapshots.store.models import Snapshot
 from toolyard.snapshots.store.object_reader import ObjectReader
-from toolyard.snapshots.store.packs import Place, pack_name
-from toolyard.snapshots.store.reachability import harmed, needed
+from toolyard.snapshots.store.packs import PackOffset, pack_name
+from toolyard.snapshots.store.reachability import damaged_paths, reachable_objects
 
 _SLICE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Harm:
+class DamagedPath:
     """A file, or a whole folder, that cannot be restored from a snapshot."""
 
     snapshot: Snapshot
@@ -22,27 +22,27 @@ class Harm:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifyResult:
     objects: int
     bytes_read: int
-    damaged: tuple[bytes, ...]
+    damaged_objects: tuple[bytes, ...]
     """The digests of objects that are not what they were, or are missing."""
-    harmed: tuple[Harm, ...]
+    damaged_paths: tuple[DamagedPath, ...]
     packs: tuple[str, ...] = ()
     """The names of the packs that damaged objects lie in."""
 
     @property
-    def is_sound(self) -> bool:
-        return not self.damaged and not self.harmed
+    def is_intact(self) -> bool:
+        return not self.damaged_objects and not self.damaged_paths
 
 
 def verify(
     reader: ObjectReader,
     objects: Sequence[bytes],
     snapshots: Sequence[Snapshot],
-    places_of: Callable[[Sequence[bytes]], Mapping[bytes, Place]],
+    find_offsets: Callable[[Sequence[bytes]], Mapping[bytes, PackOffset]],
     check: Callable[[], None],
-) -> Verified:
+) -> VerifyResult:
     """Read and hash `objects` again, and see that `snapshots` need no others."""
     bad: set[bytes] = set()
     size = 0
@@ -55,15 +55,15 @@ def verify(
             else:
                 size += len(data)
     # What a collection dropped meanwhile is no loss.
-    places = places_of(list(bad))
+    places = find_offsets(list(bad))
     bad &= set(places)
-    bad |= needed(reader, (snapshot.tree for snapshot in snapshots), check) - held
+    bad |= reachable_objects(reader, (snapshot.tree for snapshot in snapshots), check) - held
     clean: set[bytes] = set()
     harm = [
-        Harm(snapshot, path)
+        DamagedPath(snapshot, path)
         for snapshot in snapshots
         if bad
-        for path in harmed(reader, snapshot.tree, bad, clean, check)
+        for path in damaged_paths(reader, snapshot.tree, bad, clean, check)
     ]
     packs = tuple(pack_name(pack) for pack in sorted({place.pack for place in places.values()}))
-    return Verified(len(objects), size, tuple(sorted(bad)), tuple(harm), packs)
+    return VerifyResult(len(objects), size, tuple(sorted(bad)), tuple(harm), packs)

@@ -15,12 +15,12 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
-from toolyard.snapshots.store.models import Counts, Note, Snapshot
-from toolyard.snapshots.store.packs import Place, Row
-from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_full
-from toolyard.storage.sqlite import make_private, write_ahead
+from toolyard.snapshots.store.models import Counts, PathNote, Snapshot
+from toolyard.snapshots.store.packs import OffsetRow, PackOffset
+from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_disk_full
+from toolyard.storage.sqlite import create_private_file, enable_wal
 
 _VERSION = 2
 _BUSY_MILLISECONDS = 30_000
@@ -49,11 +49,11 @@ _REBUILD = "If its disk is fine, `toolyard snapshot verify --rebuild` makes it a
 _COLUMNS = "number, id, root, time_ns, agent, reason, parent, tree, mode, files, folders, links, skipped, torn, size"
 
 
-class Seen(NamedTuple):
+class CachedPage(NamedTuple):
     """What a page of a folder looked like: the stats of its entries, the digests of the folders in it, its object."""
 
-    looks: bytes
-    below: bytes
+    stats: bytes
+    folder_digests: bytes
     page: bytes
     files: int
     links: int
@@ -61,25 +61,25 @@ class Seen(NamedTuple):
 
 
 @contextlib.contextmanager
-def in_words(path: str) -> Generator[None]:
+def translate_sqlite_errors(path: str) -> Generator[None]:
     """What SQLite says of the index at `path`, as an error of ours."""
     try:
         yield
     except sqlite3.Error as error:
         check_descriptors(error)
-        if is_full(error, path):
+        if is_disk_full(error, path):
             raise SystemFault("The disk is full; the snapshots taken so far are whole.", hint=FREE_SPACE) from error
         if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
             raise SystemFault(f"The snapshot index {path} is in use.", hint="Try again.", retryable=True) from error
         raise SystemFault(f"The snapshot index {path} cannot be used: {error}.", hint=_REBUILD) from error
 
 
-class Index(Closing):
+class Index(Closeable):
     def __init__(self, path: str) -> None:
         """Opens the index at `path`, made when it is missing."""
         self.path = path
-        make_private(path)
-        with in_words(path):
+        create_private_file(path)
+        with translate_sqlite_errors(path):
             # Whoever uses it makes sure that no two threads do so at once.
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_MILLISECONDS / 1e3, isolation_level=None, check_same_thread=False
@@ -91,7 +91,7 @@ class Index(Closing):
                 raise
 
     def _prepare(self) -> None:
-        write_ahead(self._db, _BUSY_MILLISECONDS / 1e3)
+        enable_wal(self._db, _BUSY_MILLISECONDS / 1e3)
         if self._version() == 0:
             with self.transaction():
                 if self._version() == 0:  # nobody else was quicker
@@ -115,9 +115,9 @@ class Index(Closing):
         self._db.close()
 
     @contextlib.contextmanager
-    def reading(self) -> Generator[None]:
+    def read_transaction(self) -> Generator[None]:
         """Many questions about one state: together they cost a fraction of what they cost one by one."""
-        with in_words(self.path):
+        with translate_sqlite_errors(self.path):
             self._db.execute("BEGIN")
             try:
                 yield
@@ -130,7 +130,7 @@ class Index(Closing):
 
         Without `synced` a killed process loses nothing either, but a machine that loses power may.
         """
-        with in_words(self.path):
+        with translate_sqlite_errors(self.path):
             self._db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -141,17 +141,17 @@ class Index(Closing):
                     self._db.execute("ROLLBACK")
                 raise
 
-    def settle(self) -> None:
+    def commit_noop(self) -> None:
         """Commit something that says nothing, so that what comes after follows what this connection sees."""
         with self.transaction():
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     # Objects and packs
 
-    def places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:
+    def find_offsets(self, digests: Sequence[bytes]) -> dict[bytes, PackOffset]:
         """Where those of them lie that are held."""
-        found: dict[bytes, Place] = {}
-        with in_words(self.path):
+        found: dict[bytes, PackOffset] = {}
+        with translate_sqlite_errors(self.path):
             for start in range(0, len(digests), _ASKED_AT_ONCE):
                 asked = digests[start : start + _ASKED_AT_ONCE]
                 marks = ",".join("?" * len(asked))
@@ -160,16 +160,16 @@ class Index(Closing):
                     asked,
                 )
                 for digest, pack, at, size in rows:
-                    found[digest] = Place(pack, at, size)
+                    found[digest] = PackOffset(pack, at, size)
         return found
 
     def is_empty(self) -> bool:
-        return self._one("SELECT 1 FROM objects LIMIT 1") is None
+        return self._fetch_one("SELECT 1 FROM objects LIMIT 1") is None
 
     def objects(self, pack: int | None = None) -> Iterator[tuple[bytes, int, int, int]]:
         """Every object with its place, in the order of the packs, some at a time."""
         for each in [pack] if pack is not None else sorted(self.packs()):
-            with in_words(self.path):
+            with translate_sqlite_errors(self.path):
                 # SQLite sorts while other threads run.
                 yield from self._db.execute(
                     "SELECT digest, pack, at, size FROM objects WHERE pack = ? ORDER BY at", (each,)
@@ -177,12 +177,12 @@ class Index(Closing):
 
     def packs(self) -> dict[int, int]:
         """How many bytes count in each pack."""
-        with in_words(self.path):
+        with translate_sqlite_errors(self.path):
             return dict(self._db.execute("SELECT pack, size FROM packs"))
 
     def next_pack(self) -> int:
         """A number that no pack has had. It is taken by `set_pack`."""
-        row = self._one("SELECT seq FROM sqlite_sequence WHERE name = 'packs'")
+        row = self._fetch_one("SELECT seq FROM sqlite_sequence WHERE name = 'packs'")
         return row[0] + 1 if row else 1
 
     def set_pack(self, pack: int, size: int) -> None:
@@ -191,8 +191,8 @@ class Index(Closing):
     def drop_pack(self, pack: int) -> None:
         self._db.execute("DELETE FROM packs WHERE pack = ?", (pack,))
 
-    def put_objects(self, objects: Iterable[tuple[bytes, Row]]) -> None:
-        rows = chain.from_iterable(_in_order(objects))
+    def put_objects(self, objects: Iterable[tuple[bytes, OffsetRow]]) -> None:
+        rows = chain.from_iterable(_sorted_by_digest(objects))
         while some := list(islice(rows, _ROWS_AT_ONCE)):
             marks = ",".join(["(?,?,?,?)"] * len(some))
             statement = f"INSERT OR REPLACE INTO objects VALUES {marks}"  # noqa: S608 - marks
@@ -203,26 +203,26 @@ class Index(Closing):
 
     # What folders looked like
 
-    def seen(self, place: bytes) -> Seen | None:
-        row = self._one("SELECT looks, below, page, files, links, size FROM seen WHERE place = ?", place)
-        return Seen(*row) if row else None
+    def cached_page(self, key: bytes) -> CachedPage | None:
+        row = self._fetch_one("SELECT looks, below, page, files, links, size FROM seen WHERE place = ?", key)
+        return CachedPage(*row) if row else None
 
-    def all_seen(self, most: int) -> dict[bytes, Seen] | None:
-        """All of it at once, which is quicker than one by one; None when there are more than `most`."""
-        with in_words(self.path):
-            if self._db.execute("SELECT count(*) FROM seen").fetchone()[0] > most:
+    def all_cached_pages(self, limit: int) -> dict[bytes, CachedPage] | None:
+        """All of it at once, which is quicker than one by one; None when there are more than `limit`."""
+        with translate_sqlite_errors(self.path):
+            if self._db.execute("SELECT count(*) FROM seen").fetchone()[0] > limit:
                 return None
-            return {row[0]: Seen(*row[1:]) for row in self._db.execute("SELECT * FROM seen")}
+            return {row[0]: CachedPage(*row[1:]) for row in self._db.execute("SELECT * FROM seen")}
 
-    def put_seen(self, rows: Iterable[tuple[bytes, Seen]]) -> None:
+    def put_cached_pages(self, rows: Iterable[tuple[bytes, CachedPage]]) -> None:
         self._db.executemany(
             "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?, ?)", ((place, *row) for place, row in rows)
         )
 
-    def forget_seen(self) -> None:
+    def clear_cached_pages(self) -> None:
         self._db.execute("DELETE FROM seen")
 
-    def forget_seen_without_page(self) -> None:
+    def drop_stale_cached_pages(self) -> None:
         """What is no longer held must be read again."""
         self._db.execute("DELETE FROM seen WHERE page NOT IN (SELECT digest FROM objects)")
 
@@ -245,43 +245,43 @@ class Index(Closing):
     def snapshots(self, root: str | None = None) -> list[Snapshot]:
         """All of them, the newest first; with `root` those of that folder."""
         where, values = ("", ()) if root is None else ("WHERE root = ?", (os.fsencode(root),))
-        with in_words(self.path):
+        with translate_sqlite_errors(self.path):
             rows = self._db.execute(
                 f"SELECT {_COLUMNS}, notes FROM snapshots {where} ORDER BY number DESC",  # noqa: S608 - constants
                 values,
             )
-            return [_snapshot(row) for row in rows]
+            return [_snapshot_from_row(row) for row in rows]
 
-    def newest(self, root: str) -> Snapshot | None:
-        row = self._one(
+    def newest_snapshot(self, root: str) -> Snapshot | None:
+        row = self._fetch_one(
             f"SELECT {_COLUMNS}, notes FROM snapshots WHERE root = ? ORDER BY number DESC LIMIT 1",  # noqa: S608
             os.fsencode(root),
         )
-        return _snapshot(row) if row else None
+        return _snapshot_from_row(row) if row else None
 
-    def by_prefix(self, prefix: str) -> list[Snapshot]:
+    def snapshots_by_prefix(self, prefix: str) -> list[Snapshot]:
         """Those whose id begins with `prefix`: one, unless it is unknown or too short."""
-        with in_words(self.path):
+        with translate_sqlite_errors(self.path):
             rows = self._db.execute(
                 f"SELECT {_COLUMNS}, notes FROM snapshots WHERE id >= ? AND id < ? LIMIT 2",  # noqa: S608 - constants
                 (prefix, prefix + "g"),
             )
-            return [_snapshot(row) for row in rows]
+            return [_snapshot_from_row(row) for row in rows]
 
     def records(self) -> dict[int, bytes]:
         """By the number of a snapshot, the digest of what the packs tell about it."""
-        with in_words(self.path):
+        with translate_sqlite_errors(self.path):
             return dict(self._db.execute("SELECT number, record FROM snapshots WHERE record IS NOT NULL"))
 
     def drop_snapshots(self, numbers: Iterable[int]) -> None:
         self._db.executemany("DELETE FROM snapshots WHERE number = ?", ((number,) for number in numbers))
 
-    def _one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        with in_words(self.path):
+    def _fetch_one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
+        with translate_sqlite_errors(self.path):
             return self._db.execute(statement, values).fetchone()
 
 
-def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[list[tuple[bytes, int, int, int]]]:
+def _sorted_by_digest(objects: Iterable[tuple[bytes, OffsetRow]]) -> Iterator[list[tuple[bytes, int, int, int]]]:
     """In the order of the tree they go into: its pages are then filled one after the other.
 
     Sorted in parts, for nothing else of the process runs while a list is sorted.
@@ -294,9 +294,9 @@ def _in_order(objects: Iterable[tuple[bytes, Row]]) -> Iterator[list[tuple[bytes
         yield part
 
 
-def _snapshot(row: tuple[Any, ...]) -> Snapshot:
+def _snapshot_from_row(row: tuple[Any, ...]) -> Snapshot:
     number, name, root, time_ns, agent, reason, parent, tree, mode, *counted, notes = row
-    listed = tuple(Note(bytes.fromhex(path), why) for path, why in json.loads(notes))
+    listed = tuple(PathNote(bytes.fromhex(path), why) for path, why in json.loads(notes))
     files, folders, links, skipped, torn, size = counted
     counts = Counts(files, folders, links, skipped, torn, size)
     return Snapshot(number, name, os.fsdecode(root), time_ns, agent, reason, parent, tree, mode, counts, listed)

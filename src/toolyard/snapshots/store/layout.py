@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 
 
-def lock_of(folder: str) -> str:
+def lock_path(folder: str) -> str:
     return os.path.join(folder, "lock")
 
 
-def index_of(folder: str) -> str:
+def index_path(folder: str) -> str:
     return os.path.join(folder, "index.sqlite3")
 
 
-def accepted_of(folder: str) -> str:
+def accepted_rules_path(folder: str) -> str:
     return os.path.join(folder, "ignore.json")
 
 
-def packs_of(folder: str) -> str:
+def packs_folder(folder: str) -> str:
     return os.path.join(folder, "packs")

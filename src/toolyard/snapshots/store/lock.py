@@ -13,26 +13,26 @@ from toolyard.core.errors import ToolError
 from toolyard.files.file_lock import lock as lock_until
 
 
-def never_mind() -> None:
+def no_check() -> None:
     """Waiting is fine."""
 
 
 @contextlib.contextmanager
-def locked_file(path: str, seconds: float, what: str, check: Callable[[], None] = never_mind) -> Generator[None]:
+def locked_file(path: str, seconds: float, description: str, check: Callable[[], None] = no_check) -> Generator[None]:
     """Hold the lock on the file at `path`, which is made when it is missing. `check` may raise while waiting."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        lock(fd, seconds, what, check)
+        lock(fd, seconds, description, check)
         yield
     finally:
         os.close(fd)
 
 
-def lock(fd: int, seconds: float, what: str, check: Callable[[], None]) -> None:
+def lock(fd: int, seconds: float, description: str, check: Callable[[], None]) -> None:
     """Lock an open file or folder until it is closed. Folders are locked so by all of Toolyard's writers."""
 
-    def refused() -> ToolError:
-        told = f"Another program has kept {what} locked for {seconds:g} seconds."
+    def timeout_error() -> ToolError:
+        told = f"Another program has kept {description} locked for {seconds:g} seconds."
         return ToolError(told, hint="Wait until it is done, then try again.", retryable=True)
 
-    lock_until(fd, time.monotonic() + seconds, refused, check)
+    lock_until(fd, time.monotonic() + seconds, timeout_error, check)

@@ -21,7 +21,7 @@ _ASIDE = ".damaged"
 def forget_lost_objects(folder: str, index: Index) -> None:
     """Drop the objects whose bytes are gone. Only for who holds the store's lock. Quick where nothing is lost."""
     for pack, counted in index.packs().items():
-        end = _end(folder, pack)
+        end = _readable_size(folder, pack)
         if end >= counted:
             continue
         rows = list(index.objects(pack))
@@ -29,23 +29,23 @@ def forget_lost_objects(folder: str, index: Index) -> None:
         if len(held) == len(rows):
             continue
         if not held:  # nothing may be written behind what is no pack
-            set_aside(pack_path(folder, pack))
+            move_aside(pack_path(folder, pack))
         with index.transaction():
             index.drop_objects([digest for digest, _, at, size in rows if at + size > end])
             if held:  # the next writer goes on behind the last object
                 index.set_pack(pack, max(held))
             else:
                 index.drop_pack(pack)
-            index.forget_seen()
+            index.clear_cached_pages()
 
 
-def set_aside(path: str) -> None:
+def move_aside(path: str) -> None:
     """Move what is no pack out of the way, under a name that says so."""
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, path + _ASIDE)
 
 
-def _end(folder: str, pack: int) -> int:
+def _readable_size(folder: str, pack: int) -> int:
     """How much of a pack is there; nothing where it does not begin as one."""
     file = open_pack(pack_path(folder, pack))
     if file is None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from toolyard.core.errors import SystemFault
 
-MOST_NOTES = 1_000
+MAX_NOTES = 1_000
 """Notes kept with one snapshot; how many there were is counted all the same."""
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PathNote:
     """Something that could not be kept, or was left alone: `path` is relative to the root."""
 
     path: bytes
@@ -59,11 +59,11 @@ class Snapshot:
     mode: int
     """The mode of the topmost folder itself."""
     counts: Counts
-    notes: tuple[Note, ...] = ()
+    notes: tuple[PathNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SnapshotCost:
     """What taking a snapshot cost."""
 
     files_read: int = 0
@@ -74,16 +74,16 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SnapshotResult:
     snapshot: Snapshot
-    work: Work
+    cost: SnapshotCost
     changed: bool
     """Whether it differs from its parent."""
     proposals: tuple[bytes, ...] = ()
     """Folders with a `.toolyardignore` that the user has not accepted as it is."""
 
 
-class Damaged(SystemFault):
+class DamagedObjectError(SystemFault):
     """Stored bytes are not what they were, or not there any more. `digest` names the object."""
 
     def __init__(self, digest: bytes, why: str) -> None:

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolError
 from toolyard.core.limits import KIB, MIB
-from toolyard.files.os_errors import shown
-from toolyard.snapshots.store.models import Damaged
+from toolyard.files.os_errors import printable_name
+from toolyard.snapshots.store.models import DamagedObjectError
 from toolyard.snapshots.store.objects import (
-    Entry,
-    Kind,
-    Malformed,
-    Run,
+    ChunkRun,
+    EntryKind,
+    MalformedObjectError,
+    TreeEntry,
     decode_page,
     decode_runs,
     digest_of,
     page_digests,
 )
-from toolyard.snapshots.store.packs import PackReader, Place, pack_name
+from toolyard.snapshots.store.packs import PackOffset, PackReader, pack_name
 
 _TRIES = 5
 _BATCH_BYTES = 1 * MIB
@@ -32,17 +32,17 @@ _GAP = 16 * KIB
 """Reading a few bytes too many is cheaper than reading twice."""
 
 
-class Trees(Protocol):
+class TreeReader(Protocol):
     """Anything whose folders can be listed by digest."""
 
-    def entries(self, tree: bytes) -> list[Entry]: ...
+    def entries(self, tree: bytes) -> list[TreeEntry]: ...
 
 
-class ObjectReader(Closing):
-    def __init__(self, packs: str, places_of: Callable[[Sequence[bytes]], Mapping[bytes, Place]]) -> None:
-        """`places_of` asks the index; it is called from the threads that read."""
+class ObjectReader(Closeable):
+    def __init__(self, packs: str, find_offsets: Callable[[Sequence[bytes]], Mapping[bytes, PackOffset]]) -> None:
+        """`find_offsets` asks the index; it is called from the threads that read."""
         self._packs = PackReader(packs)
-        self._places_of = places_of
+        self._find_offsets = find_offsets
 
     def close(self) -> None:
         self._packs.close()
@@ -50,7 +50,7 @@ class ObjectReader(Closing):
     def read(self, digest: bytes) -> bytes:
         """The object's bytes, checked. Raises Damaged."""
         for _ in range(_TRIES):
-            place = self._places_of((digest,)).get(digest)
+            place = self._find_offsets((digest,)).get(digest)
             if place is None:
                 break
             try:
@@ -58,28 +58,32 @@ class ObjectReader(Closing):
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise Damaged(digest, f"{pack_name(place.pack)} cannot be read: {error.strerror}") from error
-        raise Damaged(digest, "it is not there")
+                raise DamagedObjectError(
+                    digest, f"{pack_name(place.pack)} cannot be read: {error.strerror}"
+                ) from error
+        raise DamagedObjectError(digest, "it is not there")
 
-    def read_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | memoryview | Damaged]]:
+    def read_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | memoryview | DamagedObjectError]]:
         """Each object once, in the order they lie in, several with one read where they lie side by side."""
-        places = self._places_of(list(dict.fromkeys(digests)))
+        places = self._find_offsets(list(dict.fromkeys(digests)))
         for digest in digests:
             if digest not in places:
-                yield digest, Damaged(digest, "it is not there")
-        batch: list[tuple[Place, bytes]] = []
+                yield digest, DamagedObjectError(digest, "it is not there")
+        batch: list[tuple[PackOffset, bytes]] = []
         for row in sorted((place, digest) for digest, place in places.items()):
             if batch and not _adjoins(batch, row[0]):
-                yield from self._batch(batch)
+                yield from self._read_batch(batch)
                 batch = []
             batch.append(row)
         if batch:
-            yield from self._batch(batch)
+            yield from self._read_batch(batch)
 
-    def _batch(self, rows: list[tuple[Place, bytes]]) -> Iterator[tuple[bytes, bytes | memoryview | Damaged]]:
+    def _read_batch(
+        self, rows: list[tuple[PackOffset, bytes]]
+    ) -> Iterator[tuple[bytes, bytes | memoryview | DamagedObjectError]]:
         start, last = rows[0][0], rows[-1][0]
         try:
-            data = memoryview(self._packs.raw(start._replace(size=last.at + last.size - start.at)))
+            data = memoryview(self._packs.read_raw(start._replace(size=last.at + last.size - start.at)))
         except OSError:  # the pack was rewritten, or is not readable: one by one
             data = memoryview(b"")
         for place, digest in rows:
@@ -89,10 +93,10 @@ class ObjectReader(Closing):
                 continue
             try:
                 yield digest, self.read(digest)
-            except Damaged as damage:
+            except DamagedObjectError as damage:
                 yield digest, damage
 
-    def entries(self, tree: bytes) -> list[Entry]:
+    def entries(self, tree: bytes) -> list[TreeEntry]:
         """What a folder holds."""
         try:
             data = self.read(tree)
@@ -100,19 +104,19 @@ class ObjectReader(Closing):
             if pages is None:
                 return decode_page(data)
             return [entry for page in pages for entry in decode_page(self.read(page))]
-        except Malformed as error:
-            raise Damaged(tree, str(error)) from error
+        except MalformedObjectError as error:
+            raise DamagedObjectError(tree, str(error)) from error
 
-    def runs(self, entry: Entry) -> list[Run]:
+    def runs(self, entry: TreeEntry) -> list[ChunkRun]:
         """A file's parts, in order."""
-        if entry.kind is Kind.FILE:
-            return [Run(entry.size, entry.ref)]
+        if entry.kind is EntryKind.FILE:
+            return [ChunkRun(entry.size, entry.ref)]
         try:
             return decode_runs(self.read(entry.ref))
-        except Malformed as error:
-            raise Damaged(entry.ref, str(error)) from error
+        except MalformedObjectError as error:
+            raise DamagedObjectError(entry.ref, str(error)) from error
 
-    def content(self, entry: Entry, limit: int | None = None) -> bytes:
+    def content(self, entry: TreeEntry, limit: int | None = None) -> bytes:
         """A file's bytes, at most the first `limit`."""
         left = entry.size if limit is None else min(limit, entry.size)
         parts: list[bytes] = []
@@ -125,25 +129,25 @@ class ObjectReader(Closing):
         return b"".join(parts)
 
 
-def _adjoins(batch: list[tuple[Place, bytes]], place: Place) -> bool:
+def _adjoins(batch: list[tuple[PackOffset, bytes]], offset: PackOffset) -> bool:
     first, last = batch[0][0], batch[-1][0]
-    beside = place.pack == last.pack and place.at <= last.at + last.size + _GAP
-    return beside and place.at + place.size - first.at <= _BATCH_BYTES
+    beside = offset.pack == last.pack and offset.at <= last.at + last.size + _GAP
+    return beside and offset.at + offset.size - first.at <= _BATCH_BYTES
 
 
-def find(trees: Trees, top: Entry, path: bytes) -> Entry:
+def find_entry(trees: TreeReader, top: TreeEntry, path: bytes) -> TreeEntry:
     """The entry at `path` beneath the folder `top`. Raises ToolError when there is none."""
-    found: Entry | None = top
-    for name in names_of(path):
-        inside = trees.entries(found.ref) if found.kind is Kind.FOLDER else []
+    found: TreeEntry | None = top
+    for name in path_parts(path):
+        inside = trees.entries(found.ref) if found.kind is EntryKind.FOLDER else []
         found = next((entry for entry in inside if entry.name == name), None)
         if found is None:
-            told = shown(path.decode("utf-8", "surrogateescape"))
+            told = printable_name(path.decode("utf-8", "surrogateescape"))
             raise ToolError(f"The snapshot holds no {told}.", hint="Show the folder to see what it holds.")
     return found
 
 
-def walk_tree(trees: Trees, tree: bytes, start: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
+def walk_tree(trees: TreeReader, tree: bytes, start: bytes = b"") -> Iterator[tuple[bytes, TreeEntry]]:
     """Every entry beneath a folder with its path, a folder before what it holds."""
     waiting = [(start, tree)]
     while waiting:
@@ -151,10 +155,10 @@ def walk_tree(trees: Trees, tree: bytes, start: bytes = b"") -> Iterator[tuple[b
         for entry in trees.entries(digest):
             path = folder + b"/" + entry.name if folder else entry.name
             yield path, entry
-            if entry.kind is Kind.FOLDER:
+            if entry.kind is EntryKind.FOLDER:
                 waiting.append((path, entry.ref))
 
 
-def names_of(path: bytes) -> list[bytes]:
+def path_parts(path: bytes) -> list[bytes]:
     """The names on the way; `.` and slashes too many are nothing."""
     return [name for name in path.split(b"/") if name not in {b"", b"."}]

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 from toolyard.snapshots.store.index import Index
 from toolyard.snapshots.store.models import Snapshot
@@ -22,18 +22,18 @@ from toolyard.snapshots.store.packs import (
     OBJECT,
     PACK_BYTES,
     SNAPSHOT,
+    OffsetRow,
+    PackOffset,
     PackWriter,
-    Place,
-    Row,
+    pack_numbers,
     pack_path,
-    packs_in,
 )
 from toolyard.snapshots.store.snapshot_codec import encode_snapshot
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def reclaim(folder: str, index: Index) -> None:
+def remove_leftovers(folder: str, index: Index) -> None:
     """Take away what a killed writer left. Only for who holds the store's lock, before anything is looked up.
 
     A writer that was killed in the middle of its commit may have written all of it and told nobody. SQLite brings
@@ -41,15 +41,15 @@ def reclaim(folder: str, index: Index) -> None:
     in its place settles that it never was.
     """
     if _has_leftovers(folder, index.packs()):
-        index.settle()
-        for pack in packs_in(folder) - set(index.packs()):
+        index.commit_noop()
+        for pack in pack_numbers(folder) - set(index.packs()):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(pack_path(folder, pack))
 
 
 def _has_leftovers(folder: str, known: dict[int, int]) -> bool:
     """Whether there are bytes that the index does not name: packs of their own, or the end of the newest."""
-    if packs_in(folder) - set(known):
+    if pack_numbers(folder) - set(known):
         return True
     newest = max(known, default=0)
     try:
@@ -58,14 +58,14 @@ def _has_leftovers(folder: str, known: dict[int, int]) -> bool:
         return False  # verify tells what that costs
 
 
-class ObjectWriter(Closing):
+class ObjectWriter(Closeable):
     def __init__(self, folder: str, index: Index, pack_bytes: int = PACK_BYTES) -> None:
         self._folder = folder
         self._index = index
         self._pack_bytes = pack_bytes
-        self.using = threading.Lock()
+        self.lock = threading.Lock()
         """Held while the index is used: the threads of a writer share its connection."""
-        self._new: dict[bytes, Row] = {}
+        self._new_offsets: dict[bytes, OffsetRow] = {}
         self._old_store_is_empty = index.is_empty()
         self._writers: list[PackWriter] = []
         self._next_pack = 0
@@ -83,27 +83,27 @@ class ObjectWriter(Closing):
         return digest
 
     def _put(self, objects: Sequence[tuple[bytes, bytes]], mark: bytes) -> None:
-        with self.using:
-            missing = self._missing(objects)
+        with self.lock:
+            missing = self._missing_objects(objects)
             if not missing:
                 return
             try:
-                writer = self._writer()
+                writer = self._open_pack()
                 places = writer.append(missing.items(), mark)
             except OSError as error:
-                raise _said(error) from error
-            self._new.update(zip(missing, places, strict=True))
+                raise _write_fault(error) from error
+            self._new_offsets.update(zip(missing, places, strict=True))
             if mark == OBJECT:
                 self.bytes_written += sum(map(len, missing.values()))
 
-    def _missing(self, objects: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-        new = {digest: data for digest, data in objects if digest not in self._new}
+    def _missing_objects(self, objects: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+        new = {digest: data for digest, data in objects if digest not in self._new_offsets}
         if new and not self._old_store_is_empty:
-            for digest in self._index.places_of(list(new)):
+            for digest in self._index.find_offsets(list(new)):
                 del new[digest]
         return new
 
-    def _writer(self) -> PackWriter:
+    def _open_pack(self) -> PackWriter:
         if self._writers and self._writers[-1].size < self._pack_bytes:
             return self._writers[-1]
         packs = self._index.packs()
@@ -116,29 +116,31 @@ class ObjectWriter(Closing):
             self._writers.append(PackWriter(self._folder, self._next_pack, 0))
         return self._writers[-1]
 
-    def places_of(self, digests: Sequence[bytes]) -> dict[bytes, Place]:
+    def find_offsets(self, digests: Sequence[bytes]) -> dict[bytes, PackOffset]:
         """Where objects lie that are held, or will be."""
-        with self.using:
-            found = {digest: Place(*self._new[digest]) for digest in digests if digest in self._new}
-            return found | self._index.places_of([digest for digest in digests if digest not in found])
+        with self.lock:
+            found = {
+                digest: PackOffset(*self._new_offsets[digest]) for digest in digests if digest in self._new_offsets
+            }
+            return found | self._index.find_offsets([digest for digest in digests if digest not in found])
 
-    def commit(self, also: Callable[[], None], *, synced: bool = True) -> None:
-        """Make it so, together with what `also` puts into the index."""
-        with self.using:
+    def commit(self, write_index: Callable[[], None], *, synced: bool = True) -> None:
+        """Make it so, together with what `write_index` puts into the index."""
+        with self.lock:
             try:
                 for writer in self._writers:
                     writer.sync()
             except OSError as error:
-                raise _said(error) from error
+                raise _write_fault(error) from error
             with self._index.transaction(synced=synced):
                 for writer in self._writers:
                     self._index.set_pack(writer.pack, writer.size)
-                self._index.put_objects(self._new.items())
-                also()
+                self._index.put_objects(self._new_offsets.items())
+                write_index()
             self.close()
 
     def abandon(self) -> None:
-        with self.using:
+        with self.lock:
             known = self._index.packs()
             for writer in self._writers:
                 if known.get(writer.pack, 0) < writer.size:
@@ -151,7 +153,7 @@ class ObjectWriter(Closing):
         self._writers.clear()
 
 
-def _said(error: OSError) -> SystemFault:
+def _write_fault(error: OSError) -> SystemFault:
     if error.errno in _FULL:
         return SystemFault(
             "The disk is full; the snapshots taken so far are whole.", hint="Free some space and try again."

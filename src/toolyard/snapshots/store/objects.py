@@ -33,7 +33,7 @@ _RUN = struct.Struct("<BQ")
 _ZEROS_RUN, _DATA_RUN = 0, 1
 
 
-class Kind(IntEnum):
+class EntryKind(IntEnum):
     FILE = 1
     CHUNKED = 2
     FOLDER = 3
@@ -41,11 +41,11 @@ class Kind(IntEnum):
     SKIPPED = 5
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """One name in a folder. `ref` is a digest, a link's target, or why it was skipped."""
 
     name: bytes
-    kind: Kind
+    kind: EntryKind
     mode: int
     size: int
     ref: bytes
@@ -53,36 +53,36 @@ class Entry(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        return self.kind is Kind.FILE or self.kind is Kind.CHUNKED
+        return self.kind is EntryKind.FILE or self.kind is EntryKind.CHUNKED
 
 
-class Run(NamedTuple):
+class ChunkRun(NamedTuple):
     """A part of a big file: `size` bytes under `digest`, or that many zeros."""
 
     size: int
     digest: bytes | None
 
 
-_KINDS = {int(kind): kind for kind in Kind}
-_FILE, _CHUNKED, _LINK = Kind.FILE, Kind.CHUNKED, Kind.LINK
+_KINDS = {int(kind): kind for kind in EntryKind}
+_FILE, _CHUNKED, _LINK = EntryKind.FILE, EntryKind.CHUNKED, EntryKind.LINK
 
 
 def digest_of(data: bytes | memoryview) -> bytes:
     return blake3(data).digest()
 
 
-class Malformed(ValueError):  # noqa: N818 - a state of bytes
+class MalformedObjectError(ValueError):
     """Bytes that are no such object, though their digest may be right."""
 
 
-def encode_page(entries: Iterable[Entry]) -> bytes:
+def encode_page(entries: Iterable[TreeEntry]) -> bytes:
     parts = [_ENTRIES]
     for name, kind, mode, size, ref, torn in entries:
         parts += (_ENTRY.pack(kind, torn, mode, size, len(name), len(ref)), name, ref)
     return b"".join(parts)
 
 
-def count(entries: Iterable[Entry]) -> tuple[int, int, int]:
+def count_entries(entries: Iterable[TreeEntry]) -> tuple[int, int, int]:
     """How many files and links they are, and how many bytes the files have."""
     files = links = total = 0
     for _, kind, _, size, _, _ in entries:
@@ -103,14 +103,14 @@ def page_digests(data: bytes) -> list[bytes] | None:
     if data[:1] == _ENTRIES:
         return None
     if data[:1] != _PAGES or len(data) % DIGEST_BYTES != 1:
-        raise Malformed("no folder")
+        raise MalformedObjectError("no folder")
     return [data[at : at + DIGEST_BYTES] for at in range(1, len(data), DIGEST_BYTES)]
 
 
-def decode_page(data: bytes) -> list[Entry]:
+def decode_page(data: bytes) -> list[TreeEntry]:
     if data[:1] != _ENTRIES:
-        raise Malformed("no page of a folder")
-    entries: list[Entry] = []
+        raise MalformedObjectError("no page of a folder")
+    entries: list[TreeEntry] = []
     at, end, head = 1, len(data), _ENTRY.size
     try:
         while at < end:
@@ -118,15 +118,17 @@ def decode_page(data: bytes) -> list[Entry]:
             cut = at + head + name_bytes
             kind = _KINDS.get(number)
             if kind is None or cut + ref_bytes > end:
-                raise Malformed("an entry of unknown kind or length")
-            entries.append(Entry(data[at + head : cut], kind, mode, size, data[cut : cut + ref_bytes], bool(torn)))
+                raise MalformedObjectError("an entry of unknown kind or length")
+            entries.append(
+                TreeEntry(data[at + head : cut], kind, mode, size, data[cut : cut + ref_bytes], bool(torn))
+            )
             at = cut + ref_bytes
     except struct.error as error:
-        raise Malformed("an entry that is cut short") from error
+        raise MalformedObjectError("an entry that is cut short") from error
     return entries
 
 
-def page_cuts(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+def page_ranges(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """The pages of a folder with these sorted names: a key that stays when others change, where from, where to."""
     if len(names) <= _WHOLE_FOLDER:
         yield "", 0, len(names)
@@ -139,28 +141,28 @@ def page_cuts(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
         yield names[start] if start else "", start, stop
 
 
-def encode_runs(runs: Iterable[Run]) -> bytes:
+def encode_runs(runs: Iterable[ChunkRun]) -> bytes:
     parts: list[bytes] = []
     for size, digest in runs:
         parts += (_RUN.pack(_ZEROS_RUN if digest is None else _DATA_RUN, size), digest or b"")
     return b"".join(parts)
 
 
-def decode_runs(data: bytes) -> list[Run]:
-    runs: list[Run] = []
+def decode_runs(data: bytes) -> list[ChunkRun]:
+    runs: list[ChunkRun] = []
     at = 0
     try:
         while at < len(data):
             kind, size = _RUN.unpack_from(data, at)
             at += _RUN.size
             if kind == _ZEROS_RUN:
-                runs.append(Run(size, None))
+                runs.append(ChunkRun(size, None))
                 continue
             digest = data[at : at + DIGEST_BYTES]
             if kind != _DATA_RUN or len(digest) != DIGEST_BYTES:
-                raise Malformed("a chunk that is cut short")
-            runs.append(Run(size, digest))
+                raise MalformedObjectError("a chunk that is cut short")
+            runs.append(ChunkRun(size, digest))
             at += DIGEST_BYTES
     except struct.error as error:
-        raise Malformed("a list of chunks that is cut short") from error
+        raise MalformedObjectError("a list of chunks that is cut short") from error
     return runs

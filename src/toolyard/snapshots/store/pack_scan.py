@@ -19,7 +19,7 @@ _MARKS = {OBJECT, SNAPSHOT}
 _MARK_BYTES = len(OBJECT)
 
 
-class Record(NamedTuple):
+class PackRecord(NamedTuple):
     mark: bytes
     digest: bytes
     at: int
@@ -31,22 +31,22 @@ class Record(NamedTuple):
         return self.at + self.size
 
 
-def records_in(file: BinaryIO) -> Iterator[Record]:
+def scan_records(file: BinaryIO) -> Iterator[PackRecord]:
     """The sound records of a pack, in their order."""
     size = file.seek(0, 2)
     at = 0
     while at + HEAD_BYTES <= size:
-        record = _head(file, at, size)
-        if record is not None and _is_sound(file, record):
+        record = _read_header(file, at, size)
+        if record is not None and _is_intact(file, record):
             yield record
             at = record.end
-        elif record is not None and (record.end == size or _head(file, record.end, size) is not None):
+        elif record is not None and (record.end == size or _read_header(file, record.end, size) is not None):
             at = record.end  # its bytes are damaged, its length is not
         else:
             at = _next_mark(file, at + 1, size)
 
 
-def _head(file: BinaryIO, at: int, size: int) -> Record | None:
+def _read_header(file: BinaryIO, at: int, size: int) -> PackRecord | None:
     file.seek(at)
     head = file.read(HEAD_BYTES)
     if len(head) < HEAD_BYTES:
@@ -54,10 +54,10 @@ def _head(file: BinaryIO, at: int, size: int) -> Record | None:
     mark, length, digest = HEAD.unpack(head)
     if mark not in _MARKS or at + HEAD_BYTES + length > size:
         return None
-    return Record(mark, digest, at + HEAD_BYTES, length)
+    return PackRecord(mark, digest, at + HEAD_BYTES, length)
 
 
-def _is_sound(file: BinaryIO, record: Record) -> bool:
+def _is_intact(file: BinaryIO, record: PackRecord) -> bool:
     file.seek(record.at)
     hashed = blake3()
     left = record.size

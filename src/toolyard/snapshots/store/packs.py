@@ -17,10 +17,10 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import BinaryIO, NamedTuple
 
-from toolyard.core.closeable import Closing
+from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
-from toolyard.snapshots.store.models import Damaged
+from toolyard.snapshots.store.models import DamagedObjectError
 from toolyard.snapshots.store.objects import DIGEST_BYTES, digest_of
 
 PACK_BYTES = 256 * MIB
@@ -35,7 +35,7 @@ _NAME = re.compile(r"(\d{6,})\.pack")
 _PRIVATE = 0o600
 
 
-class Place(NamedTuple):
+class PackOffset(NamedTuple):
     """Where an object's bytes lie, without the record's head."""
 
     pack: int
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     size: int
 
 
-Row = tuple[int, int, int]
+OffsetRow = tuple[int, int, int]
 """A Place as a plain tuple. The interpreter looks for no garbage in those, and with hundreds of thousands of others
 that holds up every thread."""
 
@@ -69,7 +69,7 @@ def open_pack(path: str) -> BinaryIO | None:
         ) from error
 
 
-def packs_in(folder: str) -> set[int]:
+def pack_numbers(folder: str) -> set[int]:
     return {int(match[1]) for name in os.listdir(folder) if (match := _NAME.fullmatch(name))}
 
 
@@ -81,7 +81,7 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
-class PackWriter(Closing):
+class PackWriter(Closeable):
     """Appends to one pack. Its owner holds the store's lock, and calls `sync` before the index names anything new."""
 
     def __init__(self, folder: str, pack: int, size: int) -> None:
@@ -90,7 +90,7 @@ class PackWriter(Closing):
         self._folder = folder
         self.path = pack_path(folder, pack)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
-        self._kept = size
+        self._initial_size = size
         self.size = size
         try:
             if os.fstat(self._fd).st_size != size:
@@ -100,10 +100,10 @@ class PackWriter(Closing):
             self.close()
             raise
 
-    def append(self, objects: Iterable[tuple[bytes, bytes]], mark: bytes = OBJECT) -> list[Row]:
+    def append(self, objects: Iterable[tuple[bytes, bytes]], mark: bytes = OBJECT) -> list[OffsetRow]:
         """Write (digest, bytes) pairs, in this order. OSError leaves a partial end that `abandon` takes away."""
         buffers: list[bytes] = []
-        places: list[Row] = []
+        places: list[OffsetRow] = []
         at = self.size
         for digest, data in objects:
             at += HEAD_BYTES
@@ -127,14 +127,14 @@ class PackWriter(Closing):
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
-        if not self._kept:
+        if not self._initial_size:
             sync_folder(self._folder)
 
     def abandon(self) -> None:
         """Take away what was appended."""
         with contextlib.suppress(OSError):  # the next writer does it, then
-            if self._kept:
-                os.ftruncate(self._fd, self._kept)
+            if self._initial_size:
+                os.ftruncate(self._fd, self._initial_size)
             else:
                 os.unlink(self.path)
 
@@ -144,32 +144,32 @@ class PackWriter(Closing):
             self._fd = -1
 
 
-class PackReader(Closing):
+class PackReader(Closeable):
     """Reads objects by place and checks them. Safe to share between threads."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._open: dict[int, int] = {}
+        self._fds: dict[int, int] = {}
 
-    def read(self, place: Place, digest: bytes) -> bytes:
+    def read(self, offset: PackOffset, digest: bytes) -> bytes:
         """The object's bytes. FileNotFoundError when its pack was rewritten: ask the index again."""
-        data = self.raw(place)
-        if len(data) != place.size:
-            raise Damaged(digest, f"{pack_name(place.pack)} ends before it does")
+        data = self.read_raw(offset)
+        if len(data) != offset.size:
+            raise DamagedObjectError(digest, f"{pack_name(offset.pack)} ends before it does")
         if digest_of(data) != digest:
-            raise Damaged(digest, f"its bytes have changed in {pack_name(place.pack)}")
+            raise DamagedObjectError(digest, f"its bytes have changed in {pack_name(offset.pack)}")
         return data
 
-    def raw(self, place: Place) -> bytes:
-        fd = self._open.get(place.pack)
+    def read_raw(self, offset: PackOffset) -> bytes:
+        fd = self._fds.get(offset.pack)
         if fd is None:
-            fd = os.open(pack_path(self._folder, place.pack), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            kept = self._open.setdefault(place.pack, fd)
+            fd = os.open(pack_path(self._folder, offset.pack), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            kept = self._fds.setdefault(offset.pack, fd)
             if kept != fd:  # another thread was quicker
                 os.close(fd)
                 fd = kept
-        return os.pread(fd, place.size, place.at)
+        return os.pread(fd, offset.size, offset.at)
 
     def close(self) -> None:
-        while self._open:
-            os.close(self._open.popitem()[1])
+        while self._fds:
+            os.close(self._fds.popitem()[1])

@@ -18,13 +18,13 @@ from toolyard.snapshots.store.packs import (
     HEAD_BYTES,
     OBJECT,
     SNAPSHOT,
+    OffsetRow,
+    PackOffset,
     PackReader,
     PackWriter,
-    Place,
-    Row,
     pack_path,
 )
-from toolyard.snapshots.store.reachability import needed
+from toolyard.snapshots.store.reachability import reachable_objects
 
 _WORTH_REWRITING = 0.2
 """The share of a pack that must be waste before the rest of it is copied."""
@@ -32,14 +32,14 @@ _COPIED_AT_ONCE = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class PruneResult:
     snapshots: tuple[Snapshot, ...]
     """Those that went."""
     objects: int
     bytes_freed: int
 
 
-def doomed(snapshots: Sequence[Snapshot], keep: int | None, newer_than_ns: int | None) -> list[Snapshot]:
+def expired_snapshots(snapshots: Sequence[Snapshot], keep: int | None, newer_than_ns: int | None) -> list[Snapshot]:
     """Of snapshots, newest first, those that neither count nor age protects. Each root keeps its own `keep`.
 
     The newest of each root always stays: without it there would be nothing to undo the next change with.
@@ -55,13 +55,13 @@ def doomed(snapshots: Sequence[Snapshot], keep: int | None, newer_than_ns: int |
     return gone
 
 
-def collect(
-    packs: str, index: Index, reader: ObjectReader, gone: Sequence[Snapshot], check: Callable[[], None]
-) -> Collected:
+def prune_snapshots(
+    packs: str, index: Index, reader: ObjectReader, expired: Sequence[Snapshot], check: Callable[[], None]
+) -> PruneResult:
     """Drop these snapshots and what only they need. The caller holds the store's lock."""
-    numbers = {snapshot.number for snapshot in gone}
+    numbers = {snapshot.number for snapshot in expired}
     kept = [snapshot for snapshot in index.snapshots() if snapshot.number not in numbers]
-    live = needed(reader, (snapshot.tree for snapshot in kept), check)
+    live = reachable_objects(reader, (snapshot.tree for snapshot in kept), check)
     records = {record for number, record in index.records().items() if number not in numbers}
     live |= records
     dead = [row[0] for row in index.objects() if row[0] not in live]
@@ -69,14 +69,14 @@ def collect(
     with index.transaction():
         index.drop_snapshots(numbers)
         index.drop_objects(dead)
-        index.forget_seen_without_page()
+        index.drop_stale_cached_pages()
     for pack, size in sorted(index.packs().items()):
         check()
-        _tidy(packs, index, (pack, size), records, check)
-    return Collected(tuple(gone), len(dead), before - sum(index.packs().values()))
+        _rewrite_pack(packs, index, (pack, size), records, check)
+    return PruneResult(tuple(expired), len(dead), before - sum(index.packs().values()))
 
 
-def _tidy(
+def _rewrite_pack(
     folder: str, index: Index, sized: tuple[int, int], records: Collection[bytes], check: Callable[[], None]
 ) -> None:
     """Copy what is needed of a pack into a new one, if that frees enough, and take the old one away."""
@@ -87,10 +87,10 @@ def _tidy(
         return
     writer = PackWriter(folder, index.next_pack(), 0) if objects else None
     try:
-        moved: list[tuple[bytes, Row]] = []
+        moved: list[tuple[bytes, OffsetRow]] = []
         if writer is not None:
-            moved += _copy(folder, writer, [row for row in objects if row[0] not in records], OBJECT, check)
-            moved += _copy(folder, writer, [row for row in objects if row[0] in records], SNAPSHOT, check)
+            moved += _copy_objects(folder, writer, [row for row in objects if row[0] not in records], OBJECT, check)
+            moved += _copy_objects(folder, writer, [row for row in objects if row[0] in records], SNAPSHOT, check)
         with index.transaction():
             if writer is not None:
                 writer.sync()
@@ -108,21 +108,21 @@ def _tidy(
         os.unlink(pack_path(folder, pack))
 
 
-def _copy(
+def _copy_objects(
     folder: str,
     writer: PackWriter,
     objects: Sequence[tuple[bytes, int, int, int]],
     mark: bytes,
     check: Callable[[], None],
-) -> list[tuple[bytes, Row]]:
+) -> list[tuple[bytes, OffsetRow]]:
     """Damaged bytes are copied as they are, so that verify still finds them."""
-    moved: list[tuple[bytes, Row]] = []
+    moved: list[tuple[bytes, OffsetRow]] = []
     waiting: list[tuple[bytes, bytes]] = []
     room = _COPIED_AT_ONCE
     with PackReader(folder) as reader:
         for digest, *place in objects:
-            where = Place(*place)
-            data = reader.raw(where)
+            where = PackOffset(*place)
+            data = reader.read_raw(where)
             waiting.append((digest, data.ljust(where.size, b"\0")))
             room -= where.size
             if room < 0:

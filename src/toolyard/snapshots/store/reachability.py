@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from toolyard.files.root_folder import join
-from toolyard.snapshots.store.models import Damaged
+from toolyard.files.root_folder import join_path
+from toolyard.snapshots.store.models import DamagedObjectError
 from toolyard.snapshots.store.object_reader import ObjectReader
-from toolyard.snapshots.store.objects import Entry, Kind, Malformed, decode_page, page_digests
+from toolyard.snapshots.store.objects import EntryKind, MalformedObjectError, TreeEntry, decode_page, page_digests
 
 
-def needed(reader: ObjectReader, trees: Iterable[bytes], check: Callable[[], None]) -> set[bytes]:
+def reachable_objects(reader: ObjectReader, trees: Iterable[bytes], check: Callable[[], None]) -> set[bytes]:
     """Every digest that is reached from these folders. What cannot be read is needed, and reaches nothing."""
     found: set[bytes] = set()
     waiting = list(trees)
@@ -27,18 +27,18 @@ def needed(reader: ObjectReader, trees: Iterable[bytes], check: Callable[[], Non
                 waiting += pages
                 continue
             entries = decode_page(data)
-        except (Damaged, Malformed):
+        except (DamagedObjectError, MalformedObjectError):
             continue
         for entry in entries:
-            if entry.kind is Kind.FOLDER:
+            if entry.kind is EntryKind.FOLDER:
                 waiting.append(entry.ref)
             elif entry.is_file and entry.ref not in found:
                 found.add(entry.ref)
-                found.update(_chunks(reader, entry))
+                found.update(_chunk_digests(reader, entry))
     return found
 
 
-def harmed(
+def damaged_paths(
     reader: ObjectReader, tree: bytes, bad: Collection[bytes], clean: set[bytes], check: Callable[[], None]
 ) -> list[bytes]:
     """The paths in a tree that need one of the `bad` objects. Folders found without are remembered in `clean`."""
@@ -54,15 +54,15 @@ def harmed(
         order.append((path, tree))
         try:
             entries = reader.entries(tree)
-        except Damaged:
+        except DamagedObjectError:
             paths.append(path)
             struck.add(path)
             continue
         for entry in entries:
-            if entry.kind is Kind.FOLDER:
-                waiting.append((join(path, entry.name), entry.ref))
-            elif entry.is_file and (entry.ref in bad or any(chunk in bad for chunk in _chunks(reader, entry))):
-                paths.append(join(path, entry.name))
+            if entry.kind is EntryKind.FOLDER:
+                waiting.append((join_path(path, entry.name), entry.ref))
+            elif entry.is_file and (entry.ref in bad or any(chunk in bad for chunk in _chunk_digests(reader, entry))):
+                paths.append(join_path(path, entry.name))
                 struck.add(path)
     for path, tree in order:
         if not any(one == path or one.startswith(path + b"/") or not path for one in struck):
@@ -70,10 +70,10 @@ def harmed(
     return sorted(paths)
 
 
-def _chunks(reader: ObjectReader, entry: Entry) -> list[bytes]:
-    if entry.kind is not Kind.CHUNKED:
+def _chunk_digests(reader: ObjectReader, entry: TreeEntry) -> list[bytes]:
+    if entry.kind is not EntryKind.CHUNKED:
         return []
     try:
         return [run.digest for run in reader.runs(entry) if run.digest is not None]
-    except Damaged:
+    except DamagedObjectError:
         return []

@@ -16,27 +16,27 @@ from typing import NamedTuple
 from toolyard.core.errors import SystemFault, ToolError
 from toolyard.core.ids import new_id
 from toolyard.snapshots.store.index import Index
-from toolyard.snapshots.store.layout import index_of, lock_of, packs_of
+from toolyard.snapshots.store.layout import index_path, lock_path, packs_folder
 from toolyard.snapshots.store.lock import locked_file
-from toolyard.snapshots.store.lost_packs import set_aside
+from toolyard.snapshots.store.lost_packs import move_aside
 from toolyard.snapshots.store.models import Snapshot
-from toolyard.snapshots.store.objects import Malformed
-from toolyard.snapshots.store.pack_scan import records_in
+from toolyard.snapshots.store.objects import MalformedObjectError
+from toolyard.snapshots.store.pack_scan import scan_records
 from toolyard.snapshots.store.packs import (
     HEAD_BYTES,
     OBJECT,
     SNAPSHOT,
-    Row,
+    OffsetRow,
     open_pack,
+    pack_numbers,
     pack_path,
-    packs_in,
     sync_folder,
 )
 from toolyard.snapshots.store.snapshot_codec import decode_snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuildResult:
     snapshots: int
     objects: int
     lost: tuple[Snapshot, ...]
@@ -45,7 +45,7 @@ class Rebuilt:
     """How many bytes of each pack, by its path, could not be read as records; packs without a loss are left out."""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return not self.lost and not self.unreadable
 
 
@@ -53,20 +53,22 @@ _OF_THE_INDEX = ("", "-wal", "-shm")
 _UNFINISHED = ".new"
 """The new index appears under its name when it is whole: a kill before that leaves the store to be rebuilt again."""
 _ID_CHARS = 12
-_NOTHING = Rebuilt(0, 0, (), {})
+_NOTHING = RebuildResult(0, 0, (), {})
 
 
-def rebuild(folder: str, lock_seconds: float, check: Callable[[], None], *, only_if_lost: bool = False) -> Rebuilt:
+def rebuild_index(
+    folder: str, lock_seconds: float, check: Callable[[], None], *, only_if_lost: bool = False
+) -> RebuildResult:
     """Set the index of the store in `folder` aside and make another; `only_if_lost`, when there is none."""
-    packs, path = packs_of(folder), index_of(folder)
+    packs, path = packs_folder(folder), index_path(folder)
     if not os.path.isdir(packs):
         raise ToolError(f"There are no snapshots in {folder}.", hint="Name the folder that holds `packs`.")
     if only_if_lost and not _is_lost(path, packs):
         return _NOTHING
-    with locked_file(lock_of(folder), lock_seconds, "the snapshots", check):
+    with locked_file(lock_path(folder), lock_seconds, "the snapshots", check):
         if only_if_lost and not _is_lost(path, packs):
             return _NOTHING  # somebody else was quicker
-        known = _known_to(path)
+        known = _read_old_index(path)
         aside = f".{new_id()[:_ID_CHARS]}"
         for end in _OF_THE_INDEX:
             with contextlib.suppress(FileNotFoundError):
@@ -76,7 +78,7 @@ def rebuild(folder: str, lock_seconds: float, check: Callable[[], None], *, only
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(fresh + end)
         with Index(fresh) as index:
-            done = _fill(packs, index, known, check)
+            done = _fill_index(packs, index, known, check)
         os.rename(fresh, path)
         sync_folder(folder)
         return done
@@ -88,10 +90,10 @@ def _is_lost(path: str, packs: str) -> bool:
         is_gone = os.stat(path).st_size == 0 and not os.path.exists(f"{path}-wal")
     except FileNotFoundError:
         is_gone = True
-    return is_gone and bool(packs_in(packs))
+    return is_gone and bool(pack_numbers(packs))
 
 
-class _Known(NamedTuple):
+class _OldIndex(NamedTuple):
     """What the old index says; empty where it cannot be read."""
 
     snapshots: Sequence[Snapshot] = ()
@@ -99,24 +101,24 @@ class _Known(NamedTuple):
     """How many bytes of each pack count."""
 
 
-def _known_to(path: str) -> _Known:
+def _read_old_index(path: str) -> _OldIndex:
     if not os.path.isfile(path):
-        return _Known()
+        return _OldIndex()
     try:
         with Index(path) as index:
-            return _Known(index.snapshots(), index.packs())
+            return _OldIndex(index.snapshots(), index.packs())
     except (SystemFault, OSError, ValueError, TypeError):
-        return _Known()
+        return _OldIndex()
 
 
-def _fill(packs: str, index: Index, known: _Known, check: Callable[[], None]) -> Rebuilt:
-    told = {snapshot.id: (snapshot, b"") for snapshot in known.snapshots}
+def _fill_index(packs: str, index: Index, old_index: _OldIndex, check: Callable[[], None]) -> RebuildResult:
+    told = {snapshot.id: (snapshot, b"") for snapshot in old_index.snapshots}
     count = 0
     unreadable: dict[str, int] = {}
     with index.transaction():
-        for pack in sorted(packs_in(packs) | known.packs.keys()):
+        for pack in sorted(pack_numbers(packs) | old_index.packs.keys()):
             read = _read_pack(packs, pack, told, check)
-            lost = read.unreadable_bytes(known.packs.get(pack))
+            lost = read.unreadable_bytes(old_index.packs.get(pack))
             path = pack_path(packs, pack)
             index.set_pack(pack, read.end)
             index.put_objects(read.rows.items())
@@ -124,22 +126,22 @@ def _fill(packs: str, index: Index, known: _Known, check: Callable[[], None]) ->
             if lost:
                 unreadable[path] = lost
                 if not read.rows:  # nothing may be written behind what is no pack, and its number is not used again
-                    set_aside(path)
+                    move_aside(path)
                     index.drop_pack(pack)
         in_time = sorted(told.values(), key=lambda pair: pair[0].time_ns)
-        held = index.places_of([snapshot.tree for snapshot, _ in in_time])
+        held = index.find_offsets([snapshot.tree for snapshot, _ in in_time])
         found = 0
         for snapshot, record in in_time:
             if snapshot.tree in held and record:
                 index.add_snapshot(snapshot, record)
                 found += 1
     lost_for_good = tuple(snapshot for snapshot, _ in in_time if snapshot.tree not in held)
-    return Rebuilt(found, count, lost_for_good, unreadable)
+    return RebuildResult(found, count, lost_for_good, unreadable)
 
 
 @dataclass(slots=True)
-class _ReadPack:
-    rows: dict[bytes, Row] = field(default_factory=dict[bytes, Row])
+class _PackContents:
+    rows: dict[bytes, OffsetRow] = field(default_factory=dict[bytes, OffsetRow])
     end: int = 0
     """Where its last sound record ends."""
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -158,15 +160,15 @@ class _ReadPack:
 
 
 def _read_pack(
-    packs: str, pack: int, told: dict[str, tuple[Snapshot, bytes]], check: Callable[[], None]
-) -> _ReadPack:
-    """Where the objects of a pack lie; snapshots are added to `told`, by id."""
-    read = _ReadPack()
+    packs: str, pack: int, snapshots: dict[str, tuple[Snapshot, bytes]], check: Callable[[], None]
+) -> _PackContents:
+    """Where the objects of a pack lie; snapshots are added to `snapshots`, by id."""
+    read = _PackContents()
     file = open_pack(pack_path(packs, pack))
     if file is None:
         return read
     with file:
-        for record in records_in(file):
+        for record in scan_records(file):
             check()
             read.rows[record.digest] = (pack, record.at, record.size)
             if record.at - HEAD_BYTES > read.end:
@@ -176,9 +178,9 @@ def _read_pack(
                 file.seek(record.at)
                 try:
                     snapshot = decode_snapshot(file.read(record.size))
-                except Malformed:
+                except MalformedObjectError:
                     continue
-                told[snapshot.id] = (snapshot, record.digest)
+                snapshots[snapshot.id] = (snapshot, record.digest)
         read.size = file.seek(0, os.SEEK_END)
         if read.size > read.end:
             read.gaps.append((read.end, read.size))

@@ -7,8 +7,8 @@ import os
 from dataclasses import astuple
 from typing import Any, cast
 
-from toolyard.snapshots.store.models import Counts, Note, Snapshot
-from toolyard.snapshots.store.objects import DIGEST_BYTES, Malformed
+from toolyard.snapshots.store.models import Counts, PathNote, Snapshot
+from toolyard.snapshots.store.objects import DIGEST_BYTES, MalformedObjectError
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -35,12 +35,12 @@ def decode_snapshot(data: bytes) -> Snapshot:
         told = cast(dict[str, Any], json.loads(data))
         tree = bytes.fromhex(told["tree"])
         if len(tree) != DIGEST_BYTES:
-            raise Malformed("no digest of a folder")
+            raise MalformedObjectError("no digest of a folder")
         return Snapshot(
             *(0, str(told["id"]), os.fsdecode(bytes.fromhex(told["root"])), int(told["time_ns"])),
             *(str(told["agent"]), str(told["reason"]), told["parent"], tree, int(told["mode"])),
             Counts(*map(int, told["counts"])),
-            tuple(Note(bytes.fromhex(path), str(why)) for path, why in told["notes"]),
+            tuple(PathNote(bytes.fromhex(path), str(why)) for path, why in told["notes"]),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise Malformed("no record of a snapshot") from error
+        raise MalformedObjectError("no record of a snapshot") from error

@@ -14,36 +14,36 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from toolyard.app.execution_mode import Injection, injected_tools, injection_of
-from toolyard.app.tool_selection import OWN_GROUPS, Offline
+from toolyard.app.execution_mode import ToolInjection, injected_tools, tool_injection_for
+from toolyard.app.tool_selection import OWN_GROUPS, OfflineToolSource
 from toolyard.codemode.catalog import FILE_NAME, Catalog, KnownServer, KnownTool
 from toolyard.codemode.custom import load_custom_tools
-from toolyard.codemode.files import collision_notices, server_called
+from toolyard.codemode.files import collision_notices, server_for_code_name
 from toolyard.config.authorization import Authorization
 from toolyard.config.server_registry import resolve_servers
 from toolyard.config.settings import environment
 from toolyard.core.errors import ConfigError, SecurityError, ToolyardError
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.core.tokens import count_or_estimate
-from toolyard.mcp_client.errors import told_of_it
+from toolyard.core.tokens import count_or_estimate_tokens
+from toolyard.mcp_client.errors import without_server_name
 from toolyard.policy.builder import policy_for
 from toolyard.storage.state_folder import state_dir
 from toolyard.team.check.parts import (
-    ASKING,
-    RIGHTS,
-    folder_words,
-    is_there,
-    lack_of_server,
+    ASKING_MODES,
+    MODE_RIGHTS,
+    check_folder_exists,
+    describe_folder,
+    describe_sandbox,
     model_and_access,
-    unpriced,
-    wall_words,
+    server_start_problem,
+    unpriced_model_notices,
 )
 from toolyard.team.check.report import AgentCheck, CheckReport, Finding, ServerCheck, ServerState
 from toolyard.team.check.sandboxes import needs_sandbox, refusal_without_sandbox
 from toolyard.team.paths import root_of, with_layout, workspace_of
-from toolyard.team.prompts import Scene, composed
-from toolyard.team.worker_factory import kind_of
-from toolyard.workspace.agent_paths import Home
+from toolyard.team.prompts import PromptInputs, compose_prompt
+from toolyard.team.worker_factory import agent_backend_kind
+from toolyard.workspace.agent_paths import AgentPaths
 from toolyard.workspace.layout import SHARED
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from toolyard.config.settings import Settings
     from toolyard.dispatch.tool import Tool
 
-_SEVERAL = 2
-_YET_TO_ANSWER = frozenset({ServerState.UNKNOWN, ServerState.FAILED})
+_MIN_SHARED = 2
+_UNANSWERED_STATES = frozenset({ServerState.UNKNOWN, ServerState.FAILED})
 
 
 def check_run(
@@ -79,16 +79,16 @@ def check_run(
         laid_out = with_layout(config)
     except ToolyardError as error:
         return replace(report, problems=(Finding(error.message, error.hint),))
-    with _looked_at(config, laid_out, settings, state_home, variables) as check:
-        agents = tuple(check.agent(agent) for agent in laid_out.agents)
-        check.team(agents)
-        check.notices += [Finding(text) for text in unpriced(config, settings, limits)]
+    with _open_check(config, laid_out, settings, state_home, variables) as check:
+        agents = tuple(check.check_agent(agent) for agent in laid_out.agents)
+        check.check_team(agents)
+        check.notices += [Finding(text) for text in unpriced_model_notices(config, settings, limits)]
         refused = tuple(check.without_commands)
-        report = replace(report, agents=agents, without=check.without(), without_commands=refused)
-        return replace(report, problems=_each_once(check.problems), notices=_each_once(check.notices))
+        report = replace(report, agents=agents, without=check.unavailable_agents(), without_commands=refused)
+        return replace(report, problems=_merge_duplicates(check.problems), notices=_merge_duplicates(check.notices))
 
 
-def _each_once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def _merge_duplicates(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """What is true of every agent is about the run."""
     found: dict[tuple[str, str], Finding] = {}
     for finding in findings:
@@ -97,7 +97,7 @@ def _each_once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(found.values())
 
 
-class _NothingKnown:
+class _EmptyCatalog:
     """The catalog of a root that never had one."""
 
     def servers(self) -> Sequence[KnownServer]:
@@ -108,18 +108,18 @@ class _NothingKnown:
 
 
 @contextlib.contextmanager
-def _looked_at(
+def _open_check(
     written: Config,
     config: Config,
     settings: Settings,
     state_home: str | None,
     variables: Mapping[str, str] | None,
-) -> Generator[_Check]:
+) -> Generator[_RunCheck]:
     state = state_dir(state_home or settings.state_home, root_of(config))
     with contextlib.ExitStack() as each:
         is_there = os.path.exists(os.path.join(state, FILE_NAME))
-        catalog = each.enter_context(Catalog.open(state)) if is_there else _NothingKnown()
-        yield _Check(
+        catalog = each.enter_context(Catalog.open(state)) if is_there else _EmptyCatalog()
+        yield _RunCheck(
             written=written,
             config=config,
             settings=settings,
@@ -133,7 +133,7 @@ def _looked_at(
 
 
 @dataclass(slots=True)
-class _Check:
+class _RunCheck:
     """One look at a configuration; what it finds on the way."""
 
     written: Config
@@ -142,11 +142,11 @@ class _Check:
     settings: Settings
     state: str
     variables: Mapping[str, str]
-    catalog: Catalog | _NothingKnown
+    catalog: Catalog | _EmptyCatalog
     known: Mapping[str, KnownServer]
     resolved: ResolvedServers
     custom: CustomTools
-    costs: dict[str, int] = field(default_factory=dict[str, int])
+    token_counts: dict[str, int] = field(default_factory=dict[str, int])
     """What tools cost: counting those of hundreds of servers takes seconds, and most agents have the same."""
     problems: list[Finding] = field(default_factory=list[Finding])
     unavailable: list[Finding] = field(default_factory=list[Finding])
@@ -154,31 +154,31 @@ class _Check:
     notices: list[Finding] = field(default_factory=list[Finding])
     without_commands: list[str] = field(default_factory=list[str])
 
-    def agent(self, agent: Agent) -> AgentCheck:
-        home = self._home(agent)
+    def check_agent(self, agent: Agent) -> AgentCheck:
+        home = self._agent_paths(agent)
         policy = policy_for(self.config, self.settings, home.workspace, agent=agent.id)
-        found = AgentCheck(agent.id, mode=policy.mode.value, rights=RIGHTS[policy.mode])
-        with self._stops(agent):
-            kind = kind_of(agent, self.config)
+        found = AgentCheck(agent.id, mode=policy.mode.value, rights=MODE_RIGHTS[policy.mode])
+        with self._collect_errors(agent):
+            kind = agent_backend_kind(agent, self.config)
             found = replace(found, backend=kind.title, model=agent.backend.model or kind.default_model)
             model, access = model_and_access(agent.backend, kind, self.settings, self.variables)
             found = replace(found, model=model, access=access)
         try:
-            injection = injection_of(self.written, agent.id)
+            injection = tool_injection_for(self.written, agent.id)
         except ToolyardError as error:
             self.problems.append(Finding(error.message, error.hint, agent.id))
             return found
         self.notices += [Finding(text) for text in injection.notices]
         if injection.has_files:
-            walls = self._walls(agent, policy.mode, injection)
+            walls = self._describe_sandbox(agent, policy.mode, injection)
             found = replace(found, workspace=home.workspace, walls=walls)
-            with self._stops(agent):
-                found = replace(found, folder=folder_words(home, self.config, agent, self.settings))
-            self._modes(agent, policy.mode, injection)
-        return self._context(found, agent, injection, home)
+            with self._collect_errors(agent):
+                found = replace(found, folder=describe_folder(home, self.config, agent, self.settings))
+            self._note_mode(agent, policy.mode, injection)
+        return self._with_context(found, agent, injection, home)
 
     @contextlib.contextmanager
-    def _stops(self, agent: Agent) -> Generator[None]:
+    def _collect_errors(self, agent: Agent) -> Generator[None]:
         """What is raised inside would stop the run; unless it is the configuration's fault, this agent alone."""
         try:
             yield
@@ -186,7 +186,7 @@ class _Check:
             found = self.problems if isinstance(error, ConfigError) else self.unavailable
             found.append(Finding(error.message, error.hint, agent.id))
 
-    def without(self) -> tuple[str, ...]:
+    def unavailable_agents(self) -> tuple[str, ...]:
         """The agents that the run starts without. Where that would be all of them, there is no run."""
         missing = {finding.agent for finding in self.unavailable}
         ids = tuple(agent.id for agent in self.config.agents)
@@ -197,25 +197,25 @@ class _Check:
             self.notices.append(replace(found, text=f"{found.text} The run starts without agent {found.agent}."))
         return tuple(agent for agent in ids if agent in missing)
 
-    def _home(self, agent: Agent) -> Home:
+    def _agent_paths(self, agent: Agent) -> AgentPaths:
         config = self.config
         storage = config.orchestrator.snapshot_storage
         folder = os.path.realpath(workspace_of(config, agent))
-        return Home(
+        return AgentPaths(
             root=root_of(config),
             workspace=folder,
             agent=agent.id,
             state=self.state,
-            log=self.state,
+            log_folder=self.state,
             agents=tuple(each.id for each in config.agents),
-            snapshots_override=os.path.realpath(os.path.join(config.folder(folder), storage)) if storage else "",
+            snapshots_override=os.path.realpath(os.path.join(config.base_folder(folder), storage)) if storage else "",
         )
 
-    def _walls(self, agent: Agent, mode: PermissionMode, injection: Injection) -> str:
+    def _describe_sandbox(self, agent: Agent, mode: PermissionMode, injection: ToolInjection) -> str:
         if not needs_sandbox(agent, injection):
             return "not needed: it has no tool that runs commands or code"
         try:
-            return wall_words(self.config.toolyard.code_execution, self.settings, mode)
+            return describe_sandbox(self.config.toolyard.code_execution, self.settings, mode)
         except SecurityError as error:
             refusal = refusal_without_sandbox(self.config.toolyard, error)
             if refusal is not None:
@@ -225,8 +225,8 @@ class _Check:
                 self.without_commands.append(agent.id)
             return "none can be built: commands and code are refused"
 
-    def _modes(self, agent: Agent, mode: PermissionMode, injection: Injection) -> None:
-        if mode in ASKING:
+    def _note_mode(self, agent: Agent, mode: PermissionMode, injection: ToolInjection) -> None:
+        if mode in ASKING_MODES:
             text = f"permission mode {mode.value} asks you on the terminal; without one the answer is no."
             self.notices.append(Finding(text, agent=agent.id))
         if mode is PermissionMode.PLAN and injection.files_first:
@@ -238,37 +238,39 @@ class _Check:
                 )
             )
 
-    def _context(self, found: AgentCheck, agent: Agent, injection: Injection, home: Home) -> AgentCheck:
+    def _with_context(
+        self, found: AgentCheck, agent: Agent, injection: ToolInjection, home: AgentPaths
+    ) -> AgentCheck:
         rights = Authorization.for_agent(self.config, agent.id, self.resolved)
         own = Authorization.for_custom_tools(self.config, agent.id)
-        source = Offline(self.resolved, self.catalog, self.custom, rights, own)
-        servers = tuple(self._servers(rights))
+        source = OfflineToolSource(self.resolved, self.catalog, self.custom, rights, own)
+        servers = tuple(self._server_checks(rights))
         tools: dict[str, Tool[Any]] = {}
-        unheard = {server.name for server in servers if server.state in _YET_TO_ANSWER}
-        with self._stops(agent):
-            tools = injected_tools(injection, self._countable(agent, unheard), agent.id, source)
+        unheard = {server.name for server in servers if server.state in _UNANSWERED_STATES}
+        with self._collect_errors(agent):
+            tools = injected_tools(injection, self._without_uncounted_groups(agent, unheard), agent.id, source)
         found = replace(
             found,
             servers=servers,
             tools=tuple(tools),
-            tool_tokens=sum(map(self._cost, tools.values())),
-            prompt_tokens=count_or_estimate(self._prompt(agent, injection, home, tools)),
+            tool_tokens=sum(map(self._tool_tokens, tools.values())),
+            prompt_tokens=count_or_estimate_tokens(self._system_prompt(agent, injection, home, tools)),
         )
-        if not tools and not injection.has_files and not any(each.state in _YET_TO_ANSWER for each in servers):
+        if not tools and not injection.has_files and not any(each.state in _UNANSWERED_STATES for each in servers):
             text = f"agent {agent.id} has no tools: set `cwd` or `permission_mode` to give it files."
             self.notices.append(Finding(text, agent=agent.id))
         if not injection.files_first:
             return found
         # The same tools as `context_based` would put in.
-        others = injected_tools(Injection(files_first=False, has_files=False), self.config, agent.id, source)
+        others = injected_tools(ToolInjection(files_first=False, has_files=False), self.config, agent.id, source)
         kept = [tool for name, tool in others.items() if name not in tools]
-        return replace(found, file_tools=len(kept), file_tokens=sum(map(self._cost, kept)))
+        return replace(found, file_tools=len(kept), file_tokens=sum(map(self._tool_tokens, kept)))
 
-    def _countable(self, agent: Agent, unheard: Collection[str]) -> Config:
+    def _without_uncounted_groups(self, agent: Agent, unanswered: Collection[str]) -> Config:
         """The configuration less the groups of `in_context_tools` that only a sync can count."""
         section = self.config.toolyard
         names = [entry.name for entry in self.resolved.entries]
-        waiting = [group for group in section.in_context_tools if server_called(group, names) in unheard]
+        waiting = [group for group in section.in_context_tools if server_for_code_name(group, names) in unanswered]
         waiting = [group for group in waiting if group not in OWN_GROUPS]
         if not waiting:
             return self.config
@@ -279,19 +281,19 @@ class _Check:
         section = section.model_copy(update={"in_context_tools": chosen})
         return self.config.model_copy(update={"toolyard": section})
 
-    def _cost(self, tool: Tool[Any]) -> int:
+    def _tool_tokens(self, tool: Tool[Any]) -> int:
         """As a model sees it."""
         seen = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         text = json.dumps(seen, ensure_ascii=False)
-        if text not in self.costs:
-            self.costs[text] = count_or_estimate(text)
-        return self.costs[text]
+        if text not in self.token_counts:
+            self.token_counts[text] = count_or_estimate_tokens(text)
+        return self.token_counts[text]
 
-    def _prompt(self, agent: Agent, injection: Injection, home: Home, tools: Iterable[str]) -> str:
-        shared = SHARED if injection.has_code_mode or home.is_own_folder else self._shared(home)
+    def _system_prompt(self, agent: Agent, injection: ToolInjection, home: AgentPaths, tools: Iterable[str]) -> str:
+        shared = SHARED if injection.has_code_mode or home.is_own_folder else self._shared_folder(home)
         peers = home.peers
-        return composed(
-            Scene(
+        return compose_prompt(
+            PromptInputs(
                 agent=agent.id,
                 system_message=agent.system_message or "",
                 workspace=home.workspace if injection.has_files else "",
@@ -302,17 +304,17 @@ class _Check:
             )
         )
 
-    def _shared(self, home: Home) -> str:
+    def _shared_folder(self, home: AgentPaths) -> str:
         elsewhere = self.config.orchestrator.agent_temporary_workspace
-        return os.path.join(self.config.folder(home.workspace), elsewhere) if elsewhere else home.shared
+        return os.path.join(self.config.base_folder(home.workspace), elsewhere) if elsewhere else home.shared_folder
 
-    def _servers(self, rights: Authorization) -> Iterable[ServerCheck]:
+    def _server_checks(self, rights: Authorization) -> Iterable[ServerCheck]:
         for entry in self.resolved.entries:
             if not rights.may_use(entry.name):
                 continue
             known = self.known.get(entry.name)
-            note = told_of_it(entry.name, known.error).removeprefix("it ") if known is not None else ""
-            if known is None or not known.asked:
+            note = without_server_name(entry.name, known.error).removeprefix("it ") if known is not None else ""
+            if known is None or not known.asked_at:
                 yield ServerCheck(entry.name, ServerState.FAILED if note else ServerState.UNKNOWN, note=note)
                 continue
             names = (tool.schema.name for tool in self.catalog.tools(entry.name))
@@ -322,13 +324,13 @@ class _Check:
             if rights.may_use(problem.server):
                 yield ServerCheck(problem.server, ServerState.UNUSABLE, note=problem.text)
 
-    def team(self, agents: Sequence[AgentCheck]) -> None:
+    def check_team(self, agents: Sequence[AgentCheck]) -> None:
         """What concerns all of them together."""
         self.notices += [Finding(f"server {each.server}: {each.text}") for each in self.resolved.errors]
         self.notices += [Finding(each) for each in collision_notices(entry.name for entry in self.resolved.entries)]
         self.notices += [Finding(f"custom tool {each.name}: {each.text}") for each in self.custom.problems]
         try:
-            is_there(root_of(self.config), self.config.source or "")
+            check_folder_exists(root_of(self.config), self.config.source or "")
         except ToolyardError as error:
             self.problems.append(Finding(error.message, error.hint))
         folders: dict[str, list[str]] = {}
@@ -336,14 +338,14 @@ class _Check:
             if agent.workspace:
                 folders.setdefault(agent.workspace, []).append(agent.id)
         for folder, ids in folders.items():
-            if len(ids) >= _SEVERAL:
+            if len(ids) >= _MIN_SHARED:
                 text = f"{', '.join(ids)} work in one folder, {folder}: what one writes, another may write over."
                 self.notices.append(Finding(text, "Give each a `cwd` of its own, or none."))
-        self._team_servers([server for agent in agents for server in agent.servers])
+        self._note_servers([server for agent in agents for server in agent.servers])
 
-    def _team_servers(self, servers: Sequence[ServerCheck]) -> None:
+    def _note_servers(self, servers: Sequence[ServerCheck]) -> None:
         used = {each.name for each in servers}
-        lacks = (lack_of_server(entry, self.variables) for entry in self.resolved.entries if entry.name in used)
+        lacks = (server_start_problem(entry, self.variables) for entry in self.resolved.entries if entry.name in used)
         self.notices += [lack for lack in lacks if lack is not None]
         for state, words in ((ServerState.UNKNOWN, "never asked"), (ServerState.FAILED, "asked and never answered")):
             names = {each.name for each in servers if each.state is state}

@@ -11,23 +11,23 @@ import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from toolyard.app.fresh_start import why_not
-from toolyard.app.sandbox_preflight import proven
-from toolyard.config.expansion import expanded, unset_variables
+from toolyard.app.fresh_start import reason_not_to_empty
+from toolyard.app.sandbox_preflight import tested_sandbox
+from toolyard.config.expansion import expand_entry, unset_variables
 from toolyard.core.errors import ConfigError, SystemFault
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.drivers.credentials import lack_of_access
+from toolyard.drivers.credentials import missing_access
 from toolyard.drivers.registry import driver_of
 from toolyard.mcp_client.environment import server_environment
 from toolyard.mcp_client.errors import ServerUnavailable
-from toolyard.mcp_client.process import Program
-from toolyard.models.endpoint import Place, place_of
-from toolyard.models.error_wording import FOR_BACKENDS
+from toolyard.mcp_client.process import ServerProgram
+from toolyard.models.endpoint import ModelEndpoint, resolve_endpoint
+from toolyard.models.error_wording import BACKEND_WORDING
 from toolyard.models.lazy_import import require_library
 from toolyard.sandbox.spec import Tier
 from toolyard.team.check.report import Finding
-from toolyard.workspace.agent_paths import Home
+from toolyard.workspace.agent_paths import AgentPaths
 
 if TYPE_CHECKING:
     from toolyard.config.backends import BackendKind
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from toolyard.config.server_entry import ServerEntry
     from toolyard.config.settings import Settings
 
-RIGHTS: Final[Mapping[PermissionMode, str]] = {
+MODE_RIGHTS: Final[Mapping[PermissionMode, str]] = {
     PermissionMode.STRICT: "reads and writes in its folder, nothing outside it",
     PermissionMode.PLAN: "reads in its folder, changes nothing, runs only commands that read",
     PermissionMode.ACCEPT_EDITS: "reads and writes in its folder; asks before anything outside, and before commands "
@@ -45,29 +45,35 @@ RIGHTS: Final[Mapping[PermissionMode, str]] = {
     PermissionMode.DEFAULT: "reads in its folder; asks before it writes and before commands",
     PermissionMode.BYPASS: "does whatever you may do, unasked",
 }
-ASKING: Final = frozenset({PermissionMode.ACCEPT_EDITS, PermissionMode.DEFAULT})
+ASKING_MODES: Final = frozenset({PermissionMode.ACCEPT_EDITS, PermissionMode.DEFAULT})
 _PRICED_AS: Final[Mapping[str, str]] = {"gemini": "google", "openai": "openai", "claude": "anthropic"}
 """Whose prices count where the address is nobody's that is known, by the API."""
-_CHOOSES_ITSELF: Final = "openrouter/auto"
+_AUTO_ROUTED_MODEL: Final = "openrouter/auto"
 """Its answers name the model that was chosen, and with it the price."""
-_TIERS: Final = {Tier.NONE: "no sandbox", Tier.DOCKER: "a container"}
+_TIER_NAMES: Final = {Tier.NONE: "no sandbox", Tier.DOCKER: "a container"}
 
 
 def model_and_access(
     backend: Backend, kind: BackendKind, settings: Settings, variables: Mapping[str, str]
 ) -> tuple[str, str]:
     """The model, and with what it is reached. Raises where it is not."""
-    return _of_cli(backend, kind, settings, variables) if kind.driver else _of_api(backend, settings)
+    return (
+        _cli_model_and_access(backend, kind, settings, variables)
+        if kind.driver
+        else _api_model_and_access(backend, settings)
+    )
 
 
-def _of_api(backend: Backend, settings: Settings) -> tuple[str, str]:
-    place = place_of(backend, settings.model_access)
-    require_library(FOR_BACKENDS.extra)
+def _api_model_and_access(backend: Backend, settings: Settings) -> tuple[str, str]:
+    place = resolve_endpoint(backend, settings.model_access)
+    require_library(BACKEND_WORDING.extra)
     key = f"key from {place.key_source}" if place.key_source else "no key"
-    return place.model, key if place.is_home else f"{key}, at {place.address}"
+    return place.model, key if place.is_official else f"{key}, at {place.address}"
 
 
-def _of_cli(backend: Backend, kind: BackendKind, settings: Settings, variables: Mapping[str, str]) -> tuple[str, str]:
+def _cli_model_and_access(
+    backend: Backend, kind: BackendKind, settings: Settings, variables: Mapping[str, str]
+) -> tuple[str, str]:
     driver = driver_of(kind.driver)
     program = shutil.which(driver.program, path=variables.get("PATH"))
     if program is None:
@@ -75,9 +81,9 @@ def _of_cli(backend: Backend, kind: BackendKind, settings: Settings, variables: 
             f"{driver.title} is not installed: there is no {driver.program!r} on the PATH.",
             hint=f"Install it with: npm install -g {driver.package}",
         )
-    if (lack := lack_of_access(driver, variables, settings.home)) is not None:
+    if (lack := missing_access(driver, variables, settings.home)) is not None:
         raise SystemFault(f"{driver.title} would not start: {lack.what}.", hint=lack.fix)
-    named = next((name for name in (*driver.keys, *driver.instead_of_key) if variables.get(name)), "")
+    named = next((name for name in (*driver.keys, *driver.key_alternatives) if variables.get(name)), "")
     if named:
         how = f"key from {named}"
     else:
@@ -86,7 +92,7 @@ def _of_cli(backend: Backend, kind: BackendKind, settings: Settings, variables: 
     return backend.model or "its own choice", f"{program}, {how}"
 
 
-def unpriced(config: Config, settings: Settings, limits: TeamLimits | None = None) -> list[str]:
+def unpriced_model_notices(config: Config, settings: Settings, limits: TeamLimits | None = None) -> list[str]:
     """What a limit of cost does not limit: a sentence for each model whose price nobody knows.
 
     `limits` count in place of the configuration's. Nothing is loaded and nothing said where they name no cost.
@@ -99,7 +105,7 @@ def unpriced(config: Config, settings: Settings, limits: TeamLimits | None = Non
         if kind is None or not kind.api:
             continue
         try:
-            place = place_of(agent.backend, settings.model_access)
+            place = resolve_endpoint(agent.backend, settings.model_access)
         except ConfigError:
             continue  # it cannot be asked at all, which is said elsewhere
         if not place.is_free and not _has_price(place):
@@ -109,37 +115,37 @@ def unpriced(config: Config, settings: Settings, limits: TeamLimits | None = Non
     return list(told)
 
 
-def _has_price(place: Place) -> bool:
+def _has_price(endpoint: ModelEndpoint) -> bool:
     """Looked up as the price of an answer is. Without the library no model is asked either."""
-    if place.model == _CHOOSES_ITSELF:
+    if endpoint.model == _AUTO_ROUTED_MODEL:
         return True
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
         return True
     snapshot = get_snapshot()
-    for provider, address in ((None, place.base_url), (_PRICED_AS[place.kind.api], None)):
+    for provider, address in ((None, endpoint.base_url), (_PRICED_AS[endpoint.kind.api], None)):
         with contextlib.suppress(LookupError):
-            snapshot.find_provider_model(place.model, None, provider, address)
+            snapshot.find_provider_model(endpoint.model, None, provider, address)
             return True
     return False
 
 
-def lack_of_server(entry: ServerEntry, variables: Mapping[str, str]) -> Finding | None:
+def server_start_problem(entry: ServerEntry, variables: Mapping[str, str]) -> Finding | None:
     """Why the server could not be started here; None where nothing speaks against it. It is not started."""
     if unset := unset_variables(entry, variables):
         are = "variable {} is" if len(unset) == 1 else "variables {} are"
         text = f"the {are.format(', '.join(unset))} not set, so it cannot be started."
         return Finding(f"server {entry.name}: {text}", f"Set {'it' if len(unset) == 1 else 'them'} before the run.")
     try:
-        started = expanded(entry, variables)
+        started = expand_entry(entry, variables)
     except ConfigError as error:
         return Finding(f"server {entry.name}: cannot be started: {error.message}", error.hint)
     if started.transport != "stdio":
         return None
     env = server_environment(variables, started.env)
     try:
-        Program(started.name, started.command_line, env, started.cwd).resolved()
+        ServerProgram(started.name, started.command_line, env, started.cwd).resolve_command()
     except ServerUnavailable as error:
         program = entry.command_line[0]  # as it was written: a variable may hold anything
         where = "" if "/" in program else " on the PATH"
@@ -147,7 +153,7 @@ def lack_of_server(entry: ServerEntry, variables: Mapping[str, str]) -> Finding 
     return None
 
 
-def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -> str:
+def describe_folder(home: AgentPaths, config: Config, agent: Agent, settings: Settings) -> str:
     """What becomes of the agent's folder at the start. Raises ConfigError where it cannot be used."""
     folder, where = home.workspace, config.source or ""
     if is_beneath(os.path.realpath(home.state), folder):
@@ -156,11 +162,11 @@ def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -
             where=where,
             hint="Choose another one with --state DIR.",
         )
-    if not is_there(folder, where):
+    if not check_folder_exists(folder, where):
         return "is created"
     if not agent.backend.fresh:
         return "is used as it is" if _has_files(folder) else "is there, and empty"
-    if why := why_not(home, config, settings):
+    if why := reason_not_to_empty(home, config, settings):
         raise ConfigError(
             f"{folder} cannot be emptied for a fresh start: {why}.",
             where=where,
@@ -169,9 +175,9 @@ def folder_words(home: Home, config: Config, agent: Agent, settings: Settings) -
     return "is emptied (`fresh: true`); a snapshot keeps what is in it"
 
 
-def is_there(folder: str, where: str) -> bool:
+def check_folder_exists(folder: str, where: str) -> bool:
     """Whether it is, or has yet to be made. Raises ConfigError where it can be neither used nor made."""
-    above = _nearest(folder)
+    above = _nearest_existing(folder)
     if not os.path.isdir(above):
         raise ConfigError(f"{above} is a file, not a folder.", where=where, hint="Name another folder.")
     if not os.access(above, os.W_OK | os.X_OK):
@@ -179,7 +185,7 @@ def is_there(folder: str, where: str) -> bool:
     return above == folder
 
 
-def _nearest(folder: str) -> str:
+def _nearest_existing(folder: str) -> str:
     """The folder, or the closest one above it that is there."""
     while not os.path.lexists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
@@ -194,12 +200,12 @@ def _has_files(folder: str) -> bool:
         return True
 
 
-def wall_words(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> str:
+def describe_sandbox(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> str:
     """Where commands and code run. Starts a sandbox to see. Raises SecurityError where there is none."""
     if not execution.enabled:
         return "commands and code are switched off"
-    choice = proven(execution, settings, mode)
-    words = _TIERS.get(choice.tier, choice.tier.value)
+    choice = tested_sandbox(execution, settings, mode)
+    words = _TIER_NAMES.get(choice.tier, choice.tier.value)
     if choice.tier is Tier.NONE:
         return f"{words}: commands run with all your rights"
     if choice.tier is Tier.DOCKER:

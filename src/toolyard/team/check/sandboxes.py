@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from toolyard.app.execution_mode import FILES_FIRST, Injection, injection_of
-from toolyard.app.sandbox_preflight import proven, runs_code, ways_out
+from toolyard.app.execution_mode import FILES_FIRST, ToolInjection, tool_injection_for
+from toolyard.app.sandbox_preflight import runs_code, sandbox_hint, tested_sandbox
 from toolyard.app.toolsets import Toolset, tools_of
 from toolyard.core.errors import ConfigError, SecurityError
 from toolyard.core.permission_modes import PermissionMode
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolyard.config.models import Agent, ToolyardSection
     from toolyard.team.options import RunOptions
 
-_IN_CONTEXT: Final = "Or set `execution_mode: context_based`, which gives agents every tool directly."
+_CONTEXT_BASED_HINT: Final = "Or set `execution_mode: context_based`, which gives agents every tool directly."
 
 
 def sandbox_notices(options: RunOptions) -> list[str]:
@@ -28,13 +28,13 @@ def sandbox_notices(options: RunOptions) -> list[str]:
     default = config.permissions.mode or PermissionMode.STRICT
     agents: dict[PermissionMode, list[str]] = {}
     for agent in config.agents:
-        if execution.enabled and needs_sandbox(agent, injection_of(config, agent.id)):
+        if execution.enabled and needs_sandbox(agent, tool_injection_for(config, agent.id)):
             agents.setdefault(agent.backend.permission_mode or default, []).append(agent.id)
     notices: list[str] = []
     for mode, names in agents.items():
         who = " and ".join(names)
         try:
-            choice = proven(execution, options.settings, mode)
+            choice = tested_sandbox(execution, options.settings, mode)
         except SecurityError as error:
             refusal = refusal_without_sandbox(config.toolyard, error)
             if refusal is not None:
@@ -45,7 +45,7 @@ def sandbox_notices(options: RunOptions) -> list[str]:
     return notices
 
 
-def needs_sandbox(agent: Agent, injection: Injection) -> bool:
+def needs_sandbox(agent: Agent, injection: ToolInjection) -> bool:
     """Whether the agent can run commands or code, as far as the configuration says."""
     if injection.files_first:
         return True
@@ -58,8 +58,8 @@ def refusal_without_sandbox(section: ToolyardSection, error: SecurityError) -> F
     It needs the sandbox that the configuration asks for by name, and any sandbox at all where tools are files.
     """
     if section.code_execution.names_sandbox:
-        return Finding(error.message, ways_out(error))
+        return Finding(error.message, sandbox_hint(error))
     if section.execution_mode == FILES_FIRST:
         needs = "`execution_mode: filesystem_first` needs code execution, and there is no sandbox for it"
-        return Finding(f"{needs}: {error.message}", f"{error.hint} {_IN_CONTEXT}")
+        return Finding(f"{needs}: {error.message}", f"{error.hint} {_CONTEXT_BASED_HINT}")
     return None

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from toolyard.team.report.format import counted
-from toolyard.team.report.tags import Html, tag, together
+from toolyard.team.report.format import pluralize
+from toolyard.team.report.tags import Html, join_html, tag
 
 _HUNK: Final = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_BEGINS: Final = re.compile(r"--- (a/|/dev/null$)")
-_MOST_LINES: Final = 4_000
+_FILE_START: Final = re.compile(r"--- (a/|/dev/null$)")
+_MAX_LINES: Final = 4_000
 """Of all files of an agent together."""
-_MOST_OPEN: Final = 3
+_MAX_OPEN: Final = 3
 """Files that are shown without being asked for."""
-_LONGEST_LINE: Final = 2_000
+_MAX_LINE: Final = 2_000
 
 
 @dataclass(slots=True)
@@ -28,37 +28,39 @@ class _File:
     """Each with its kind."""
 
 
-def shown_diff(diff: str) -> Html:
-    left, hidden = _MOST_LINES, 0
+def render_diff(diff: str) -> Html:
+    left, hidden = _MAX_LINES, 0
     parts: list[Html] = []
-    for number, file in enumerate(_files(diff)):
+    for number, file in enumerate(_split_files(diff)):
         if left <= 0:
             hidden += 1
             continue
-        parts.append(_shown(file, left, is_open=number < _MOST_OPEN))
+        parts.append(_render_file(file, left, is_open=number < _MAX_OPEN))
         left -= len(file.lines)
     if hidden:
-        parts.append(tag("p", f"… and {counted(hidden, 'more file')}", class_="dim"))
-    return together(parts)
+        parts.append(tag("p", f"… and {pluralize(hidden, 'more file')}", class_="dim"))
+    return join_html(parts)
 
 
-def _shown(file: _File, most: int, *, is_open: bool) -> Html:
-    lines = tag("code", *(tag("span", text, class_=kind) for kind, text in file.lines[:most]))
-    hidden = len(file.lines) - most
-    more = tag("p", f"… and {counted(hidden, 'more line')}", class_="dim") if hidden > 0 else Html()
+def _render_file(file: _File, max_lines: int, *, is_open: bool) -> Html:
+    lines = tag("code", *(tag("span", text, class_=kind) for kind, text in file.lines[:max_lines]))
+    hidden = len(file.lines) - max_lines
+    more = tag("p", f"… and {pluralize(hidden, 'more line')}", class_="dim") if hidden > 0 else Html()
     added, removed = tag("span", f"+{file.added}", class_="plus"), tag("span", f"-{file.removed}", class_="minus")
     head = tag("summary", tag("code", file.name or "changes"), " ", added, " ", removed)
     opened = {"open": "open"} if is_open else {}
     return tag("details", head, tag("pre", lines, class_="diff"), more, class_="file", **opened)
 
 
-def _files(diff: str) -> Iterator[_File]:
+def _split_files(diff: str) -> Iterator[_File]:
     file, old, new = _File(), 0, 0
     lines = diff.split("\n")
     for number, raw in enumerate(lines):
-        line = raw[:_LONGEST_LINE]
+        line = raw[:_MAX_LINE]
         # The hunk before may have been cut.
-        begins_file = _BEGINS.match(line) is not None and "".join(lines[number + 1 : number + 2]).startswith("+++ ")
+        begins_file = _FILE_START.match(line) is not None and "".join(lines[number + 1 : number + 2]).startswith(
+            "+++ "
+        )
         if (old > 0 or new > 0) and not begins_file:
             kind = {"+": "add", "-": "del", "\\": "note"}.get(line[:1], "")
             old -= kind in ("del", "")
@@ -76,14 +78,14 @@ def _files(diff: str) -> Iterator[_File]:
             if file.lines:
                 yield file
             file, old, new = _File(), 0, 0
-        file.name = _name(line) or file.name
+        file.name = _file_name(line) or file.name
         if line:
             file.lines.append(("head", line))
     if file.lines:
         yield file
 
 
-def _name(line: str) -> str:
+def _file_name(line: str) -> str:
     """The file that a line of a diff's head names."""
     for mark in ("+++ ", "--- "):
         if line.startswith(mark):

@@ -6,38 +6,38 @@ import json
 from datetime import UTC, datetime
 from typing import Final
 
-from toolyard.team.events import Ended
-from toolyard.team.report.timeline_model import Made, Story
+from toolyard.team.events import EndReason
+from toolyard.team.report.timeline_model import CallStep, RunTimeline
 
-_KEPT: Final = frozenset("\n\t")
+_KEPT_WHITESPACE: Final = frozenset("\n\t")
 _JOINERS: Final = frozenset("\u200c\u200d\ufe0f")
 """Parts of words and pictures in many scripts."""
 _CENT: Final = 0.01
 _MINUTE, _HOUR = 60, 3600
-_SNAPSHOT: Final = 12
-ENDED: Final = {
-    Ended.ANSWERED: "Answered",
-    Ended.CONSENSUS: "Consensus",
-    Ended.ROUNDS: "Rounds are over",
-    Ended.TIME: "Time is over",
-    Ended.TOKENS: "Tokens are spent",
-    Ended.COST: "Money is spent",
-    Ended.INTERRUPTED: "Interrupted",
-    Ended.FAILED: "Failed",
+_SNAPSHOT_CHARS: Final = 12
+END_LABELS: Final = {
+    EndReason.ANSWERED: "Answered",
+    EndReason.CONSENSUS: "Consensus",
+    EndReason.ROUNDS: "Rounds are over",
+    EndReason.TIME: "Time is over",
+    EndReason.TOKENS: "Tokens are spent",
+    EndReason.COST: "Money is spent",
+    EndReason.INTERRUPTED: "Interrupted",
+    EndReason.FAILED: "Failed",
 }
-CUT_OFF: Final = "Not finished"
-WHY_CUT_OFF: Final = "The log ends before the run does: it is still going on, or it was ended from outside."
+UNFINISHED_LABEL: Final = "Not finished"
+UNFINISHED_REASON: Final = "The log ends before the run does: it is still going on, or it was ended from outside."
 
 
 def visible(text: str) -> str:
     """`text` with an escape for every character that is not seen but may act, as on the order of words."""
     if text.isprintable():
         return text
-    return "".join(_seen(c) for c in text.replace("\r\n", "\n"))
+    return "".join(_visible_char(c) for c in text.replace("\r\n", "\n"))
 
 
-def _seen(character: str) -> str:
-    if character.isprintable() or character in _KEPT or character in _JOINERS or character.isspace():
+def _visible_char(character: str) -> str:
+    if character.isprintable() or character in _KEPT_WHITESPACE or character in _JOINERS or character.isspace():
         return character if character not in "\x0b\x0c\r\x1c\x1d\x1e\x1f\x85\u2028\u2029" else " "
     return character.encode("unicode_escape").decode("ascii")
 
@@ -54,15 +54,15 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < _HOUR:
-        return _of_two(whole // _MINUTE, "min", whole % _MINUTE, "s")
-    return _of_two(whole // _HOUR, "h", whole % _HOUR // _MINUTE, "min")
+        return _two_units(whole // _MINUTE, "min", whole % _MINUTE, "s")
+    return _two_units(whole // _HOUR, "h", whole % _HOUR // _MINUTE, "min")
 
 
-def _of_two(large: int, unit: str, small: int, small_unit: str) -> str:
+def _two_units(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large} {unit}" + (f" {small} {small_unit}" if small else "")
 
 
-def offset(story: Story, at: float) -> str:
+def offset(story: RunTimeline, at: float) -> str:
     """How long after the beginning, as on a stop watch."""
     whole = int(max(at - story.began, 0))
     minutes = f"{whole // _MINUTE % _MINUTE:02}:{whole % _MINUTE:02}"
@@ -79,42 +79,42 @@ def money(cost: float | None) -> str:
     return f"${cost:.2f}" if cost >= _CENT or not cost else f"${cost:.4f}"
 
 
-def counted(number: int, thing: str) -> str:
+def pluralize(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
-def snapshot(identity: str) -> str:
-    return visible(identity)[:_SNAPSHOT]
+def short_snapshot(identity: str) -> str:
+    return visible(identity)[:_SNAPSHOT_CHARS]
 
 
-def ending(story: Story) -> tuple[str, str]:
+def end_labels(story: RunTimeline) -> tuple[str, str]:
     """How it ended, in a word and in a sentence."""
     if story.finished is None:
-        return CUT_OFF, WHY_CUT_OFF
-    return ENDED[story.finished.ended], story.finished.why
+        return UNFINISHED_LABEL, UNFINISHED_REASON
+    return END_LABELS[story.finished.ended], story.finished.why
 
 
-def limit(name: str, value: float) -> str:
+def format_limit(name: str, value: float) -> str:
     if name == "seconds":
         return duration(value)
     return money(value) if name == "cost" else f"{value:,.0f} {one_line(name)}"
 
 
-def arguments(made: Made) -> str:
+def arguments_json(made: CallStep) -> str:
     try:
         return json.dumps(made.arguments, indent=2, ensure_ascii=False, default=str)
     except (RecursionError, ValueError):
         return "…"
 
 
-def came_to(story: Story, agent: str) -> str:
+def agent_outcome(story: RunTimeline, agent: str) -> str:
     """What an agent's work led to."""
-    parts, finished = story.parts_of(agent), story.finished
+    parts, finished = story.agent_rounds(agent), story.finished
     failure = next((part.failure for part in reversed(parts) if part.failure), None)
     if failure is not None:
         return f"failed: {one_line(failure.why)}"
     if finished is not None and finished.winner == agent:
         votes = sum(choice == agent for choice in finished.votes.values())
-        return f"won with {counted(votes, 'vote')}" if votes else "won"
+        return f"won with {pluralize(votes, 'vote')}" if votes else "won"
     answers = sum(part.answer is not None for part in parts)
-    return counted(answers, "answer") if answers else "no answer"
+    return pluralize(answers, "answer") if answers else "no answer"

@@ -10,16 +10,16 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from toolyard.team.events import Ended
+from toolyard.team.events import EndReason
 from toolyard.team.report import format as report_format
-from toolyard.team.report.diffs import shown_diff
-from toolyard.team.report.rounds import shown_rounds
+from toolyard.team.report.diffs import render_diff
+from toolyard.team.report.rounds import render_rounds
 from toolyard.team.report.style import STYLE
-from toolyard.team.report.tags import Html, formatted, tag, together
+from toolyard.team.report.tags import Html, join_html, markdown_html, tag
 from toolyard.team.report.time_line import time_line
-from toolyard.team.report.timeline_model import Story
+from toolyard.team.report.timeline_model import RunTimeline
 
-_GOOD: Final = frozenset({Ended.ANSWERED, Ended.CONSENSUS})
+_GOOD: Final = frozenset({EndReason.ANSWERED, EndReason.CONSENSUS})
 _LONG_TASK: Final = 280
 _LEGEND: Final = (
     "Bars are rounds, thin marks are tool calls (red: failed), the yellow line is waiting for the model, "
@@ -27,7 +27,7 @@ _LEGEND: Final = (
 )
 
 
-def html_of(story: Story, diffs: Mapping[str, str]) -> str:
+def render_html(story: RunTimeline, diffs: Mapping[str, str]) -> str:
     title = f"Run {report_format.one_line(story.run)}: {report_format.one_line(story.task, 80)}"
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -42,7 +42,7 @@ def html_of(story: Story, diffs: Mapping[str, str]) -> str:
     )
     body = tag(
         "main",
-        _beginning(story),
+        _header_section(story),
         *_answer(story),
         tag("h2", "Agents", id="agents"),
         _agents(story),
@@ -50,33 +50,37 @@ def html_of(story: Story, diffs: Mapping[str, str]) -> str:
         tag("h2", "Time line", id="time"),
         tag("div", time_line(story), tag("p", _LEGEND, class_="legend"), class_="card"),
         tag("h2", "What happened", id="rounds"),
-        shown_rounds(story),
+        render_rounds(story),
         *_files(story, diffs),
         tag("footer", "Written by Toolyard from the log of this run, events.jsonl."),
     )
     return f"<!doctype html>\n{tag('html', head, tag('body', body), lang='en')}\n"
 
 
-def _beginning(story: Story) -> Html:
-    word, why = report_format.ending(story)
+def _header_section(story: RunTimeline) -> Html:
+    word, why = report_format.end_labels(story)
     ended = story.finished.ended if story.finished else None
-    colour = "good" if ended in _GOOD else "bad" if ended is Ended.FAILED else "warn"
-    spent = story.spent
+    colour = "good" if ended in _GOOD else "bad" if ended is EndReason.FAILED else "warn"
+    spent = story.total_spent
     rounds = story.finished.rounds if story.finished else len(story.rounds)
     cached = f" ({spent.cached:,} cached)" if spent.cached else ""
     limits, resumed = (
         story.limits,
-        f", resumed {report_format.counted(story.resumed, 'time')}" if story.resumed else "",
+        f", resumed {report_format.pluralize(story.resumed, 'time')}" if story.resumed else "",
     )
     figures = [
-        (report_format.duration(story.seconds), _of("time", limits, "seconds")),
-        (f"{rounds:,}", _of("round" if rounds == 1 else "rounds", limits, "rounds")),
-        (f"{spent.total:,}", _of("tokens", limits, "tokens"), f"{spent.input:,} in{cached}, {spent.output:,} out"),
-        (report_format.money(spent.cost), _of("cost", limits, "cost")),
+        (report_format.duration(story.seconds), _with_limit("time", limits, "seconds")),
+        (f"{rounds:,}", _with_limit("round" if rounds == 1 else "rounds", limits, "rounds")),
+        (
+            f"{spent.total:,}",
+            _with_limit("tokens", limits, "tokens"),
+            f"{spent.input:,} in{cached}, {spent.output:,} out",
+        ),
+        (report_format.money(spent.cost), _with_limit("cost", limits, "cost")),
     ]
     links = [("agents", "Agents"), ("time", "Time line"), ("rounds", "What happened"), ("files", "Files")]
     notices = [tag("p", tag("span", "! ", class_="warn"), notice.text, class_="why") for notice in story.notices]
-    return together(
+    return join_html(
         [
             tag("h1", "Run ", tag("code", story.run), f"  ·  {report_format.moment(story.began)}{resumed}"),
             tag("div", story.task.strip(), class_="task long" if len(story.task) > _LONG_TASK else "task"),
@@ -92,31 +96,31 @@ def _figure(value: str, *about: str) -> Html:
     return tag("div", tag("b", value), *(tag("span", each) for each in about), class_="figure")
 
 
-def _of(thing: str, limits: Mapping[str, float], name: str) -> str:
+def _with_limit(thing: str, limits: Mapping[str, float], name: str) -> str:
     return (
-        f"{thing}, of {report_format.limit(name, limits[name]).removesuffix(f' {name}')}"
+        f"{thing}, of {report_format.format_limit(name, limits[name]).removesuffix(f' {name}')}"
         if limits.get(name)
         else thing
     )
 
 
-def _answer(story: Story) -> Iterator[Html]:
+def _answer(story: RunTimeline) -> Iterator[Html]:
     finished = story.finished
     if finished is None or not finished.has_answer:
         return
     yield tag("h2", f"The answer of {report_format.one_line(finished.winner)}", id="answer")
-    yield tag("div", formatted(finished.text), class_="card won")
+    yield tag("div", markdown_html(finished.text), class_="card won")
     if finished.snapshot:
         yield tag(
             "p",
             "Its files are in snapshot ",
-            tag("code", report_format.snapshot(finished.snapshot)),
+            tag("code", report_format.short_snapshot(finished.snapshot)),
             ".",
             class_="dim",
         )
 
 
-def _agents(story: Story) -> Html:
+def _agents(story: RunTimeline) -> Html:
     rows: list[Html] = []
     for name, info in story.agents.items():
         used = story.used.get(name)
@@ -133,7 +137,7 @@ def _agents(story: Story) -> Html:
             report_format.money(spent.cost if spent else 0.0),
         )
         model = " · ".join(filter(None, (info.backend, info.model)))
-        who = together(
+        who = join_html(
             [
                 tag("b", report_format.one_line(name)),
                 tag("br"),
@@ -144,14 +148,14 @@ def _agents(story: Story) -> Html:
             tag(
                 "tr",
                 tag("td", who),
-                tag("td", report_format.came_to(story, name)),
+                tag("td", report_format.agent_outcome(story, name)),
                 *(tag("td", n, class_="n") for n in numbers),
             )
         )
     return _table(("Agent", "Came to"), ("Calls", "Files", "Turns", "In", "Cached", "Out", "Cost"), rows)
 
 
-def _votes(story: Story) -> Iterator[Html]:
+def _votes(story: RunTimeline) -> Iterator[Html]:
     votes = [part.vote for parts in story.rounds.values() for part in parts.values() if part.vote]
     if not votes:
         return
@@ -166,7 +170,7 @@ def _votes(story: Story) -> Iterator[Html]:
     yield _table(("Round", "Agent", "Voted for", "Why"), (), rows)
 
 
-def _files(story: Story, diffs: Mapping[str, str]) -> Iterator[Html]:
+def _files(story: RunTimeline, diffs: Mapping[str, str]) -> Iterator[Html]:
     yield tag("h2", "Files", id="files")
     told = [name for name in story.agents if diffs.get(name) or story.files_of(name)]
     if not told:
@@ -174,7 +178,7 @@ def _files(story: Story, diffs: Mapping[str, str]) -> Iterator[Html]:
     for name in told:
         yield tag("h3", report_format.one_line(name))
         if diffs.get(name):
-            yield shown_diff(diffs[name])
+            yield render_diff(diffs[name])
         else:
             yield tag("ul", *(tag("li", tag("code", path)) for path in story.files_of(name)))
 

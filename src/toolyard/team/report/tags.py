@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from toolyard.team.report.format import visible
 
 _VOID: Final = frozenset({"meta", "br", "hr", "rect", "circle", "line", "path"})
-_LONGEST_MARKDOWN: Final = 100_000
+_MAX_MARKDOWN: Final = 100_000
 """Characters: a longer text is shown as it is."""
 
 
@@ -33,10 +33,10 @@ def tag(name: str, /, *children: str, **attributes: str | float) -> Html:
     )
     if name in _VOID:
         return Html(f"<{name}{given}/>")
-    return Html(f"<{name}{given}>{together(children)}</{name}>")
+    return Html(f"<{name}{given}>{join_html(children)}</{name}>")
 
 
-def together(parts: Iterable[str]) -> Html:
+def join_html(parts: Iterable[str]) -> Html:
     return Html("".join(part if isinstance(part, Html) else html.escape(visible(part)) for part in parts))
 
 
@@ -44,17 +44,17 @@ def pre(text: str, class_: str = "") -> Html:
     return tag("pre", text.strip("\n"), class_=class_)
 
 
-def formatted(text: str) -> Html:
+def markdown_html(text: str) -> Html:
     """A text as the Markdown that models write. It makes no markup of its own, and loads nothing."""
-    if len(text) > _LONGEST_MARKDOWN:
+    if len(text) > _MAX_MARKDOWN:
         return pre(text)
     return Html(f'<div class="text">{_MARKDOWN.render(visible(text))}</div>')
 
 
-def _markdown() -> MarkdownIt:
+def _markdown_parser() -> MarkdownIt:
     # Not images, which would ask a server; not entities, which spell characters that are not to be seen.
     rules = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
     return rules.enable(["table", "strikethrough"]).disable(["image", "entity", "html_inline", "html_block"])
 
 
-_MARKDOWN: Final = _markdown()
+_MARKDOWN: Final = _markdown_parser()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from toolyard.models.messages import Spent
+from toolyard.models.messages import ModelUsage
 from toolyard.team.events import (
     AgentFailed,
     AgentInfo,
@@ -33,21 +33,21 @@ from toolyard.team.events import (
     Waiting,
 )
 
-_MOST_STEPS: Final = 1000
+_MAX_STEPS: Final = 1000
 """Of one agent in one round."""
-_LONGEST_TEXT: Final = 40_000
-_MOST_PATHS: Final = 500
+_MAX_TEXT: Final = 40_000
+_MAX_PATHS: Final = 500
 
 
 @dataclass(slots=True)
-class Said:
+class TextStep:
     at: float
     text: str
     is_thinking: bool = False
 
 
 @dataclass(slots=True)
-class Made:
+class CallStep:
     """A call, and what came of it."""
 
     at: float
@@ -60,7 +60,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeStep:
     at: float
     paths: tuple[str, ...]
     total: int
@@ -68,18 +68,18 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class NoteStep:
     at: float
     text: str
     seconds: float = 0.0
     """For how long it waited; 0 for any other note."""
 
 
-Step: TypeAlias = Said | Made | Changed | Noted
+Step: TypeAlias = TextStep | CallStep | ChangeStep | NoteStep
 
 
 @dataclass(slots=True)
-class Part:
+class AgentRound:
     """What one agent did in one round."""
 
     agent: str
@@ -91,28 +91,30 @@ class Part:
     answer: Answered | None = None
     vote: Voted | None = None
     failure: AgentFailed | None = None
-    _open: dict[str, Made] = field(default_factory=dict[str, Made])
+    _open_calls: dict[str, CallStep] = field(default_factory=dict[str, CallStep])
 
     @property
-    def has_said_answer(self) -> bool:
+    def ends_with_answer(self) -> bool:
         """Whether its answer is what it said last."""
         last = self.steps[-1] if self.steps else None
-        return isinstance(last, Said) and self.answer is not None and last.text.strip() == self.answer.text.strip()
+        return (
+            isinstance(last, TextStep) and self.answer is not None and last.text.strip() == self.answer.text.strip()
+        )
 
-    def hear(self, event: TeamEvent) -> None:
+    def add_event(self, event: TeamEvent) -> None:
         self.ended = max(self.ended, event.at)
         match event:
             case TextDelta() | ThinkingDelta():
-                self._said(event.text, event.at, is_thinking=isinstance(event, ThinkingDelta))
+                self._add_text(event.text, event.at, is_thinking=isinstance(event, ThinkingDelta))
             case TextTakenBack():
-                while self.steps and isinstance(self.steps[-1], Said):
+                while self.steps and isinstance(self.steps[-1], TextStep):
                     self.steps.pop()
             case ToolCalled() | ToolReturned():
-                self._used_tool(event)
+                self._add_tool_event(event)
             case FilesChanged():
-                self._add(Changed(event.at, event.paths[:_MOST_PATHS], event.total, event.snapshot))
+                self._add_step(ChangeStep(event.at, event.paths[:_MAX_PATHS], event.total, event.snapshot))
             case Waiting() | Shortened() | Notice():
-                self._add(_noted(event))
+                self._add_step(_note_step(event))
             case Answered():
                 self.answer = event
             case Voted():
@@ -122,34 +124,34 @@ class Part:
             case _:
                 pass
 
-    def _add(self, step: Step) -> bool:
-        if len(self.steps) >= _MOST_STEPS:
+    def _add_step(self, step: Step) -> bool:
+        if len(self.steps) >= _MAX_STEPS:
             self.left_out += 1
             return False
         self.steps.append(step)
         return True
 
-    def _said(self, text: str, at: float, *, is_thinking: bool) -> None:
+    def _add_text(self, text: str, at: float, *, is_thinking: bool) -> None:
         last = self.steps[-1] if self.steps else None
-        if isinstance(last, Said) and last.is_thinking is is_thinking:
-            last.text = cut(last.text + text, _LONGEST_TEXT)
+        if isinstance(last, TextStep) and last.is_thinking is is_thinking:
+            last.text = truncate(last.text + text, _MAX_TEXT)
         else:
-            self._add(Said(at, cut(text, _LONGEST_TEXT), is_thinking))
+            self._add_step(TextStep(at, truncate(text, _MAX_TEXT), is_thinking))
 
-    def _used_tool(self, event: ToolCalled | ToolReturned) -> None:
+    def _add_tool_event(self, event: ToolCalled | ToolReturned) -> None:
         if isinstance(event, ToolCalled):
-            made = Made(event.at, event.tool, event.arguments)
-            if self._add(made):
-                self._open[event.call] = made
+            made = CallStep(event.at, event.tool, event.arguments)
+            if self._add_step(made):
+                self._open_calls[event.call] = made
             return
-        made = self._open.pop(event.call, None)
+        made = self._open_calls.pop(event.call, None)
         if made is not None:
-            made.ok, made.text = event.ok, cut(event.text, _LONGEST_TEXT)
+            made.ok, made.text = event.ok, truncate(event.text, _MAX_TEXT)
             made.seconds = event.seconds or max(event.at - made.at, 0.0)
 
 
 @dataclass(slots=True)
-class Story:
+class RunTimeline:
     run: str = ""
     task: str = ""
     began: float = 0.0
@@ -158,35 +160,35 @@ class Story:
     """How often it was gone on with."""
     agents: dict[str, AgentInfo] = field(default_factory=dict[str, AgentInfo])
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
-    rounds: dict[int, dict[str, Part]] = field(default_factory=dict[int, dict[str, Part]])
+    rounds: dict[int, dict[str, AgentRound]] = field(default_factory=dict[int, dict[str, AgentRound]])
     used: dict[str, Used] = field(default_factory=dict[str, Used])
     notices: list[Notice] = field(default_factory=list[Notice])
     finished: RunFinished | None = None
 
     @property
-    def spent(self) -> Spent:
+    def total_spent(self) -> ModelUsage:
         if self.finished is not None and self.finished.spent.total:
             return self.finished.spent
-        return sum((used.spent for used in self.used.values()), Spent())
+        return sum((used.spent for used in self.used.values()), ModelUsage())
 
     @property
     def seconds(self) -> float:
         return self.finished.seconds if self.finished and self.finished.seconds else max(self.ended - self.began, 0.0)
 
-    def parts_of(self, agent: str) -> list[Part]:
+    def agent_rounds(self, agent: str) -> list[AgentRound]:
         return [parts[agent] for parts in self.rounds.values() if agent in parts]
 
     def files_of(self, agent: str) -> list[str]:
         """Paths that it changed, in the order in which it first did."""
-        steps = (step for part in self.parts_of(agent) for step in part.steps)
-        return [*dict.fromkeys(path for step in steps if isinstance(step, Changed) for path in step.paths)]
+        steps = (step for part in self.agent_rounds(agent) for step in part.steps)
+        return [*dict.fromkeys(path for step in steps if isinstance(step, ChangeStep) for path in step.paths)]
 
-    def calls_of(self, agent: str) -> list[Made]:
-        return [step for part in self.parts_of(agent) for step in part.steps if isinstance(step, Made)]
+    def calls_of(self, agent: str) -> list[CallStep]:
+        return [step for part in self.agent_rounds(agent) for step in part.steps if isinstance(step, CallStep)]
 
 
-def story_of(events: Iterable[TeamEvent]) -> Story:
-    story = Story()
+def build_timeline(events: Iterable[TeamEvent]) -> RunTimeline:
+    story = RunTimeline()
     for event in events:
         story.began = story.began or event.at
         story.ended = max(story.ended, event.at)
@@ -205,34 +207,34 @@ def story_of(events: Iterable[TeamEvent]) -> Story:
             case Notice() if not event.agent:
                 story.notices.append(event)
             case _ if event.agent:
-                _part(story, event).hear(event)
+                _agent_round(story, event).add_event(event)
             case _:
                 pass
     return story
 
 
-def cut(text: str, longest: int) -> str:
+def truncate(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… (cut)"
 
 
-def _noted(event: Waiting | Shortened | Notice) -> Noted:
+def _note_step(event: Waiting | Shortened | Notice) -> NoteStep:
     match event:
         case Waiting():
-            return Noted(event.at, f"Waited {event.seconds:.0f} s: {event.why}", event.seconds)
+            return NoteStep(event.at, f"Waited {event.seconds:.0f} s: {event.why}", event.seconds)
         case Shortened():
             told = f"The conversation was shortened from {event.before:,} to {event.after:,} tokens."
-            return Noted(event.at, told)
+            return NoteStep(event.at, told)
         case Notice():
-            return Noted(event.at, event.text)
+            return NoteStep(event.at, event.text)
 
 
-def _part(story: Story, event: TeamEvent) -> Part:
+def _agent_round(story: RunTimeline, event: TeamEvent) -> AgentRound:
     story.agents.setdefault(event.agent, AgentInfo(event.agent, ""))
     parts = story.rounds.setdefault(event.round, {})
     if event.agent not in parts:
-        parts[event.agent] = Part(event.agent, event.round, event.at, event.at)
+        parts[event.agent] = AgentRound(event.agent, event.round, event.at, event.at)
     elif isinstance(event, AgentStarted):
         # A round that was broken off and begun again: the time in between was no work.
         parts[event.agent].began = min(parts[event.agent].began, event.at)

@@ -10,7 +10,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.team.report import write_report
 
 
-def report_on(folder: str, diff_of: Callable[[str], str]) -> None:
+def try_write_report(folder: str, diff_of: Callable[[str], str]) -> None:
     def diff(agent: str) -> str:
         try:
             return diff_of(agent)

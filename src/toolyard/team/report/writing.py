@@ -9,15 +9,15 @@ from typing import Final, NamedTuple
 
 from toolyard.files.temp_names import temporary_name
 from toolyard.team.log import LOG_NAME, read_log
-from toolyard.team.report.html import html_of
-from toolyard.team.report.markdown import markdown_of
-from toolyard.team.report.timeline_model import story_of
+from toolyard.team.report.html import render_html
+from toolyard.team.report.markdown import render_markdown
+from toolyard.team.report.timeline_model import build_timeline
 
 HTML_NAME: Final = "report.html"
 MARKDOWN_NAME: Final = "report.md"
 
 
-class Written(NamedTuple):
+class ReportPaths(NamedTuple):
     markdown: str
     html: str
 
@@ -28,14 +28,14 @@ def no_diff(agent: str) -> str:
     return ""
 
 
-def write_report(folder: str, diff_of: Callable[[str], str] = no_diff) -> Written:
+def write_report(folder: str, diff_of: Callable[[str], str] = no_diff) -> ReportPaths:
     """From the log in `folder`, and what `diff_of` says of each agent's files. Raises OSError."""
-    story = story_of(read_log(os.path.join(folder, LOG_NAME)))
+    story = build_timeline(read_log(os.path.join(folder, LOG_NAME)))
     # Only of agents that the run was begun with: nobody else has files.
     diffs = {name: diff_of(name) for name, info in story.agents.items() if info.backend}
-    written = Written(os.path.join(folder, MARKDOWN_NAME), os.path.join(folder, HTML_NAME))
-    _replace(written.markdown, markdown_of(story, diffs))
-    _replace(written.html, html_of(story, diffs))
+    written = ReportPaths(os.path.join(folder, MARKDOWN_NAME), os.path.join(folder, HTML_NAME))
+    _replace(written.markdown, render_markdown(story, diffs))
+    _replace(written.html, render_html(story, diffs))
     return written
 
 

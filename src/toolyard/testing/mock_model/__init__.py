@@ -11,9 +11,9 @@ that is the same for every API. As a program of its own, for benchmarks and guid
 toolyard.testing.mock_model`, see `__main__`.
 """
 
-from toolyard.testing.mock_model.requests import Conversation, Request, Tool
-from toolyard.testing.mock_model.scripts import Script, Scripted, by_marker, by_model, in_turns, within
-from toolyard.testing.mock_model.server import ModelServer, serving
+from toolyard.testing.mock_model.requests import Conversation, DeclaredTool, Request
+from toolyard.testing.mock_model.scripts import Script, ScriptLike, by_marker, by_model, in_turns, with_context_limit
+from toolyard.testing.mock_model.server import ModelServer, serve_model
 from toolyard.testing.mock_model.steps import (
     DONE,
     FOREVER,
@@ -40,6 +40,7 @@ __all__ = [
     "Call",
     "Conversation",
     "Cut",
+    "DeclaredTool",
     "Drop",
     "Empty",
     "Fail",
@@ -49,16 +50,15 @@ __all__ = [
     "Request",
     "Say",
     "Script",
-    "Scripted",
+    "ScriptLike",
     "Step",
     "Think",
     "TooLong",
-    "Tool",
     "Turn",
     "Usage",
     "by_marker",
     "by_model",
     "in_turns",
-    "serving",
-    "within",
+    "serve_model",
+    "with_context_limit",
 ]

@@ -22,52 +22,52 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from toolyard.core.errors import ConfigError
-from toolyard.testing.mock_model.http import Answerer, Connection, Received, listen, whole
-from toolyard.testing.mock_model.replies import Reply, aside, refusal, reply_to, request_of
+from toolyard.testing.mock_model.http import HttpRequest, RequestHandler, ServerConnection, listen, response_bytes
+from toolyard.testing.mock_model.replies import HttpReply, non_turn_reply, parse_request, reply_to, unpaired_reply
 from toolyard.testing.mock_model.script_files import read_script
 from toolyard.testing.mock_model.scripts import Script
 from toolyard.testing.mock_model.steps import DONE, Hang, Say
 
-_STREAMS = (b'"stream":true', b'"stream": true')
-_COUNTS = (b'"include_usage":true', b'"include_usage": true')
+_STREAM_MARKERS = (b'"stream":true', b'"stream": true')
+_USAGE_MARKERS = (b'"include_usage":true', b'"include_usage": true')
 _BAD_USAGE = 2
 
 
-def scripted(script: Script) -> Answerer:
+def script_handler(script: Script) -> RequestHandler:
     """Answers at once what needs no waiting."""
 
-    def answer(received: Received) -> bytes | Awaitable[Reply]:
-        request = request_of(received.method, received.path, received.headers, received.body)
+    def answer(received: HttpRequest) -> bytes | Awaitable[HttpReply]:
+        request = parse_request(received.method, received.path, received.headers, received.body)
         if not request.is_turn:
-            return whole(aside(request))
-        if (refused := refusal(request)) is not None:
-            return whole(refused)
+            return response_bytes(non_turn_reply(request))
+        if (refused := unpaired_reply(request)) is not None:
+            return response_bytes(refused)
         step = script(request)
         if isinstance(step, Hang):
-            return _never()
+            return _wait_forever()
         reply = reply_to(request, step)
-        return _soon(reply) if reply.is_cut or reply.delay else whole(reply)
+        return _return_later(reply) if reply.is_cut or reply.delay else response_bytes(reply)
 
     return answer
 
 
-def saying(text: str) -> Answerer:
+def fixed_text_handler(text: str) -> RequestHandler:
     """Answers everything with one text, from bytes that are made once for each kind of request."""
     made: dict[tuple[str, bool, bool], bytes] = {}
 
-    def answer(received: Received) -> bytes:
+    def answer(received: HttpRequest) -> bytes:
         body = received.body
-        is_streaming = any(mark in body for mark in _STREAMS)
-        kind = (received.path, is_streaming, is_streaming and any(mark in body for mark in _COUNTS))
+        is_streaming = any(mark in body for mark in _STREAM_MARKERS)
+        kind = (received.path, is_streaming, is_streaming and any(mark in body for mark in _USAGE_MARKERS))
         if kind not in made:
-            request = request_of(received.method, received.path, received.headers, body)
-            made[kind] = whole(reply_to(request, Say(text)) if request.is_turn else aside(request))
+            request = parse_request(received.method, received.path, received.headers, body)
+            made[kind] = response_bytes(reply_to(request, Say(text)) if request.is_turn else non_turn_reply(request))
         return made[kind]
 
     return answer
 
 
-async def serve(answerer: Answerer, port: int, tell: Callable[[str], None]) -> None:
+async def serve(handler: RequestHandler, port: int, on_listening: Callable[[str], None]) -> None:
     """Until it is told to end."""
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -76,9 +76,9 @@ async def serve(answerer: Answerer, port: int, tell: Callable[[str], None]) -> N
     mode = os.fstat(sys.stdin.fileno()).st_mode
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
         loop.add_reader(sys.stdin.fileno(), lambda: os.read(sys.stdin.fileno(), 4096) or over.set())
-    connections: set[Connection] = set()
-    server = await listen(answerer, connections, port)
-    tell(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    connections: set[ServerConnection] = set()
+    server = await listen(handler, connections, port)
+    on_listening(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     await over.wait()
     server.close()
     for connection in list(connections):
@@ -94,24 +94,28 @@ def main() -> int:
     what.add_argument("--zero", action="store_true", help="answer `done` as fast as can be")
     chosen = parser.parse_args()
     try:
-        answerer = scripted(read_script(chosen.script)) if chosen.script else saying(chosen.say or DONE.text)
-        asyncio.run(serve(answerer, chosen.port, _tell))
+        answerer = (
+            script_handler(read_script(chosen.script))
+            if chosen.script
+            else fixed_text_handler(chosen.say or DONE.text)
+        )
+        asyncio.run(serve(answerer, chosen.port, _print_address))
     except (ConfigError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return _BAD_USAGE
     return 0
 
 
-def _tell(address: str) -> None:
+def _print_address(address: str) -> None:
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
 
 
-async def _soon(reply: Reply) -> Reply:
+async def _return_later(reply: HttpReply) -> HttpReply:
     return reply
 
 
-async def _never() -> Reply:
+async def _wait_forever() -> HttpReply:
     await asyncio.Event().wait()
     raise AssertionError
 

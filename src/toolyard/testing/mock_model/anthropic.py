@@ -5,20 +5,29 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from toolyard.testing.mock_model.requests import Asked, Conversation, Entry, Json, Made, Shown, Spoke, Tool
+from toolyard.testing.mock_model.requests import (
+    AssistantMessage,
+    Conversation,
+    DeclaredTool,
+    Entry,
+    Json,
+    PastCall,
+    ToolOutput,
+    UserMessage,
+)
 from toolyard.testing.mock_model.steps import Call, TooLong
 from toolyard.testing.mock_model.wire import (
-    Answer,
-    Api,
-    Failure,
-    fragments,
-    items,
+    ApiError,
+    ModelAnswer,
+    ProviderApi,
+    arguments_text,
+    objects_in,
+    split_arguments,
+    split_words,
     text_of,
-    text_of_arguments,
-    words,
 )
 
-_KINDS = {
+_ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -30,110 +39,123 @@ _KINDS = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_REASONS = {"length": "max_tokens", "refused": "refusal"}
+_STOP_REASONS = {"length": "max_tokens", "refused": "refusal"}
 _SIGNATURE = base64.b64encode(b"a signature of thoughts").decode()
 
 
-class Anthropic(Api):
+class Anthropic(ProviderApi):
     name = "anthropic"
 
-    def read(self, path: str, body: Json) -> Conversation:
+    def parse_conversation(self, path: str, body: Json) -> Conversation:
         del path
-        messages = items(body.get("messages"))
+        messages = objects_in(body.get("messages"))
         return Conversation(
             body.get("model", ""),
             text_of(body.get("system")),
             tuple(entry for message in messages for entry in _entries(message)),
             tuple(
-                Tool(tool["name"], tool.get("description", ""), tool.get("input_schema", {}))
-                for tool in items(body.get("tools"))
+                DeclaredTool(tool["name"], tool.get("description", ""), tool.get("input_schema", {}))
+                for tool in objects_in(body.get("tools"))
             ),
         )
 
-    def count(self, tokens: int) -> Json:
+    def token_count_body(self, tokens: int) -> Json:
         return {"input_tokens": tokens}
 
-    def whole(self, answer: Answer) -> Json:
+    def full_response(self, answer: ModelAnswer) -> Json:
         turn, content = answer.turn, list[Json]()
         if turn.thinking:
             content.append({"type": "thinking", "thinking": turn.thinking, "signature": _SIGNATURE})
         if turn.text:
             content.append({"type": "text", "text": turn.text})
         for index, call in enumerate(turn.calls):
-            block = _call(answer, index)
+            block = _tool_use_block(answer, index)
             content.append(
                 {**block, "input": call.arguments if isinstance(call.arguments, str) else {**call.arguments}}
             )
         message = _message(answer, answer.usage.output)
-        return {**message, **_stop(answer), "content": content, "usage": {**message["usage"], **_thought(answer)}}
+        return {
+            **message,
+            **_stop_fields(answer),
+            "content": content,
+            "usage": {**message["usage"], **_thinking_usage(answer)},
+        }
 
-    def stream(self, answer: Answer) -> list[Json | str]:
+    def stream_events(self, answer: ModelAnswer) -> list[Json | str]:
         turn, events = answer.turn, list[Json]()
         if turn.thinking:
-            deltas: list[Json] = [{"type": "thinking_delta", "thinking": piece} for piece in words(turn.thinking)]
+            deltas: list[Json] = [
+                {"type": "thinking_delta", "thinking": piece} for piece in split_words(turn.thinking)
+            ]
             deltas.append({"type": "signature_delta", "signature": _SIGNATURE})
-            events += _block(0, {"type": "thinking", "thinking": "", "signature": ""}, deltas)
+            events += _block_events(0, {"type": "thinking", "thinking": "", "signature": ""}, deltas)
         place = 1 if turn.thinking else 0
         if turn.text:
-            deltas = [{"type": "text_delta", "text": piece} for piece in words(turn.text)]
-            events += _block(place, {"type": "text", "text": ""}, deltas)
+            deltas = [{"type": "text_delta", "text": piece} for piece in split_words(turn.text)]
+            events += _block_events(place, {"type": "text", "text": ""}, deltas)
             place += 1
         for index, call in enumerate(turn.calls):
-            events += _block(place + index, {**_call(answer, index), "input": {}}, _arguments(call))
-        over = {"input_tokens": _uncached(answer), "output_tokens": answer.usage.output, **_thought(answer)}
+            events += _block_events(
+                place + index, {**_tool_use_block(answer, index), "input": {}}, _argument_deltas(call)
+            )
+        over = {
+            "input_tokens": _uncached_tokens(answer),
+            "output_tokens": answer.usage.output,
+            **_thinking_usage(answer),
+        }
         return [
             {"type": "message_start", "message": _message(answer, 1)},
             {"type": "ping"},
             *events,
-            {"type": "message_delta", "delta": _stop(answer), "usage": over},
+            {"type": "message_delta", "delta": _stop_fields(answer), "usage": over},
             {"type": "message_stop"},
         ]
 
-    def event(self, item: Json | str) -> bytes:
+    def encode_event(self, item: Json | str) -> bytes:
         kind = item["type"] if isinstance(item, dict) else "message"
-        return f"event: {kind}\n".encode() + super().event(item)
+        return f"event: {kind}\n".encode() + super().encode_event(item)
 
-    def error(self, failure: Failure) -> Json:
-        kind = failure.code or _KINDS.get(failure.status, "api_error")
+    def error_body(self, failure: ApiError) -> Json:
+        kind = failure.code or _ERROR_TYPES.get(failure.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": failure.message}, "request_id": "req_scripted"}
 
-    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+    def unpaired_error(self, missing: Sequence[str], strange: Sequence[str]) -> ApiError:
         if missing:
             message = (
                 f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(missing)}. "
             )
             message += "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-            return Failure(400, message)
+            return ApiError(400, message)
         message = f"unexpected `tool_use_id` found in `tool_result` blocks: {', '.join(strange)}. "
         message += "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
-        return Failure(400, message)
+        return ApiError(400, message)
 
-    def too_long(self, step: TooLong) -> Failure:
-        return Failure(400, f"prompt is too long: {step.sent} tokens > {step.limit} maximum")
+    def too_long_error(self, step: TooLong) -> ApiError:
+        return ApiError(400, f"prompt is too long: {step.sent} tokens > {step.limit} maximum")
 
 
 def _entries(message: Json) -> list[Entry]:
     content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content)
     if message.get("role") == "assistant":
         calls = [block for block in blocks if block["type"] == "tool_use"]
-        made = tuple(Made(call["id"], call["name"], call["input"]) for call in calls)
-        return [Spoke("".join(block["text"] for block in blocks if block["type"] == "text"), made)]
+        made = tuple(PastCall(call["id"], call["name"], call["input"]) for call in calls)
+        return [AssistantMessage("".join(block["text"] for block in blocks if block["type"] == "text"), made)]
     found: list[Entry] = []
     for block in blocks:
         if block["type"] == "tool_result":
-            found.append(Shown(block, text_of(block.get("content")), block["tool_use_id"]))
+            found.append(ToolOutput(block, text_of(block.get("content")), block["tool_use_id"]))
         elif block["type"] == "text":
-            found.append(Asked(block["text"]))
+            found.append(UserMessage(block["text"]))
     return found
 
 
-def _arguments(call: Call) -> list[Json]:
-    pieces = ["", *fragments(text_of_arguments(call.arguments))]
+def _argument_deltas(call: Call) -> list[Json]:
+    pieces = ["", *split_arguments(arguments_text(call.arguments))]
     return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 
-def _block(place: int, block: Json, deltas: list[Json]) -> list[Json]:
+def _block_events(place: int, block: Json, deltas: list[Json]) -> list[Json]:
     return [
         {"type": "content_block_start", "index": place, "content_block": block},
         *({"type": "content_block_delta", "index": place, "delta": delta} for delta in deltas),
@@ -141,35 +163,35 @@ def _block(place: int, block: Json, deltas: list[Json]) -> list[Json]:
     ]
 
 
-def _call(answer: Answer, index: int) -> Json:
-    return {"type": "tool_use", "id": f"toolu_{answer.call_mark(index)}", "name": answer.turn.calls[index].tool}
+def _tool_use_block(answer: ModelAnswer, index: int) -> Json:
+    return {"type": "tool_use", "id": f"toolu_{answer.call_id_suffix(index)}", "name": answer.turn.calls[index].tool}
 
 
-def _stop(answer: Answer) -> Json:
-    reason = _REASONS.get(answer.turn.ends, "tool_use" if answer.turn.calls else "end_turn")
+def _stop_fields(answer: ModelAnswer) -> Json:
+    reason = _STOP_REASONS.get(answer.turn.ends, "tool_use" if answer.turn.calls else "end_turn")
     return {"stop_reason": reason, "stop_sequence": None}
 
 
-def _thought(answer: Answer) -> Json:
+def _thinking_usage(answer: ModelAnswer) -> Json:
     thinking = answer.usage.thinking
     return {"output_tokens_details": {"thinking_tokens": thinking}} if thinking else {}
 
 
-def _uncached(answer: Answer) -> int:
+def _uncached_tokens(answer: ModelAnswer) -> int:
     """What was not kept: this API counts that beside the rest, not in it."""
     return answer.usage.input - answer.usage.cached
 
 
-def _message(answer: Answer, output: int) -> Json:
+def _message(answer: ModelAnswer, output: int) -> Json:
     usage: Json = {
-        "input_tokens": _uncached(answer),
+        "input_tokens": _uncached_tokens(answer),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": answer.usage.cached,
         "output_tokens": output,
         "service_tier": "standard",
     }
     return {
-        "id": f"msg_{answer.mark}",
+        "id": f"msg_{answer.id_suffix}",
         "type": "message",
         "role": "assistant",
         "model": answer.request.model,

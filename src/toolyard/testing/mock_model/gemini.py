@@ -9,20 +9,28 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from toolyard.testing.mock_model.requests import (
-    Asked,
+    AssistantMessage,
     Conversation,
+    DeclaredTool,
     Entry,
     Json,
-    Made,
-    Shown,
-    Spoke,
-    Tool,
-    an_object,
+    PastCall,
+    ToolOutput,
+    UserMessage,
+    as_object,
 )
 from toolyard.testing.mock_model.steps import TooLong
-from toolyard.testing.mock_model.wire import Answer, Api, Failure, dumped, items, text_of, words
+from toolyard.testing.mock_model.wire import (
+    ApiError,
+    ModelAnswer,
+    ProviderApi,
+    objects_in,
+    split_words,
+    text_of,
+    to_json,
+)
 
-_KINDS = {
+_ERROR_STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -32,111 +40,115 @@ _KINDS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-_REASONS = {"": "STOP", "length": "MAX_TOKENS", "refused": "SAFETY", "malformed": "MALFORMED_FUNCTION_CALL"}
+_FINISH_REASONS = {"": "STOP", "length": "MAX_TOKENS", "refused": "SAFETY", "malformed": "MALFORMED_FUNCTION_CALL"}
 _RESULT_KEYS = ("output", "error", "result", "return_value")
 _SIGNATURE = base64.b64encode(b"a signature of thoughts").decode()
 _MODEL = re.compile(r"models/([^/:?]+):")
 
 
-class Gemini(Api):
+class Gemini(ProviderApi):
     name = "gemini"
-    breaks: ClassVar[bytes] = b"\r\n\r\n"
+    event_separator: ClassVar[bytes] = b"\r\n\r\n"
 
-    def read(self, path: str, body: Json) -> Conversation:
+    def parse_conversation(self, path: str, body: Json) -> Conversation:
         named = _MODEL.search(path)
-        entries = [entry for content in items(body.get("contents")) for entry in _entries(content)]
-        declared = [each for tool in items(body.get("tools")) for each in items(tool.get("functionDeclarations"))]
+        entries = [entry for content in objects_in(body.get("contents")) for entry in _entries(content)]
+        declared = [
+            each for tool in objects_in(body.get("tools")) for each in objects_in(tool.get("functionDeclarations"))
+        ]
         return Conversation(
             named[1] if named else "",
-            text_of(an_object(body.get("systemInstruction")).get("parts")),
+            text_of(as_object(body.get("systemInstruction")).get("parts")),
             tuple(entries),
             tuple(_tool(each) for each in declared),
         )
 
-    def streams(self, path: str, body: Json) -> bool:
+    def is_streaming(self, path: str, body: Json) -> bool:
         del body
         return ":streamGenerateContent" in path
 
-    def count(self, tokens: int) -> Json:
+    def token_count_body(self, tokens: int) -> Json:
         return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
 
-    def whole(self, answer: Answer) -> Json:
+    def full_response(self, answer: ModelAnswer) -> Json:
         turn = answer.turn
         parts: list[Json] = [{"text": turn.thinking, "thought": True}] if turn.thinking else []
         parts += [{"text": turn.text}] if turn.text else []
-        return _response(answer, _signed(answer, parts + _calls(answer)), is_last=True)
+        return _response(answer, _with_signature(answer, parts + _call_parts(answer)), is_last=True)
 
-    def stream(self, answer: Answer) -> list[Json | str]:
+    def stream_events(self, answer: ModelAnswer) -> list[Json | str]:
         turn = answer.turn
-        parts: list[Json] = [{"text": piece, "thought": True} for piece in words(turn.thinking)]
-        parts += [{"text": piece} for piece in words(turn.text)]
-        parts += _calls(answer)
-        pieces = [[part] for part in _signed(answer, parts)] or [[]]
+        parts: list[Json] = [{"text": piece, "thought": True} for piece in split_words(turn.thinking)]
+        parts += [{"text": piece} for piece in split_words(turn.text)]
+        parts += _call_parts(answer)
+        pieces = [[part] for part in _with_signature(answer, parts)] or [[]]
         return [_response(answer, piece, is_last=piece is pieces[-1]) for piece in pieces]
 
-    def error(self, failure: Failure) -> Json:
-        kind = failure.code or _KINDS.get(failure.status, "UNKNOWN")
+    def error_body(self, failure: ApiError) -> Json:
+        kind = failure.code or _ERROR_STATUSES.get(failure.status, "UNKNOWN")
         error: Json = {"code": failure.status, "message": failure.message, "status": kind}
         if failure.retry_after is not None:
             delay = f"{failure.retry_after:g}s"
             error["details"] = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]
         return {"error": error}
 
-    def headers(self, failure: Failure) -> dict[str, str]:
+    def error_headers(self, failure: ApiError) -> dict[str, str]:
         """None: when to come again is in the error itself."""
         del failure
         return {}
 
-    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+    def unpaired_error(self, missing: Sequence[str], strange: Sequence[str]) -> ApiError:
         del strange
         if missing:
             words = "the number of function response parts is equal to the number of function call parts of the "
-            return Failure(400, f"Please ensure that {words}function call turn.")
-        return Failure(400, "Please ensure that function response turn comes immediately after a function call turn.")
+            return ApiError(400, f"Please ensure that {words}function call turn.")
+        return ApiError(
+            400, "Please ensure that function response turn comes immediately after a function call turn."
+        )
 
-    def too_long(self, step: TooLong) -> Failure:
+    def too_long_error(self, step: TooLong) -> ApiError:
         exceeds = f"exceeds the maximum number of tokens allowed ({step.limit})."
-        return Failure(400, f"The input token count ({step.sent}) {exceeds}")
+        return ApiError(400, f"The input token count ({step.sent}) {exceeds}")
 
 
 def _entries(content: Json) -> list[Entry]:
-    parts = items(content.get("parts"))
+    parts = objects_in(content.get("parts"))
     if content.get("role") == "model":
         called = [part["functionCall"] for part in parts if "functionCall" in part]
-        calls = tuple(Made(call.get("id") or "", call["name"], call.get("args")) for call in called)
-        return [Spoke("".join(part.get("text", "") for part in parts if not part.get("thought")), calls)]
+        calls = tuple(PastCall(call.get("id") or "", call["name"], call.get("args")) for call in called)
+        return [AssistantMessage("".join(part.get("text", "") for part in parts if not part.get("thought")), calls)]
     found: list[Entry] = []
     for part in parts:
         if "functionResponse" in part:
-            response = an_object(part["functionResponse"].get("response"))
-            found.append(Shown(response, _words_of(response)))
+            response = as_object(part["functionResponse"].get("response"))
+            found.append(ToolOutput(response, _result_text(response)))
         elif "text" in part:
-            found.append(Asked(part["text"]))
+            found.append(UserMessage(part["text"]))
     return found
 
 
-def _words_of(response: Json) -> str:
+def _result_text(response: Json) -> str:
     held: Any = next((response[key] for key in _RESULT_KEYS if response.get(key)), response or "")
     return held if isinstance(held, str) else json.dumps(held, ensure_ascii=False)
 
 
-def _tool(declared: Json) -> Tool:
+def _tool(declared: Json) -> DeclaredTool:
     spellings = ("parametersJsonSchema", "parameters_json_schema", "parameters")  # the API takes them all
-    schema = an_object(next((declared[key] for key in spellings if declared.get(key)), None))
-    return Tool(declared["name"], declared.get("description", ""), schema)
+    schema = as_object(next((declared[key] for key in spellings if declared.get(key)), None))
+    return DeclaredTool(declared["name"], declared.get("description", ""), schema)
 
 
-def _calls(answer: Answer) -> list[Json]:
+def _call_parts(answer: ModelAnswer) -> list[Json]:
     found: list[Json] = []
     for index, call in enumerate(answer.turn.calls):
-        function: Json = {"id": f"call_{answer.call_mark(index)}", "name": call.tool}
+        function: Json = {"id": f"call_{answer.call_id_suffix(index)}", "name": call.tool}
         if not isinstance(call.arguments, str):
             function["args"] = dict(call.arguments)
         found.append({"functionCall": function})
     return found
 
 
-def _signed(answer: Answer, parts: list[Json]) -> list[Json]:
+def _with_signature(answer: ModelAnswer, parts: list[Json]) -> list[Json]:
     """With the signature that a model which thinks puts on its first call, or on the last part of its text."""
     if not answer.turn.thinking:
         return parts
@@ -145,13 +157,13 @@ def _signed(answer: Answer, parts: list[Json]) -> list[Json]:
     return [{**part, "thoughtSignature": _SIGNATURE} if at == place else part for at, part in enumerate(parts)]
 
 
-def _response(answer: Answer, parts: list[Json], *, is_last: bool) -> Json:
-    usage, reason = answer.usage, _REASONS[answer.turn.ends]
+def _response(answer: ModelAnswer, parts: list[Json], *, is_last: bool) -> Json:
+    usage, reason = answer.usage, _FINISH_REASONS[answer.turn.ends]
     candidate: Json = {"content": {"role": "model", **({"parts": parts} if parts else {})}, "index": 0}
     if is_last:
         candidate["finishReason"] = reason
     if is_last and answer.turn.ends == "malformed":
-        candidate["finishMessage"] = f"Malformed function call: print(default_api.{dumped(answer.turn.text)}"
+        candidate["finishMessage"] = f"Malformed function call: print(default_api.{to_json(answer.turn.text)}"
     counted: Json = {"promptTokenCount": usage.input, "totalTokenCount": usage.input + usage.output}
     counted["candidatesTokenCount"] = usage.output - usage.thinking
     if usage.thinking:
@@ -162,5 +174,5 @@ def _response(answer: Answer, parts: list[Json], *, is_last: bool) -> Json:
         "candidates": [candidate],
         "usageMetadata": counted,
         "modelVersion": answer.request.model,
-        "responseId": f"response_{answer.mark}",
+        "responseId": f"response_{answer.id_suffix}",
     }

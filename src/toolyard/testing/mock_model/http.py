@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from toolyard.testing.mock_model.replies import Reply
+from toolyard.testing.mock_model.replies import HttpReply
 
 _HEAD_ENDS = b"\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
@@ -21,58 +21,58 @@ _BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class HttpRequest:
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
 
 
-Answerer: TypeAlias = Callable[[Received], "bytes | Awaitable[Reply]"]
+RequestHandler: TypeAlias = Callable[[HttpRequest], "bytes | Awaitable[HttpReply]"]
 """Gives the whole answer at once, head and all, or something that will be one."""
 
 
-class Connection(asyncio.Protocol):
-    def __init__(self, answerer: Answerer, all_open: set[Connection]) -> None:
-        self._answerer = answerer
-        self._open = all_open
+class ServerConnection(asyncio.Protocol):
+    def __init__(self, handler: RequestHandler, all_open: set[ServerConnection]) -> None:
+        self._handler = handler
+        self._all_open = all_open
         self._buffer = bytearray()
         self._task: asyncio.Task[None] | None = None
-        self._was_invited = False
+        self._has_sent_continue = False
         """Whether a client that waits to be told so was told to send its body."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._open.add(self)
+        self._all_open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self._open.discard(self)
+        self._all_open.discard(self)
         if self._task is not None:
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         if self._task is None:
-            self._advance()
+            self._answer_requests()
 
     def abort(self) -> None:
         self._transport.abort()
 
-    def _advance(self) -> None:
+    def _answer_requests(self) -> None:
         """Answer what has come in whole, one request after another."""
         while self._task is None and not self._transport.is_closing():
-            received = self._received()
+            received = self._next_request()
             if received is None:
                 return
-            answer = self._answerer(received)
+            answer = self._handler(received)
             if isinstance(answer, bytes):
                 self._transport.write(answer)
             else:
-                self._task = asyncio.ensure_future(self._later(answer, with_body=received.method != "HEAD"))
+                self._task = asyncio.ensure_future(self._send_later(answer, with_body=received.method != "HEAD"))
 
-    def _received(self) -> Received | None:
+    def _next_request(self) -> HttpRequest | None:
         end = self._buffer.find(_HEAD_ENDS)
         if end < 0:
             return None
@@ -82,31 +82,31 @@ class Connection(asyncio.Protocol):
         headers = {name.strip().lower(): value.strip() for name, _, value in named}
         start = end + len(_HEAD_ENDS)
         if "chunked" in headers.get("transfer-encoding", ""):
-            found = _unchunked(self._buffer, start)
+            found = _decode_chunks(self._buffer, start)
         else:
             over = start + int(headers.get("content-length", "0"))
             found = (bytes(self._buffer[start:over]), over) if len(self._buffer) >= over else None
         if found is None:
-            self._invite(headers)
+            self._send_continue(headers)
             return None
         body, over = found
         del self._buffer[:over]
-        self._was_invited = False
-        return Received(method, path, headers, body)
+        self._has_sent_continue = False
+        return HttpRequest(method, path, headers, body)
 
-    def _invite(self, headers: Mapping[str, str]) -> None:
-        if headers.get("expect") == "100-continue" and not self._was_invited:
-            self._was_invited = True
+    def _send_continue(self, headers: Mapping[str, str]) -> None:
+        if headers.get("expect") == "100-continue" and not self._has_sent_continue:
+            self._has_sent_continue = True
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    async def _later(self, answer: Awaitable[Reply], *, with_body: bool) -> None:
+    async def _send_later(self, answer: Awaitable[HttpReply], *, with_body: bool) -> None:
         try:
             await self._send(await answer, with_body=with_body)
         finally:
             self._task = None
-        self._advance()
+        self._answer_requests()
 
-    async def _send(self, reply: Reply, *, with_body: bool) -> None:
+    async def _send(self, reply: HttpReply, *, with_body: bool) -> None:
         if reply.is_cut and not reply.pieces:
             self._transport.close()
             return
@@ -114,44 +114,44 @@ class Connection(asyncio.Protocol):
             await asyncio.sleep(reply.delay)
             body = b"".join(reply.pieces)
             sent = body[: len(body) // 2] if reply.is_cut else body
-            self._transport.write(head_of(reply, len(body)) + (sent if with_body else b""))
+            self._transport.write(response_head(reply, len(body)) + (sent if with_body else b""))
         else:
-            self._transport.write(head_of(reply, None))
+            self._transport.write(response_head(reply, None))
             for piece in reply.pieces:
                 await asyncio.sleep(reply.delay)  # also where it is zero: others have their turn
-                self._transport.write(chunk(piece))
+                self._transport.write(encode_chunk(piece))
             if not reply.is_cut:
                 self._transport.write(_LAST_CHUNK)
         if reply.is_cut:
             self._transport.close()
 
 
-def chunk(piece: bytes) -> bytes:
+def encode_chunk(piece: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
-def head_of(reply: Reply, length: int | None) -> bytes:
+def response_head(reply: HttpReply, length: int | None) -> bytes:
     """A length of None: the body comes in chunks."""
     size = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
-    lines = [f"HTTP/1.1 {reply.status} {_phrase(reply.status)}", f"content-type: {reply.kind}", size]
+    lines = [f"HTTP/1.1 {reply.status} {_reason_phrase(reply.status)}", f"content-type: {reply.content_type}", size]
     lines += [f"{name}: {value}" for name, value in reply.headers.items()]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def whole(reply: Reply) -> bytes:
+def response_bytes(reply: HttpReply) -> bytes:
     """All that is sent for a reply that neither waits nor breaks off."""
     if not reply.is_stream:
         body = b"".join(reply.pieces)
-        return head_of(reply, len(body)) + body
-    return head_of(reply, None) + b"".join(map(chunk, reply.pieces)) + _LAST_CHUNK
+        return response_head(reply, len(body)) + body
+    return response_head(reply, None) + b"".join(map(encode_chunk, reply.pieces)) + _LAST_CHUNK
 
 
-async def listen(answerer: Answerer, all_open: set[Connection], port: int) -> asyncio.Server:
+async def listen(handler: RequestHandler, all_open: set[ServerConnection], port: int) -> asyncio.Server:
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: Connection(answerer, all_open), "127.0.0.1", port, backlog=_BACKLOG)
+    return await loop.create_server(lambda: ServerConnection(handler, all_open), "127.0.0.1", port, backlog=_BACKLOG)
 
 
-def _unchunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
+def _decode_chunks(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
     """The body, and where it ends; None where it is not all there."""
     found, at = bytearray(), start
     while (end := buffer.find(b"\r\n", at)) >= 0:
@@ -165,7 +165,7 @@ def _unchunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
     return None
 
 
-def _phrase(status: int) -> str:
+def _reason_phrase(status: int) -> str:
     with contextlib.suppress(ValueError):
         return http.HTTPStatus(status).phrase
     return "Unknown"

@@ -13,35 +13,35 @@ Json: TypeAlias = dict[str, Any]
 
 BYTES_PER_TOKEN = 4
 """Roughly, in English and JSON."""
-_ISSUED = re.compile(r"t(\d+)n\d+_([0-9a-f]{8})$")
+_ID_SUFFIX = re.compile(r"t(\d+)n\d+_([0-9a-f]{8})$")
 
 
-def an_object(value: Any) -> Json:
+def as_object(value: Any) -> Json:
     """What should be an object, empty where it is none."""
     return cast("Json", value) if isinstance(value, dict) else {}
 
 
-def issued(turn: int, index: int, conversation: str) -> str:
+def format_id_suffix(turn: int, index: int, conversation: str) -> str:
     """The end of the id of a call. It tells which turn made it, even where the history was shortened since."""
     return f"t{turn}n{index}_{conversation}"
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class DeclaredTool:
     name: str
     description: str
     schema: Json
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UserMessage:
     """Text of the user's."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PastCall:
     """A call that the model made."""
 
     id: str
@@ -50,15 +50,15 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoke:
+class AssistantMessage:
     """Something of the model's."""
 
     text: str = ""
-    calls: tuple[Made, ...] = ()
+    calls: tuple[PastCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ToolOutput:
     """The result of a call: as its API spells it, its text, and the id of the call where the API goes by that."""
 
     raw: Any
@@ -66,7 +66,7 @@ class Shown:
     id: str = ""
 
 
-Entry: TypeAlias = Asked | Spoke | Shown
+Entry: TypeAlias = UserMessage | AssistantMessage | ToolOutput
 
 
 @dataclass(frozen=True)
@@ -74,23 +74,23 @@ class Conversation:
     model: str = ""
     system: str = ""
     entries: tuple[Entry, ...] = ()
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[DeclaredTool, ...] = ()
 
     @property
-    def users(self) -> tuple[str, ...]:
-        return tuple(entry.text for entry in self.entries if isinstance(entry, Asked))
+    def user_texts(self) -> tuple[str, ...]:
+        return tuple(entry.text for entry in self.entries if isinstance(entry, UserMessage))
 
     @property
     def results(self) -> tuple[str, ...]:
-        return tuple(entry.text for entry in self.entries if isinstance(entry, Shown))
+        return tuple(entry.text for entry in self.entries if isinstance(entry, ToolOutput))
 
     @property
-    def said(self) -> tuple[str, ...]:
-        return tuple(entry.text for entry in self.entries if isinstance(entry, Spoke) and entry.text)
+    def model_texts(self) -> tuple[str, ...]:
+        return tuple(entry.text for entry in self.entries if isinstance(entry, AssistantMessage) and entry.text)
 
     @property
-    def calls(self) -> tuple[Made, ...]:
-        return tuple(call for entry in self.entries if isinstance(entry, Spoke) for call in entry.calls)
+    def calls(self) -> tuple[PastCall, ...]:
+        return tuple(call for entry in self.entries if isinstance(entry, AssistantMessage) for call in entry.calls)
 
     @cached_property
     def turn(self) -> int:
@@ -101,12 +101,12 @@ class Conversation:
         """
         taken, is_speaking = 0, False
         for entry in self.entries:
-            speaks = isinstance(entry, Spoke) and bool(entry.text or entry.calls)
+            speaks = isinstance(entry, AssistantMessage) and bool(entry.text or entry.calls)
             if speaks and not is_speaking:
                 taken += 1
-            if isinstance(entry, Spoke):
+            if isinstance(entry, AssistantMessage):
                 for call in entry.calls:
-                    found = _ISSUED.search(call.id)
+                    found = _ID_SUFFIX.search(call.id)
                     taken = max(taken, int(found[1]) + 1) if found else taken
                 is_speaking = is_speaking or speaks
             else:
@@ -114,28 +114,28 @@ class Conversation:
         return taken
 
     @property
-    def unpaired(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def unpaired_ids(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The ids of calls that have no result where it belongs, and of results that have no call."""
         waiting, missing, strange, is_speaking = list[str](), list[str](), list[str](), False
         for entry in self.entries:
-            if isinstance(entry, Shown):
+            if isinstance(entry, ToolOutput):
                 known = entry.id or (waiting[0] if waiting else "")
                 (waiting.remove if known in waiting else strange.append)(known)
-            elif not (is_speaking and isinstance(entry, Spoke)):
+            elif not (is_speaking and isinstance(entry, AssistantMessage)):
                 missing += waiting
                 waiting = []
-            if isinstance(entry, Spoke):
+            if isinstance(entry, AssistantMessage):
                 waiting += [call.id for call in entry.calls]
-            is_speaking = isinstance(entry, Spoke)
+            is_speaking = isinstance(entry, AssistantMessage)
         return (*missing, *waiting), tuple(strange)
 
     @cached_property
     def identity(self) -> str:
         """The same for every request of one conversation, also when it was shortened."""
         for call in reversed(self.calls):
-            if found := _ISSUED.search(call.id):
+            if found := _ID_SUFFIX.search(call.id):
                 return found[2]
-        first = next(iter(self.users), "")
+        first = next(iter(self.user_texts), "")
         return hashlib.sha256(f"{self.model}\0{self.system}\0{first}".encode()).hexdigest()[:8]
 
 
@@ -166,9 +166,9 @@ class Request:
         return self.conversation.system
 
     @property
-    def users(self) -> tuple[str, ...]:
+    def user_texts(self) -> tuple[str, ...]:
         """What the user said, in order."""
-        return self.conversation.users
+        return self.conversation.user_texts
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -178,15 +178,15 @@ class Request:
     @property
     def raw_results(self) -> tuple[Any, ...]:
         """Each result of a tool as the API spells it."""
-        return tuple(entry.raw for entry in self.conversation.entries if isinstance(entry, Shown))
+        return tuple(entry.raw for entry in self.conversation.entries if isinstance(entry, ToolOutput))
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def model_texts(self) -> tuple[str, ...]:
         """What the model said before, in order."""
-        return self.conversation.said
+        return self.conversation.model_texts
 
     @property
-    def calls(self) -> tuple[Made, ...]:
+    def calls(self) -> tuple[PastCall, ...]:
         """The calls that the model made before, in order."""
         return self.conversation.calls
 
@@ -196,7 +196,7 @@ class Request:
         return tuple(tool.name for tool in self.conversation.tools)
 
     @property
-    def schemas(self) -> dict[str, Tool]:
+    def schemas(self) -> dict[str, DeclaredTool]:
         return {tool.name: tool for tool in self.conversation.tools}
 
     @property
@@ -211,26 +211,26 @@ class Request:
         return named or bearer.removeprefix("Bearer ")
 
     @property
-    def pictures(self) -> tuple[tuple[str, str], ...]:
+    def images(self) -> tuple[tuple[str, str], ...]:
         """The media type and the Base64 of each picture in it, in order."""
-        return tuple(_pictures(self.body))
+        return tuple(_find_images(self.body))
 
 
-def _pictures(value: Any) -> Iterable[tuple[str, str]]:
+def _find_images(value: Any) -> Iterable[tuple[str, str]]:
     if isinstance(value, list):
         for each in cast("list[Any]", value):
-            yield from _pictures(each)
+            yield from _find_images(each)
     elif isinstance(value, dict):
         held = cast("Json", value)
-        inline, source = an_object(held.get("inlineData") or held.get("inline_data")), an_object(held.get("source"))
+        inline, source = as_object(held.get("inlineData") or held.get("inline_data")), as_object(held.get("source"))
         if inline:
             yield inline.get("mimeType") or inline["mime_type"], inline["data"]  # the API takes both spellings
         elif source.get("type") == "base64":
             yield source["media_type"], source["data"]
         elif "image_url" in held:
             address = held["image_url"]
-            kind, _, data = str(an_object(address).get("url", address)).partition(";base64,")
+            kind, _, data = str(as_object(address).get("url", address)).partition(";base64,")
             yield kind.removeprefix("data:"), data
         else:
             for each in held.values():
-                yield from _pictures(each)
+                yield from _find_images(each)

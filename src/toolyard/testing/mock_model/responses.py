@@ -6,127 +6,139 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolyard.testing.mock_model.chat import CREATED, OpenAi
-from toolyard.testing.mock_model.requests import Asked, Conversation, Entry, Json, Made, Shown, Spoke, Tool
+from toolyard.testing.mock_model.requests import (
+    AssistantMessage,
+    Conversation,
+    DeclaredTool,
+    Entry,
+    Json,
+    PastCall,
+    ToolOutput,
+    UserMessage,
+)
 from toolyard.testing.mock_model.steps import TooLong
 from toolyard.testing.mock_model.wire import (
-    Answer,
-    Failure,
-    fragments,
-    items,
+    ApiError,
+    ModelAnswer,
+    arguments_text,
+    objects_in,
+    split_arguments,
+    split_words,
     text_of,
-    text_of_arguments,
-    words,
 )
 
-_BETWEEN = "__"
+_NAMESPACE_SEPARATOR = "__"
 """Between a namespace and the name of a tool in it, in the names that a script and a view have."""
 
 
 class Responses(OpenAi):
     name = "responses"
 
-    def read(self, path: str, body: Json) -> Conversation:
+    def parse_conversation(self, path: str, body: Json) -> Conversation:
         del path
         sent = body.get("input")
         given: Any = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
-        found = items(given)
+        found = objects_in(given)
         system = [body.get("instructions") or ""]
         system += [text_of(each.get("content")) for each in found if each.get("role") in {"system", "developer"}]
         return Conversation(
             body.get("model", ""),
             "\n\n".join(text for text in system if text),
             tuple(entry for item in found for entry in _entries(item)),
-            tuple(tool for each in items(body.get("tools")) for tool in _tools(each)),
+            tuple(tool for each in objects_in(body.get("tools")) for tool in _tools(each)),
         )
 
-    def whole(self, answer: Answer) -> Json:
-        return _response(answer, "completed", [_done(answer, item) for item in _items(answer)])
+    def full_response(self, answer: ModelAnswer) -> Json:
+        return _response(answer, "completed", [_completed_item(answer, item) for item in _output_items(answer)])
 
-    def stream(self, answer: Answer) -> list[Json | str]:
+    def stream_events(self, answer: ModelAnswer) -> list[Json | str]:
         begun = _response(answer, "in_progress", [])
         events: list[Json] = [{"type": "response.created", "response": begun}]
         events.append({"type": "response.in_progress", "response": begun})
-        output = _items(answer)
+        output = _output_items(answer)
         for place, item in enumerate(output):
-            events += _streamed(answer, item, place)
-        whole = _response(answer, "completed", [_done(answer, item) for item in output])
+            events += _item_events(answer, item, place)
+        whole = _response(answer, "completed", [_completed_item(answer, item) for item in output])
         events.append({"type": f"response.{whole['status']}", "response": whole})
         return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
-    def event(self, item: Json | str) -> bytes:
+    def encode_event(self, item: Json | str) -> bytes:
         kind = item["type"] if isinstance(item, dict) else "message"
-        return f"event: {kind}\n".encode() + super().event(item)
+        return f"event: {kind}\n".encode() + super().encode_event(item)
 
-    def error_event(self, failure: Failure, number: int) -> bytes:
-        error: Json = self.error(failure)["error"]
-        return self.event({"type": "error", "sequence_number": number, "error": error})
+    def encode_error_event(self, failure: ApiError, number: int) -> bytes:
+        error: Json = self.error_body(failure)["error"]
+        return self.encode_event({"type": "error", "sequence_number": number, "error": error})
 
-    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+    def unpaired_error(self, missing: Sequence[str], strange: Sequence[str]) -> ApiError:
         if missing:
-            return Failure(400, f"No tool output found for function call {missing[0]}.")
-        return Failure(400, f"No tool call found for function call output with call_id {strange[0]}.")
+            return ApiError(400, f"No tool output found for function call {missing[0]}.")
+        return ApiError(400, f"No tool call found for function call output with call_id {strange[0]}.")
 
-    def too_long(self, step: TooLong) -> Failure:
+    def too_long_error(self, step: TooLong) -> ApiError:
         del step
         message = "Your input exceeds the context window of this model. Please adjust your input and try again."
-        return Failure(400, message, code="context_length_exceeded")
+        return ApiError(400, message, code="context_length_exceeded")
 
 
 def _entries(item: Json) -> list[Entry]:
     match item.get("type", "message"), item.get("role"):
         case "message", "user":
-            return [Asked(text_of(item.get("content")))]
+            return [UserMessage(text_of(item.get("content")))]
         case "message", "assistant":
-            return [Spoke(text_of(item.get("content")))]
+            return [AssistantMessage(text_of(item.get("content")))]
         case "function_call", _:
             inside = item.get("namespace")
-            name = f"{inside}{_BETWEEN}{item['name']}" if inside else item["name"]
-            return [Spoke(calls=(Made(item["call_id"], name, item["arguments"]),))]
+            name = f"{inside}{_NAMESPACE_SEPARATOR}{item['name']}" if inside else item["name"]
+            return [AssistantMessage(calls=(PastCall(item["call_id"], name, item["arguments"]),))]
         case "function_call_output", _:
-            return [Shown(item["output"], text_of(item["output"]), item["call_id"])]
+            return [ToolOutput(item["output"], text_of(item["output"]), item["call_id"])]
         case _:
             return []
 
 
-def _tools(offered: Json) -> list[Tool]:
+def _tools(offered: Json) -> list[DeclaredTool]:
     if offered.get("type") == "namespace":
-        inner = [tool for each in items(offered.get("tools")) for tool in _tools(each)]
-        return [Tool(f"{offered['name']}{_BETWEEN}{each.name}", each.description, each.schema) for each in inner]
+        inner = [tool for each in objects_in(offered.get("tools")) for tool in _tools(each)]
+        return [
+            DeclaredTool(f"{offered['name']}{_NAMESPACE_SEPARATOR}{each.name}", each.description, each.schema)
+            for each in inner
+        ]
     name = offered.get("name") or offered.get("type", "")
-    return [Tool(name, offered.get("description", ""), offered.get("parameters") or {})]
+    return [DeclaredTool(name, offered.get("description", ""), offered.get("parameters") or {})]
 
 
-def _namespaces(answer: Answer) -> list[str]:
-    offered = items(answer.request.body.get("tools"))
+def _namespaces(answer: ModelAnswer) -> list[str]:
+    offered = objects_in(answer.request.body.get("tools"))
     return [tool["name"] for tool in offered if tool.get("type") == "namespace"]
 
 
-def _items(answer: Answer) -> list[Json]:
+def _output_items(answer: ModelAnswer) -> list[Json]:
     """What the answer consists of, as each begins."""
     turn, found = answer.turn, list[Json]()
     if turn.thinking:
-        found.append({"type": "reasoning", "id": f"rs_{answer.mark}", "summary": []})
+        found.append({"type": "reasoning", "id": f"rs_{answer.id_suffix}", "summary": []})
     if turn.text:
         found.append(
             {
                 "type": "message",
-                "id": f"msg_{answer.mark}",
+                "id": f"msg_{answer.id_suffix}",
                 "role": "assistant",
                 "status": "in_progress",
                 "content": [],
             }
         )
     for index, call in enumerate(turn.calls):
-        mark = answer.call_mark(index)
+        mark = answer.call_id_suffix(index)
         item: Json = {"type": "function_call", "id": f"fc_{mark}", "call_id": f"call_{mark}", "name": call.tool}
         for namespace in _namespaces(answer):
-            if call.tool.startswith(namespace + _BETWEEN):
-                item |= {"name": call.tool.removeprefix(namespace + _BETWEEN), "namespace": namespace}
+            if call.tool.startswith(namespace + _NAMESPACE_SEPARATOR):
+                item |= {"name": call.tool.removeprefix(namespace + _NAMESPACE_SEPARATOR), "namespace": namespace}
         found.append({**item, "arguments": "", "status": "in_progress"})
     return found
 
 
-def _done(answer: Answer, item: Json) -> Json:
+def _completed_item(answer: ModelAnswer, item: Json) -> Json:
     """The same when it is complete."""
     match item["type"]:
         case "reasoning":
@@ -138,24 +150,24 @@ def _done(answer: Answer, item: Json) -> Json:
             return {**item, "status": "completed", "arguments": _arguments(answer, item)}
 
 
-def _arguments(answer: Answer, item: Json) -> str:
-    calls = {f"call_{answer.call_mark(index)}": call for index, call in enumerate(answer.turn.calls)}
-    return text_of_arguments(calls[item["call_id"]].arguments)
+def _arguments(answer: ModelAnswer, item: Json) -> str:
+    calls = {f"call_{answer.call_id_suffix(index)}": call for index, call in enumerate(answer.turn.calls)}
+    return arguments_text(calls[item["call_id"]].arguments)
 
 
-def _streamed(answer: Answer, item: Json, place: int) -> list[Json]:
-    done = _done(answer, item)
+def _item_events(answer: ModelAnswer, item: Json, place: int) -> list[Json]:
+    done = _completed_item(answer, item)
     at: Json = {"item_id": item["id"], "output_index": place}
     match item["type"]:
         case "reasoning":
             within = {**at, "summary_index": 0}
-            events = _summarised(answer.turn.thinking, within, done["summary"][0])
+            events = _summary_events(answer.turn.thinking, within, done["summary"][0])
         case "message":
             within = {**at, "content_index": 0}
-            events = _written(answer.turn.text, within, done["content"][0])
+            events = _text_events(answer.turn.text, within, done["content"][0])
         case _:
             kind, text = "response.function_call_arguments", done["arguments"]
-            events = [{"type": f"{kind}.delta", **at, "delta": piece} for piece in fragments(text)]
+            events = [{"type": f"{kind}.delta", **at, "delta": piece} for piece in split_arguments(text)]
             events.append({"type": f"{kind}.done", **at, "name": item["name"], "arguments": text})
     return [
         {"type": "response.output_item.added", "output_index": place, "item": item},
@@ -164,26 +176,29 @@ def _streamed(answer: Answer, item: Json, place: int) -> list[Json]:
     ]
 
 
-def _summarised(text: str, within: Json, part: Json) -> list[Json]:
+def _summary_events(text: str, within: Json, part: Json) -> list[Json]:
     kind = "response.reasoning_summary"
     return [
         {"type": f"{kind}_part.added", **within, "part": {**part, "text": ""}},
-        *({"type": f"{kind}_text.delta", **within, "delta": piece} for piece in words(text)),
+        *({"type": f"{kind}_text.delta", **within, "delta": piece} for piece in split_words(text)),
         {"type": f"{kind}_text.done", **within, "text": text},
         {"type": f"{kind}_part.done", **within, "part": part},
     ]
 
 
-def _written(text: str, within: Json, part: Json) -> list[Json]:
+def _text_events(text: str, within: Json, part: Json) -> list[Json]:
     return [
         {"type": "response.content_part.added", **within, "part": {**part, "text": ""}},
-        *({"type": "response.output_text.delta", **within, "delta": piece, "logprobs": []} for piece in words(text)),
+        *(
+            {"type": "response.output_text.delta", **within, "delta": piece, "logprobs": []}
+            for piece in split_words(text)
+        ),
         {"type": "response.output_text.done", **within, "text": text, "logprobs": []},
         {"type": "response.content_part.done", **within, "part": part},
     ]
 
 
-def _response(answer: Answer, status: str, output: list[Json]) -> Json:
+def _response(answer: ModelAnswer, status: str, output: list[Json]) -> Json:
     usage, why = answer.usage, {"length": "max_output_tokens", "refused": "content_filter"}.get(answer.turn.ends)
     is_over = status == "completed"
     counted = {
@@ -194,7 +209,7 @@ def _response(answer: Answer, status: str, output: list[Json]) -> Json:
         "total_tokens": usage.input + usage.output,
     }
     return {
-        "id": f"resp_{answer.mark}",
+        "id": f"resp_{answer.id_suffix}",
         "object": "response",
         "created_at": CREATED,
         "status": "incomplete" if why and is_over else status,

@@ -34,7 +34,7 @@ from toolyard.testing.mock_model.steps import (
     Drop,
     Empty,
     Fail,
-    Fault,
+    FaultStep,
     Hang,
     Nonsense,
     Step,
@@ -44,7 +44,7 @@ from toolyard.testing.mock_model.steps import (
 )
 
 T = TypeVar("T")
-_FAULTS: Mapping[str, Callable[..., Fault]] = {
+_FAULTS: Mapping[str, Callable[..., FaultStep]] = {
     "cut": Cut,
     "drop": Drop,
     "hang": Hang,
@@ -52,10 +52,16 @@ _FAULTS: Mapping[str, Callable[..., Fault]] = {
     "empty": Empty,
     "too_long": TooLong,
 }
-_CHOOSING = {"models", "markers", "steps"}
-_ANSWERING = {"say", "think", "calls", "call", "arguments", "usage", "delay", "ends"}
-_FAILING = {"fail", "retry_after", "message", "midway", "times"}
-_KINDS: Mapping[type, str] = {int: "whole number", float: "number", str: "text", bool: "true or false", list: "list"}
+_SCRIPT_KEYS = {"models", "markers", "steps"}
+_TURN_KEYS = {"say", "think", "calls", "call", "arguments", "usage", "delay", "ends"}
+_FAIL_KEYS = {"fail", "retry_after", "message", "midway", "times"}
+_TYPE_NAMES: Mapping[type, str] = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    list: "list",
+}
 _ENDS = ("", "length", "refused", "malformed")
 
 
@@ -63,94 +69,94 @@ def read_script(path: str) -> Script:
     """Raises ConfigError where the file is not there or says what no script says."""
     try:
         with open(path, encoding="utf-8") as file:
-            return script_of(json.load(file))
+            return parse_script(json.load(file))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", hint="Name a file with a script.") from error
     except ValueError as error:
         raise ConfigError(f"{path} is no JSON: {error}.", hint="Correct it there.") from error
 
 
-def script_of(value: Any) -> Script:
+def parse_script(value: Any) -> Script:
     if isinstance(value, list):
-        return in_turns(*(step_of(each) for each in cast("list[Any]", value)))
-    chosen = _checked(value, _CHOOSING, "script")
-    script = script_of(chosen.get("steps", []))
+        return in_turns(*(parse_step(each) for each in cast("list[Any]", value)))
+    chosen = _checked_object(value, _SCRIPT_KEYS, "script")
+    script = parse_script(chosen.get("steps", []))
     for key, choose in (("markers", by_marker), ("models", by_model)):
-        inner = _object(chosen.get(key, {}), key)
-        script = choose({name: script_of(each) for name, each in inner.items()}, script) if inner else script
+        inner = _require_object(chosen.get(key, {}), key)
+        script = choose({name: parse_script(each) for name, each in inner.items()}, script) if inner else script
     return script
 
 
-def step_of(value: Any) -> Step:
-    found = _object(value, "step")
+def parse_step(value: Any) -> Step:
+    found = _require_object(value, "step")
     if "fail" in found:
-        _checked(found, _FAILING, "step")
+        _checked_object(found, _FAIL_KEYS, "step")
         after = found.get("retry_after")
         return Fail(
-            _held(found, "fail", int, 500),
-            None if after is None else _held(found, "retry_after", float, 0.0),
-            _held(found, "message", str, ""),
-            _held(found, "midway", bool, default=False),
-            _held(found, "times", int, 1),
+            _typed_value(found, "fail", int, 500),
+            None if after is None else _typed_value(found, "retry_after", float, 0.0),
+            _typed_value(found, "message", str, ""),
+            _typed_value(found, "midway", bool, default=False),
+            _typed_value(found, "times", int, 1),
         )
     for name, fault in _FAULTS.items():
         if name in found:
-            return fault(times=_held(_checked(found, {name, "times"}, "step"), "times", int, 1))
-    return _turn(_checked(found, _ANSWERING, "step"))
+            return fault(times=_typed_value(_checked_object(found, {name, "times"}, "step"), "times", int, 1))
+    return _parse_turn(_checked_object(found, _TURN_KEYS, "step"))
 
 
-def _turn(found: Json) -> Turn:
-    calls = [_call(each) for each in _held(found, "calls", list, list[Any]())]
+def _parse_turn(found: Json) -> Turn:
+    calls = [_parse_call(each) for each in _typed_value(found, "calls", list, list[Any]())]
     if "call" in found:
-        calls.append(Call(_held(found, "call", str, ""), _arguments(found)))
+        calls.append(Call(_typed_value(found, "call", str, ""), _parse_arguments(found)))
     ends = found.get("ends", "")
     if ends not in _ENDS:
         raise ConfigError(f"A step ends with {ends!r}.", hint=f"An end is one of {', '.join(filter(None, _ENDS))}.")
     if not (found.keys() & {"say", "think", "call", "calls", "ends"}):
         raise ConfigError(f"A step does nothing: {json.dumps(found)}.", hint='Write {"say": "…"} or {"call": "…"}.')
     return Turn(
-        _held(found, "say", str, ""),
-        _held(found, "think", str, ""),
+        _typed_value(found, "say", str, ""),
+        _typed_value(found, "think", str, ""),
         tuple(calls),
-        _usage(found["usage"]) if "usage" in found else None,
+        _parse_usage(found["usage"]) if "usage" in found else None,
         ends,
-        _held(found, "delay", float, 0.0),
+        _typed_value(found, "delay", float, 0.0),
     )
 
 
-def _call(value: Any) -> Call:
-    found = _checked(value, {"tool", "arguments"}, "call")
-    return Call(_held(found, "tool", str, ""), _arguments(found))
+def _parse_call(value: Any) -> Call:
+    found = _checked_object(value, {"tool", "arguments"}, "call")
+    return Call(_typed_value(found, "tool", str, ""), _parse_arguments(found))
 
 
-def _arguments(found: Json) -> Json | str:
+def _parse_arguments(found: Json) -> Json | str:
     arguments = found.get("arguments", {})
-    return arguments if isinstance(arguments, str) else _object(arguments, "call's arguments")
+    return arguments if isinstance(arguments, str) else _require_object(arguments, "call's arguments")
 
 
-def _usage(value: Any) -> Usage:
-    found = _checked(value, {"input", "output", "cached", "thinking"}, "usage")
-    return Usage(*(_held(found, key, int, 0) for key in ("input", "output", "cached", "thinking")))
+def _parse_usage(value: Any) -> Usage:
+    found = _checked_object(value, {"input", "output", "cached", "thinking"}, "usage")
+    return Usage(*(_typed_value(found, key, int, 0) for key in ("input", "output", "cached", "thinking")))
 
 
-def _held(found: Json, key: str, kind: type[T], default: T) -> T:
+def _typed_value(found: Json, key: str, kind: type[T], default: T) -> T:
     """What is at a key, of the type that belongs there."""
     value = found.get(key, default)
     value = float(value) if kind is float and type(value) is int else value
     if type(value) is not kind:
-        raise ConfigError(f"{key!r} is {json.dumps(value)}.", hint=f"Put a {_KINDS[kind]} there.")
+        raise ConfigError(f"{key!r} is {json.dumps(value)}.", hint=f"Put a {_TYPE_NAMES[kind]} there.")
     return value
 
 
-def _checked(value: Any, known: set[str], what: str) -> Json:
-    found = _object(value, what)
+def _checked_object(value: Any, known: set[str], what: str) -> Json:
+    found = _require_object(value, what)
     unknown = sorted(found.keys() - known)
     if unknown:
         raise ConfigError(f"A {what} has no {unknown[0]!r}.", hint=f"It may have: {', '.join(sorted(known))}.")
     return found
 
 
-def _object(value: Any, what: str) -> Json:
+def _require_object(value: Any, what: str) -> Json:
     if not isinstance(value, dict):
         raise ConfigError(
             f"What should be a {what} is no object: {json.dumps(value)}.", hint="Put its keys into braces."

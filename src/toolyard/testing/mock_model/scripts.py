@@ -16,10 +16,10 @@ from typing import TypeAlias
 from toolyard.testing.mock_model.requests import Request
 from toolyard.testing.mock_model.steps import (
     DONE,
-    Answering,
+    AnswerStep,
     BrokenArguments,
     Call,
-    Fault,
+    FaultStep,
     Say,
     Step,
     Think,
@@ -28,71 +28,71 @@ from toolyard.testing.mock_model.steps import (
 )
 
 Script: TypeAlias = Callable[[Request], Step]
-Scripted: TypeAlias = Script | Step | Sequence[Step]
+ScriptLike: TypeAlias = Script | Step | Sequence[Step]
 """What may stand where a script is wanted: a step alone, and several, mean `in_turns`."""
-_ANSWERS = (Turn, Say, Think, Call, BrokenArguments)
+_ANSWER_TYPES = (Turn, Say, Think, Call, BrokenArguments)
 
 
-def as_script(scripted: Scripted) -> Script:
-    if callable(scripted):
-        return scripted
-    return in_turns(*scripted) if isinstance(scripted, Sequence) else in_turns(scripted)
+def as_script(script: ScriptLike) -> Script:
+    if callable(script):
+        return script
+    return in_turns(*script) if isinstance(script, Sequence) else in_turns(script)
 
 
-def in_turns(*steps: Step, then: Answering = DONE) -> Script:
+def in_turns(*steps: Step, then: AnswerStep = DONE) -> Script:
     """The steps in order, and `then` for ever."""
-    return _InTurns(steps, then)
+    return _StepScript(steps, then)
 
 
-def by_model(scripts: Mapping[str, Scripted], otherwise: Scripted = DONE) -> Script:
+def by_model(scripts: Mapping[str, ScriptLike], otherwise: ScriptLike = DONE) -> Script:
     """By the name of the model: each agent of a team has one of its own."""
     known, rest = {name: as_script(each) for name, each in scripts.items()}, as_script(otherwise)
     return lambda request: known.get(request.model, rest)(request)
 
 
-def by_marker(scripts: Mapping[str, Scripted], otherwise: Scripted = DONE) -> Script:
+def by_marker(scripts: Mapping[str, ScriptLike], otherwise: ScriptLike = DONE) -> Script:
     """By the first of the texts that is in the system prompt or in what the user said."""
     known, rest = {marker: as_script(each) for marker, each in scripts.items()}, as_script(otherwise)
 
-    def chosen(request: Request) -> Step:
-        seen = "\0".join((request.system, *request.users))
+    def choose_step(request: Request) -> Step:
+        seen = "\0".join((request.system, *request.user_texts))
         return next((script for marker, script in known.items() if marker in seen), rest)(request)
 
-    return chosen
+    return choose_step
 
 
-def within(tokens: int, scripted: Scripted) -> Script:
+def with_context_limit(tokens: int, script_like: ScriptLike) -> Script:
     """A script of a model whose context holds so many tokens, by estimate: it refuses whatever is longer."""
-    script = as_script(scripted)
+    script = as_script(script_like)
     return lambda request: TooLong(tokens, request.tokens) if request.tokens > tokens else script(request)
 
 
-class _InTurns:
-    def __init__(self, steps: Sequence[Step], then: Answering) -> None:
-        self._answers: list[Answering] = []
-        self._faults: list[list[Fault]] = [[]]
+class _StepScript:
+    def __init__(self, steps: Sequence[Step], then: AnswerStep) -> None:
+        self._answers: list[AnswerStep] = []
+        self._faults: list[list[FaultStep]] = [[]]
         for step in steps:
-            if isinstance(step, _ANSWERS):
+            if isinstance(step, _ANSWER_TYPES):
                 self._answers.append(step)
                 self._faults.append([])
             else:
                 self._faults[-1].append(step)
         self._then = then
-        self._tried: Counter[tuple[str, int]] = Counter()
+        self._attempts: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
 
     def __call__(self, request: Request) -> Step:
         turn = request.turn
-        fault = self._fault(request) if turn < len(self._faults) and self._faults[turn] else None
+        fault = self._next_fault(request) if turn < len(self._faults) and self._faults[turn] else None
         if fault is not None:
             return fault
         return self._answers[turn] if turn < len(self._answers) else self._then
 
-    def _fault(self, request: Request) -> Fault | None:
+    def _next_fault(self, request: Request) -> FaultStep | None:
         tried = (request.conversation.identity, request.turn)
         with self._lock:
-            before = self._tried[tried]
-            self._tried[tried] += 1
+            before = self._attempts[tried]
+            self._attempts[tried] += 1
         for fault in self._faults[request.turn]:
             if before < fault.times:
                 return fault

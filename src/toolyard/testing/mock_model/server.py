@@ -14,35 +14,35 @@ import contextlib
 import threading
 from collections.abc import Callable, Generator
 
-from toolyard.testing.mock_model.http import Connection, Received, listen
-from toolyard.testing.mock_model.replies import Reply, aside, refusal, reply_to, request_of
+from toolyard.testing.mock_model.http import HttpRequest, ServerConnection, listen
+from toolyard.testing.mock_model.replies import HttpReply, non_turn_reply, parse_request, reply_to, unpaired_reply
 from toolyard.testing.mock_model.requests import Request
-from toolyard.testing.mock_model.scripts import Script, Scripted, as_script
+from toolyard.testing.mock_model.scripts import Script, ScriptLike, as_script
 from toolyard.testing.mock_model.steps import Fail, Hang, Step
 
 _SCRIPT_THREADS = 256
-_PATIENCE_SECONDS = 30.0
+_WAIT_SECONDS = 30.0
 
 
 class ModelServer:
-    def __init__(self, script: Scripted, key: str = "", counted: int | None = None) -> None:
+    def __init__(self, script: ScriptLike, key: str = "", token_count: int | None = None) -> None:
         self.script: Script = as_script(script)
         """May be replaced while it serves."""
         self.key = key
         """Whoever has another key is turned away; anybody may ask where it is empty."""
-        self.counted = counted
+        self.token_count = token_count
         """What it says to who asks for a number of tokens; an estimate where it is None."""
-        self.everything: list[Request] = []
+        self.all_requests: list[Request] = []
         """All that was sent, in order, other questions than for a turn too."""
         self.steps: list[Step] = []
         """What was done, in order."""
-        self.problems: list[Exception] = []
+        self.script_errors: list[Exception] = []
         """What scripts raised."""
         self.port = 0
-        self._changed = threading.Condition()
-        self._hanging = 0
+        self._condition = threading.Condition()
+        self._hanging_count = 0
         self._released = asyncio.Event()
-        self._threads = concurrent.futures.ThreadPoolExecutor(_SCRIPT_THREADS, "model-script")
+        self._executor = concurrent.futures.ThreadPoolExecutor(_SCRIPT_THREADS, "model-script")
 
     @property
     def url(self) -> str:
@@ -66,12 +66,12 @@ class ModelServer:
     @property
     def requests(self) -> list[Request]:
         """Those that asked for a turn, in order."""
-        return [request for request in self.everything if request.is_turn]
+        return [request for request in self.all_requests if request.is_turn]
 
     @property
-    def hanging(self) -> int:
+    def hanging_requests(self) -> int:
         """How many wait for an answer that does not come."""
-        return self._hanging
+        return self._hanging_count
 
     @property
     def environment(self) -> dict[str, str]:
@@ -86,17 +86,17 @@ class ModelServer:
             "ANTHROPIC_BASE_URL": self.anthropic,
         }
 
-    def wait_for(self, is_so: Callable[[ModelServer], bool], seconds: float = _PATIENCE_SECONDS) -> None:
+    def wait_for(self, condition: Callable[[ModelServer], bool], seconds: float = _WAIT_SECONDS) -> None:
         """Wait until something is so, which is looked at whenever something happens here."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: is_so(self), seconds):
+        with self._condition:
+            if not self._condition.wait_for(lambda: condition(self), seconds):
                 raise TimeoutError(f"it was not so in {seconds:g} s; {len(self.requests)} requests came")
 
     def release(self) -> None:
         """Let those that hang go on with the step after."""
-        self._loop.call_soon_threadsafe(self._let_go)
+        self._loop.call_soon_threadsafe(self._release_hanging)
 
-    def _let_go(self) -> None:
+    def _release_hanging(self) -> None:
         self._released.set()
         self._released = asyncio.Event()
 
@@ -107,13 +107,13 @@ class ModelServer:
         ready.result()
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
+        self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _main(self, port: int, ready: concurrent.futures.Future[None]) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        connections: set[Connection] = set()
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        connections: set[ServerConnection] = set()
         try:
             server = await listen(self._answer, connections, port)
         except OSError as error:
@@ -121,58 +121,60 @@ class ModelServer:
             return
         self.port = server.sockets[0].getsockname()[1]
         ready.set_result(None)
-        await self._over.wait()
+        await self._stopped.wait()
         server.close()
         for connection in list(connections):
             connection.abort()
 
-    async def _answer(self, received: Received) -> Reply:
-        request = request_of(received.method, received.path, received.headers, received.body)
-        self._note(lambda: self.everything.append(request))
+    async def _answer(self, received: HttpRequest) -> HttpReply:
+        request = parse_request(received.method, received.path, received.headers, received.body)
+        self._update(lambda: self.all_requests.append(request))
         if not request.is_turn:
-            return aside(request, self.counted)
+            return non_turn_reply(request, self.token_count)
         if self.key and request.key != self.key:
             return reply_to(request, Fail(401))
-        if (refused := refusal(request)) is not None:
+        if (refused := unpaired_reply(request)) is not None:
             return refused
         while True:
-            step = await self._step(request)
-            self._note(lambda step=step: self.steps.append(step))
+            step = await self._run_script(request)
+            self._update(lambda step=step: self.steps.append(step))
             if not isinstance(step, Hang):
                 return reply_to(request, step)
             await self._hang()
 
-    async def _step(self, request: Request) -> Step:
+    async def _run_script(self, request: Request) -> Step:
         try:
-            return await self._loop.run_in_executor(self._threads, self.script, request)
-        except Exception as error:  # noqa: BLE001 - a script is anybody's code; what it raises is raised in `serving`
-            self._note(lambda error=error: self.problems.append(error))
+            return await self._loop.run_in_executor(self._executor, self.script, request)
+        except Exception as error:  # noqa: BLE001 - a script is anybody's code; what it raises is raised in `serve_model`
+            self._update(lambda error=error: self.script_errors.append(error))
             return Fail(500, message=f"the script failed: {error!r}")
 
     async def _hang(self) -> None:
-        self._note(lambda: self._count_hanging(1))
+        self._update(lambda: self._count_hanging(1))
         try:
             await self._released.wait()
         finally:
-            self._note(lambda: self._count_hanging(-1))
+            self._update(lambda: self._count_hanging(-1))
 
     def _count_hanging(self, change: int) -> None:
-        self._hanging += change
+        self._hanging_count += change
 
-    def _note(self, change: Callable[[], None]) -> None:
-        with self._changed:
+    def _update(self, change: Callable[[], None]) -> None:
+        with self._condition:
             change()
-            self._changed.notify_all()
+            self._condition.notify_all()
 
 
 @contextlib.contextmanager
-def serving(script: Scripted, *, key: str = "", port: int = 0, counted: int | None = None) -> Generator[ModelServer]:
+def serve_model(
+    script: ScriptLike, *, key: str = "", port: int = 0, token_count: int | None = None
+) -> Generator[ModelServer]:
     """A model that does what the script says, at `server.url` until the block is left."""
-    server = ModelServer(script, key, counted)
+    server = ModelServer(script, key, token_count)
     server.start(port)
     try:
         yield server
     finally:
         server.close()
-    if server.problems:
-        raise server.problems[0]
+    if server.script_errors:
+        raise server.script_errors[0]

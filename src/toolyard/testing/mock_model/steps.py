@@ -128,13 +128,13 @@ class TooLong:
     times: int = 1
 
 
-Answering: TypeAlias = Turn | Say | Think | Call | BrokenArguments
-Fault: TypeAlias = Fail | Cut | Drop | Hang | Nonsense | Empty | TooLong
-Step: TypeAlias = Answering | Fault
+AnswerStep: TypeAlias = Turn | Say | Think | Call | BrokenArguments
+FaultStep: TypeAlias = Fail | Cut | Drop | Hang | Nonsense | Empty | TooLong
+Step: TypeAlias = AnswerStep | FaultStep
 DONE = Say("done")
 
 
-def as_turn(step: Answering) -> Turn:
+def as_turn(step: AnswerStep) -> Turn:
     """What a short spelling stands for."""
     match step:
         case Turn():

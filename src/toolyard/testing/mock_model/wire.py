@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-from toolyard.testing.mock_model.requests import BYTES_PER_TOKEN, Conversation, Json, Request, issued
+from toolyard.testing.mock_model.requests import BYTES_PER_TOKEN, Conversation, Json, Request, format_id_suffix
 from toolyard.testing.mock_model.steps import TooLong, Turn, Usage
 
-_MOST_PIECES = 64
-_PIECES_OF_ARGUMENTS = 5
-MESSAGES = {
+_MAX_PIECES = 64
+_ARGUMENT_PIECES = 5
+DEFAULT_ERROR_MESSAGES = {
     400: "the request is not right",
     401: "API key not valid",
     403: "this key may not use the model",
@@ -31,7 +31,7 @@ MESSAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ApiError:
     """An error as an API tells it."""
 
     status: int
@@ -42,7 +42,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """A turn, and the request that it answers."""
 
     turn: Turn
@@ -52,91 +52,91 @@ class Answer:
     def usage(self) -> Usage:
         if self.turn.usage is not None:
             return self.turn.usage
-        arguments = sum(len(text_of_arguments(call.arguments)) for call in self.turn.calls)
+        arguments = sum(len(arguments_text(call.arguments)) for call in self.turn.calls)
         thinking = math.ceil(len(self.turn.thinking) / BYTES_PER_TOKEN)
         output = thinking + math.ceil((len(self.turn.text) + arguments) / BYTES_PER_TOKEN)
         return Usage(max(1, self.request.tokens), max(1, output), thinking=thinking)
 
     @property
-    def mark(self) -> str:
+    def id_suffix(self) -> str:
         """What makes ids of this answer its own."""
-        return self.call_mark(0)
+        return self.call_id_suffix(0)
 
-    def call_mark(self, index: int) -> str:
-        return issued(self.request.turn, index, self.request.conversation.identity)
+    def call_id_suffix(self, index: int) -> str:
+        return format_id_suffix(self.request.turn, index, self.request.conversation.identity)
 
 
-class Api(abc.ABC):
+class ProviderApi(abc.ABC):
     name: ClassVar[str]
-    breaks: ClassVar[bytes] = b"\n\n"
+    event_separator: ClassVar[bytes] = b"\n\n"
     """What ends an event."""
 
     @abc.abstractmethod
-    def read(self, path: str, body: Json) -> Conversation: ...
+    def parse_conversation(self, path: str, body: Json) -> Conversation: ...
 
     @abc.abstractmethod
-    def whole(self, answer: Answer) -> Json:
+    def full_response(self, answer: ModelAnswer) -> Json:
         """The answer at once."""
 
     @abc.abstractmethod
-    def stream(self, answer: Answer) -> list[Json | str]:
+    def stream_events(self, answer: ModelAnswer) -> list[Json | str]:
         """The answer in pieces: each is an event."""
 
     @abc.abstractmethod
-    def error(self, failure: Failure) -> Json: ...
+    def error_body(self, failure: ApiError) -> Json: ...
 
     @abc.abstractmethod
-    def unpaired(self, missing: Sequence[str], strange: Sequence[str]) -> Failure:
+    def unpaired_error(self, missing: Sequence[str], strange: Sequence[str]) -> ApiError:
         """The error for calls without results, or results without calls, by their ids."""
 
     @abc.abstractmethod
-    def too_long(self, step: TooLong) -> Failure: ...
+    def too_long_error(self, step: TooLong) -> ApiError: ...
 
-    def headers(self, failure: Failure) -> dict[str, str]:
+    def error_headers(self, failure: ApiError) -> dict[str, str]:
         """Beside an error."""
         return {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
 
-    def streams(self, path: str, body: Json) -> bool:
+    def is_streaming(self, path: str, body: Json) -> bool:
         del path
         return bool(body.get("stream"))
 
-    def count(self, tokens: int) -> Json:
+    def token_count_body(self, tokens: int) -> Json:
         """The answer to a question for the number of tokens, where the API has one."""
         raise NotImplementedError
 
-    def event(self, item: Json | str) -> bytes:
-        data = item if isinstance(item, str) else dumped(item)
-        return b"data: " + data.encode() + self.breaks
+    def encode_event(self, item: Json | str) -> bytes:
+        data = item if isinstance(item, str) else to_json(item)
+        return b"data: " + data.encode() + self.event_separator
 
-    def error_event(self, failure: Failure, number: int) -> bytes:
+    def encode_error_event(self, failure: ApiError, number: int) -> bytes:
         """An error in the middle of a stream, after `number` events."""
         del number
-        return self.event(self.error(failure))
+        return self.encode_event(self.error_body(failure))
 
 
-def dumped(value: Any) -> str:
+def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def text_of_arguments(arguments: Any) -> str:
+def arguments_text(arguments: Any) -> str:
     """As an API has it that sends arguments as text."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """A text in the pieces that it is streamed in."""
     found = re.findall(r"\S+\s*|\s+", text)
-    together = max(1, math.ceil(len(found) / _MOST_PIECES))
+    together = max(1, math.ceil(len(found) / _MAX_PIECES))
     return ["".join(found[at : at + together]) for at in range(0, len(found), together)]
 
 
-def fragments(text: str) -> list[str]:
+def split_arguments(text: str) -> list[str]:
     """Arguments in the pieces that they are streamed in, which care nothing for words."""
-    size = max(1, math.ceil(len(text) / _PIECES_OF_ARGUMENTS))
+    size = max(1, math.ceil(len(text) / _ARGUMENT_PIECES))
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def items(value: Any) -> Sequence[Json]:
+def objects_in(value: Any) -> Sequence[Json]:
     """The objects of a list that may be missing."""
     if not isinstance(value, list):
         return []
@@ -147,4 +147,4 @@ def text_of(content: Any) -> str:
     """The text of what is a text or a list of parts, as most APIs have it."""
     if isinstance(content, str):
         return content
-    return "".join(str(part.get("text", "")) for part in items(content))
+    return "".join(str(part.get("text", "")) for part in objects_in(content))

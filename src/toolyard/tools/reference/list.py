@@ -15,13 +15,13 @@ from pydantic import Field
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Result
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool
 from toolyard.files.os_errors import explain
-from toolyard.files.search.folder_listing import Entry, Tree, list_tree, search_names
+from toolyard.files.search.folder_listing import FolderTree, ListingEntry, list_tree, search_names
 from toolyard.files.search.folder_listing import list_folder as read_folder
 from toolyard.linux.statx import birth_time
-from toolyard.tools.reference.results import CONTENT, Path, answer, joined
+from toolyard.tools.reference.results import CONTENT, Path, content_result, join_lines
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _UNIT = 1024
@@ -75,46 +75,48 @@ class NoArguments(Arguments):
     pass
 
 
-def list_folder(arguments: FolderArguments, gate: Gate) -> Result:
-    listing = _folder(arguments.path, gate)
-    text, left_out = joined([f"{_label(entry)} {entry.name}" for entry in listing.entries], gate.limits.output_chars)
-    return answer(text, _note(listing, left_out))
+def list_folder(arguments: FolderArguments, ctx: CallContext) -> Result:
+    listing = _read_listing(arguments.path, ctx)
+    text, left_out = join_lines(
+        [f"{_label(entry)} {entry.name}" for entry in listing.entries], ctx.limits.output_chars
+    )
+    return content_result(text, _note(listing, left_out))
 
 
-def list_with_sizes(arguments: SizesArguments, gate: Gate) -> Result:
-    listing = _folder(arguments.path, gate)
+def list_with_sizes(arguments: SizesArguments, ctx: CallContext) -> Result:
+    listing = _read_listing(arguments.path, ctx)
     entries = sorted(listing.entries, key=lambda entry: (entry.name.casefold(), entry.name))
     if arguments.sort_by == "size":
         entries.sort(key=lambda entry: -entry.size)
-    text, left_out = joined([_sized(entry) for entry in entries], gate.limits.output_chars)
+    text, left_out = join_lines([_sized_line(entry) for entry in entries], ctx.limits.output_chars)
     folders = sum(entry.kind == "folder" for entry in entries)
     total = sum(entry.size for entry in entries)
     summary = f"\nTotal: {len(entries) - folders} files, {folders} directories\nCombined size: {size_text(total)}"
-    return answer(f"{text}\n{summary}" if text else summary, _note(listing, left_out))
+    return content_result(f"{text}\n{summary}" if text else summary, _note(listing, left_out))
 
 
-def _folder(path: str, gate: Gate) -> Tree:
-    with gate.target(path, Kind.READ) as target:
-        listing = read_folder(target.root, target.relative, visible=gate.visible, limits=gate.limits)
-        return _with_roots(listing, target.root.path, gate)
+def _read_listing(path: str, ctx: CallContext) -> FolderTree:
+    with ctx.open(path, Kind.READ) as target:
+        listing = read_folder(target.root, target.relative, visible=ctx.is_visible, limits=ctx.limits)
+        return _with_roots(listing, target.root.path, ctx)
 
 
-def _with_roots(listing: Tree, root: str, gate: Gate) -> Tree:
+def _with_roots(listing: FolderTree, root: str, ctx: CallContext) -> FolderTree:
     """A link that stands for another root is the folder that it leads to, for our file tools follow it."""
     entries = (
         replace(entry, kind="folder", size=0)
-        if entry.kind == "link" and gate.mounts.is_name_of_root(os.path.join(root, entry.path))
+        if entry.kind == "link" and ctx.mounts.is_root_alias(os.path.join(root, entry.path))
         else entry
         for entry in listing.entries
     )
     return replace(listing, entries=tuple(entries))
 
 
-def _label(entry: Entry) -> str:
+def _label(entry: ListingEntry) -> str:
     return "[DIR]" if entry.kind == "folder" else "[FILE]"
 
 
-def _sized(entry: Entry) -> str:
+def _sized_line(entry: ListingEntry) -> str:
     size = "" if entry.kind == "folder" else size_text(entry.size).rjust(_SIZE_WIDTH)
     return f"{_label(entry)} {entry.name.ljust(_NAME_WIDTH)} {size}"
 
@@ -127,33 +129,34 @@ def size_text(size: int) -> str:
     return f"{size} B" if power == 0 else f"{size / _UNIT**power:.2f} {_UNITS[power]}"
 
 
-def _note(listing: Tree, left_out: int) -> str:
+def _note(listing: FolderTree, left_out: int) -> str:
     more = f"{left_out} more entries are left out." if left_out else ""
     return f"{listing.note} {more}".strip()
 
 
-def tree(arguments: TreeArguments, gate: Gate) -> Result:
-    with gate.target(arguments.path, Kind.READ) as target:
+def tree(arguments: TreeArguments, ctx: CallContext) -> Result:
+    with ctx.open(arguments.path, Kind.READ) as target:
         # A plain name is left out wherever it stands.
         ignore = [one if "*" in one or one.startswith("/") else f"**/{one}" for one in arguments.excluded]
         found = list_tree(
             target.root,
             target.relative,
             ignore=ignore,
-            visible=gate.visible,
-            limits=gate.limits,
-            deadline=gate.deadline,
+            visible=ctx.is_visible,
+            limits=ctx.limits,
+            deadline=ctx.deadline,
         )
-        found = _with_roots(found, target.root.path, gate)
-    entries = _fitting(found.entries, gate.limits.output_chars)
-    return answer(
-        json.dumps(_nested(entries), indent=2, ensure_ascii=False), _note(found, len(found.entries) - len(entries))
+        found = _with_roots(found, target.root.path, ctx)
+    entries = _fitting_entries(found.entries, ctx.limits.output_chars)
+    return content_result(
+        json.dumps(_nested_nodes(entries), indent=2, ensure_ascii=False),
+        _note(found, len(found.entries) - len(entries)),
     )
 
 
-def _fitting(entries: Sequence[Entry], most_chars: int) -> list[Entry]:
+def _fitting_entries(entries: Sequence[ListingEntry], max_chars: int) -> list[ListingEntry]:
     """The entries whose JSON is short enough, upper levels first, in the order they came."""
-    left = most_chars
+    left = max_chars
     kept: set[int] = set()
     for index in sorted(range(len(entries)), key=lambda index: entries[index].depth):
         left -= len(entries[index].name) + entries[index].depth * _INDENT_CHARS + _FRAME_CHARS
@@ -163,7 +166,7 @@ def _fitting(entries: Sequence[Entry], most_chars: int) -> list[Entry]:
     return [entry for index, entry in enumerate(entries) if index in kept]
 
 
-def _nested(entries: Sequence[Entry]) -> list[Node]:
+def _nested_nodes(entries: Sequence[ListingEntry]) -> list[Node]:
     """The entries, each in the list of the folder it lies in. A folder comes before what it holds."""
     open_folders: list[list[Node]] = [[]]
     for entry in entries:
@@ -176,25 +179,25 @@ def _nested(entries: Sequence[Entry]) -> list[Node]:
     return open_folders[0]
 
 
-def search(arguments: SearchArguments, gate: Gate) -> Result:
-    with gate.target(arguments.path, Kind.READ) as target:
+def search(arguments: SearchArguments, ctx: CallContext) -> Result:
+    with ctx.open(arguments.path, Kind.READ) as target:
         found = search_names(
             target.root,
             target.relative,
             arguments.pattern,
             arguments.excluded,
-            visible=gate.visible,
-            limits=gate.limits,
-            deadline=gate.deadline,
+            visible=ctx.is_visible,
+            limits=ctx.limits,
+            deadline=ctx.deadline,
         )
         paths = [os.path.join(target.root.path, path) for path in found.paths]
-    text, left_out = joined(paths, gate.limits.output_chars)
+    text, left_out = join_lines(paths, ctx.limits.output_chars)
     more = f"{left_out} more matches are left out; use a narrower pattern." if left_out else ""
-    return answer(text or "No matches found", f"{found.note} {more}".strip())
+    return content_result(text or "No matches found", f"{found.note} {more}".strip())
 
 
-def info(arguments: FolderArguments, gate: Gate) -> Result:
-    with gate.target(arguments.path, Kind.READ) as target:
+def info(arguments: FolderArguments, ctx: CallContext) -> Result:
+    with ctx.open(arguments.path, Kind.READ) as target:
         if not target.exists:
             raise explain(FileNotFoundError(2, "not there"), target.path)
         status = target.handle.status
@@ -208,7 +211,7 @@ def info(arguments: FolderArguments, gate: Gate) -> Result:
         "isFile": _boolean(stat.S_ISREG(status.st_mode)),
         "permissions": f"{status.st_mode:o}"[-_PERMISSION_DIGITS:],
     }
-    return answer("\n".join(f"{name}: {fact}" for name, fact in facts.items()))
+    return content_result("\n".join(f"{name}: {fact}" for name, fact in facts.items()))
 
 
 def _date(seconds: float) -> str:
@@ -222,11 +225,11 @@ def _boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def allowed_folders(arguments: NoArguments, gate: Gate) -> Result:
+def allowed_folders(arguments: NoArguments, ctx: CallContext) -> Result:
     del arguments
-    unbounded = gate.resources.policy.mode is PermissionMode.BYPASS
-    folders = [*gate.mounts.declared, *(["/"] if unbounded else [])]
-    return answer("\n".join(["Allowed directories:", *folders]))
+    unbounded = ctx.services.policy.mode is PermissionMode.BYPASS
+    folders = [*ctx.mounts.declared_roots, *(["/"] if unbounded else [])]
+    return content_result("\n".join(["Allowed directories:", *folders]))
 
 
 LIST_DIRECTORY = Tool(

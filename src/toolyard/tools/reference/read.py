@@ -12,8 +12,8 @@ from pydantic.json_schema import SkipJsonSchema
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Blob, Image, Result
 from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
-from toolyard.core.uris import uri_of
-from toolyard.dispatch.call_context import Gate
+from toolyard.core.uris import path_to_uri
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool
 from toolyard.files import file_io
 from toolyard.files.content import images
@@ -22,7 +22,7 @@ from toolyard.files.content.text import decode
 from toolyard.files.head_tail import read_beginning, read_end
 from toolyard.files.large_file_pages import is_large
 from toolyard.files.mounts import Target
-from toolyard.tools.reference.results import CONTENT, Path, answer, object_schema
+from toolyard.tools.reference.results import CONTENT, Path, content_result, object_schema
 
 _LONGEST_CHARACTER = 4  # bytes of one character in UTF-8
 _BINARY = "application/octet-stream"
@@ -46,24 +46,24 @@ class ManyArguments(Arguments):
     paths: Annotated[list[str], Field(min_length=1)]
 
 
-def read_text(arguments: TextArguments, gate: Gate) -> Result:
+def read_text(arguments: TextArguments, ctx: CallContext) -> Result:
     head, tail = arguments.head or 0, arguments.tail or 0  # none and 0 both mean the whole file
     if head and tail:
         raise ValidationError.of("tail", "cannot be used together with head", hint="Send one of the two.")
-    with gate.target(arguments.path, Kind.READ) as target:
-        if is_large(target, gate.limits):
-            return _ends_of_large(target, head, tail, gate)
-        text = _text(target, gate)
+    with ctx.open(arguments.path, Kind.READ) as target:
+        if is_large(target, ctx.limits):
+            return _large_file_ends(target, head, tail, ctx)
+        text = _read_whole_text(target, ctx)
     if tail:
-        return _shown_from_end(_last_lines(text, tail), gate)
-    return _shown_from_start(_first_lines(text, head) if head else text, gate)
+        return _truncate_before(_last_lines(text, tail), ctx)
+    return _truncate_after(_first_lines(text, head) if head else text, ctx)
 
 
-def _text(target: Target, gate: Gate) -> str:
+def _read_whole_text(target: Target, ctx: CallContext) -> str:
     """A text file's whole content, which this session then knows."""
-    contents = file_io.read(target, gate.limits)
+    contents = file_io.read(target, ctx.limits)
     _refuse_binary(contents.data, target)
-    gate.seen.record(gate.call.session, target.real, contents.data)
+    ctx.read_tracker.record(ctx.call.session, target.real, contents.data)
     return decode(contents.data).printable
 
 
@@ -73,20 +73,20 @@ def _refuse_binary(data: bytes, target: Target) -> None:
         raise ToolError(f"{target.path} is not text but {kind.media_type}.", hint="Use read_media_file for it.")
 
 
-def _ends_of_large(target: Target, head: int, tail: int, gate: Gate) -> Result:
+def _large_file_ends(target: Target, head: int, tail: int, ctx: CallContext) -> Result:
     """The first or last lines, found in as many bytes as an answer can hold."""
-    window = gate.limits.output_chars * _LONGEST_CHARACTER
+    window = ctx.limits.output_chars * _LONGEST_CHARACTER
     if head:
         data = read_beginning(target, window)
         _refuse_binary(data, target)
-        return _shown_from_start(_first_lines(data.decode("utf-8", "replace"), head), gate)
+        return _truncate_after(_first_lines(data.decode("utf-8", "replace"), head), ctx)
     if tail:
         data = read_end(target, window)
         _refuse_binary(data, target)
-        return _shown_from_end(_last_lines(data.decode("utf-8", "replace"), tail), gate)
+        return _truncate_before(_last_lines(data.decode("utf-8", "replace"), tail), ctx)
     raise ValidationError.of(
         "path",
-        f"{target.path} has {target.handle.status.st_size:,} bytes; the limit is {gate.limits.file_bytes:,}",
+        f"{target.path} has {target.handle.status.st_size:,} bytes; the limit is {ctx.limits.file_bytes:,}",
         hint="Read its beginning with head or its end with tail, or raise limits.file_bytes in the configuration.",
     )
 
@@ -99,34 +99,38 @@ def _last_lines(text: str, count: int) -> str:
     return "\n".join(text.removesuffix("\n").rsplit("\n", count)[-count:])
 
 
-def _shown_from_start(text: str, gate: Gate) -> Result:
-    most = gate.limits.output_chars
+def _truncate_after(text: str, ctx: CallContext) -> Result:
+    most = ctx.limits.output_chars
     if len(text) <= most:
-        return answer(text)
-    return answer(text[:most], f"Only the first {most:,} of {len(text):,} characters are shown; the rest is not.")
+        return content_result(text)
+    return content_result(
+        text[:most], f"Only the first {most:,} of {len(text):,} characters are shown; the rest is not."
+    )
 
 
-def _shown_from_end(text: str, gate: Gate) -> Result:
-    most = gate.limits.output_chars
+def _truncate_before(text: str, ctx: CallContext) -> Result:
+    most = ctx.limits.output_chars
     if len(text) <= most:
-        return answer(text)
-    return answer(text[-most:], f"Only the last {most:,} of {len(text):,} characters are shown; the rest is not.")
+        return content_result(text)
+    return content_result(
+        text[-most:], f"Only the last {most:,} of {len(text):,} characters are shown; the rest is not."
+    )
 
 
-def read_media(arguments: MediaArguments, gate: Gate) -> Result:
-    with gate.target(arguments.path, Kind.READ) as target:
-        data = file_io.read(target, gate.limits).data
-        gate.seen.record(gate.call.session, target.real, data)
+def read_media(arguments: MediaArguments, ctx: CallContext) -> Result:
+    with ctx.open(arguments.path, Kind.READ) as target:
+        data = file_io.read(target, ctx.limits).data
+        ctx.read_tracker.record(ctx.call.session, target.real, data)
     if sniff(data, target.path).category is Category.IMAGE:
-        picture, info = images.load(data)
+        picture, info = images.load_image(data)
         block = {"type": "image", "data": _base64(data), "mimeType": info.media_type}
         return Result((Image(picture.data, picture.media_type),), {"content": [block]})
     media_type = mimetypes.guess_type(target.path)[0] or _BINARY
-    whole = Blob(data, media_type, uri_of(target.path))
+    whole = Blob(data, media_type, path_to_uri(target.path))
     if media_type.startswith("audio/"):
         block = {"type": "audio", "data": _base64(data), "mimeType": media_type}
         return Result((whole,), {"content": [block]})
-    resource = {"uri": uri_of(target.path), "mimeType": media_type, "blob": _base64(data)}
+    resource = {"uri": path_to_uri(target.path), "mimeType": media_type, "blob": _base64(data)}
     return Result((whole,), {"content": [{"type": "resource", "resource": resource}]})
 
 
@@ -134,15 +138,15 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def read_many(arguments: ManyArguments, gate: Gate) -> Result:
+def read_many(arguments: ManyArguments, ctx: CallContext) -> Result:
     """Every file that can be read; what cannot is named with its reason. An error when nothing can be."""
     shown: list[str] = []
     faults: list[ToolyardError] = []
-    left = gate.limits.output_chars
+    left = ctx.limits.output_chars
     for path in arguments.paths:
-        gate.check_time()
+        ctx.check_time()
         try:
-            content = _one_of_many(path, left, gate)
+            content = _read_one(path, left, ctx)
         except ToolyardError as fault:
             faults.append(fault)
             shown.append(f"{path}: Error - {fault}")
@@ -150,19 +154,19 @@ def read_many(arguments: ManyArguments, gate: Gate) -> Result:
             left -= len(content)
             shown.append(f"{path}:\n{content}\n")
     if len(faults) == len(arguments.paths):
-        raise _all_failed(faults)
-    return answer(_SEPARATOR.join(shown))
+        raise _combined_error(faults)
+    return content_result(_SEPARATOR.join(shown))
 
 
-def _one_of_many(path: str, left: int, gate: Gate) -> str:
-    with gate.target(path, Kind.READ, argument="paths") as target:
-        content = _text(target, gate) if left > 0 else ""
+def _read_one(path: str, left: int, ctx: CallContext) -> str:
+    with ctx.open(path, Kind.READ, argument="paths") as target:
+        content = _read_whole_text(target, ctx) if left > 0 else ""
     if left <= 0 or len(content) > left:
         raise ToolError("Left out: the answer would be too long.", hint="Read it with read_text_file.")
     return content
 
 
-def _all_failed(faults: list[ToolyardError]) -> ToolyardError:
+def _combined_error(faults: list[ToolyardError]) -> ToolyardError:
     """One error for all of them; a refusal for security goes before a mere failure."""
     worst = next((fault for fault in faults if isinstance(fault, SecurityError)), faults[0])
     if len(faults) == 1:

@@ -14,16 +14,16 @@ Path = Annotated[str, Field(description="Absolute, or relative to the workspace"
 CONTENT = output_schema(("note",), content="string", note="string")
 
 
-def answer(content: str, note: str = "") -> Result:
+def content_result(content: str, note: str = "") -> Result:
     """The note stands apart from the content, so that what was read can be written again as it is."""
     if not note:
         return Result((Text(content),), {"content": content})
     return Result((Text(content), Text(f"[{note}]")), {"content": content, "note": note})
 
 
-def joined(lines: list[str], most_chars: int) -> tuple[str, int]:
-    """As many lines as fit into `most_chars`, and how many were left out."""
-    left = most_chars
+def join_lines(lines: list[str], max_chars: int) -> tuple[str, int]:
+    """As many lines as fit into `max_chars`, and how many were left out."""
+    left = max_chars
     for index, line in enumerate(lines):
         left -= len(line) + 1
         if left < 0:

@@ -11,22 +11,22 @@ from toolyard.core.actions import Kind
 from toolyard.core.calls import Result
 from toolyard.core.errors import FieldError, ToolError, ToolyardError, ValidationError
 from toolyard.core.paths import is_beneath
-from toolyard.dispatch.call_context import Gate
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments, Tool
 from toolyard.files import file_io
-from toolyard.files.content.diffs import unified
+from toolyard.files.content.diffs import unified_diff
 from toolyard.files.content.edits import EditOutcome, EditStep, apply_edits
 from toolyard.files.mounts import Target
 from toolyard.files.os_errors import explain
-from toolyard.tools.reference.results import CONTENT, Path, answer
-from toolyard.tools.write import check_text, edit_target, encoded, write_bytes
+from toolyard.tools.reference.results import CONTENT, Path, content_result
+from toolyard.tools.write import check_edits, edit_target, encode_argument, write_bytes
 
 _DIFF_CONTEXT = 4
 _DIFF_RULE = "=" * 67
 _SHORTEST_FENCE = 3
-_TEXTS = ("oldText", "newText")
+_TEXT_ARGUMENTS = ("oldText", "newText")
 # The edit engine speaks in the words of the Edit tool.
-_WORDS = (
+_REFERENCE_WORDS = (
     ("old_string", "oldText"),
     ("new_string", "newText"),
     (", or set replace_all to change them all", ""),
@@ -60,36 +60,36 @@ class MoveArguments(Arguments):
     destination: Path
 
 
-def write(arguments: WriteArguments, gate: Gate) -> Result:
-    data = encoded(arguments.content, "content")
-    with gate.target(arguments.path, Kind.WRITE) as target:
+def write(arguments: WriteArguments, ctx: CallContext) -> Result:
+    data = encode_argument(arguments.content, "content")
+    with ctx.open(arguments.path, Kind.WRITE) as target:
         # As the reference server, it replaces what is there. The snapshot before it has the old content.
-        write_bytes(target, data, gate, read_first=False)
-    return answer(f"Successfully wrote to {arguments.path}")
+        write_bytes(target, data, ctx, read_first=False)
+    return content_result(f"Successfully wrote to {arguments.path}")
 
 
-def edit(arguments: EditArguments, gate: Gate) -> Result:
+def edit(arguments: EditArguments, ctx: CallContext) -> Result:
     steps = tuple(EditStep(item.old_text, item.new_text) for item in arguments.edits)
-    check_text(steps, "edits", _TEXTS)
+    check_edits(steps, "edits", _TEXT_ARGUMENTS)
     # A preview changes nothing, so nobody has to be asked whether it may.
     kinds = (Kind.READ,) if arguments.dry_run else (Kind.WRITE, Kind.READ)
-    with gate.target(arguments.path, *kinds) as target:
+    with ctx.open(arguments.path, *kinds) as target:
         try:
-            outcome = _preview(target, steps, gate) if arguments.dry_run else edit_target(target, steps, gate)[0]
+            outcome = _preview(target, steps, ctx) if arguments.dry_run else edit_target(target, steps, ctx)[0]
         except ToolyardError as fault:
-            raise _reworded(fault) from fault
-        return answer(_diff(outcome, target.real, gate))
+            raise _rewrite_error(fault) from fault
+        return content_result(_diff(outcome, target.real, ctx))
 
 
-def _preview(target: Target, steps: tuple[EditStep, ...], gate: Gate) -> EditOutcome:
-    data = b"" if not target.exists and not steps[0].old else file_io.read(target, gate.limits).data
-    return apply_edits(data, steps, limits=gate.limits)
+def _preview(target: Target, steps: tuple[EditStep, ...], ctx: CallContext) -> EditOutcome:
+    data = b"" if not target.exists and not steps[0].old else file_io.read(target, ctx.limits).data
+    return apply_edits(data, steps, limits=ctx.limits)
 
 
-def _diff(outcome: EditOutcome, path: str, gate: Gate) -> str:
+def _diff(outcome: EditOutcome, path: str, ctx: CallContext) -> str:
     headings = (f"Index: {path}", _DIFF_RULE, f"--- {path}\toriginal", f"+++ {path}\tmodified")
-    diff = unified(
-        outcome.before, outcome.after, path, gate.limits.output_chars, headings=headings, context=_DIFF_CONTEXT
+    diff = unified_diff(
+        outcome.before, outcome.after, path, ctx.limits.output_chars, headings=headings, context=_DIFF_CONTEXT
     )
     fence = "`" * _SHORTEST_FENCE
     while fence in diff:
@@ -97,46 +97,46 @@ def _diff(outcome: EditOutcome, path: str, gate: Gate) -> str:
     return f"{fence}diff\n{diff}\n{fence}\n\n"
 
 
-def _reworded(fault: ToolyardError) -> ToolyardError:
+def _rewrite_error(fault: ToolyardError) -> ToolyardError:
     # What follows the first line is quoted from the file and stays as it is.
     first, feed, quoted = fault.message.partition("\n")
-    message, hint = _reworded_text(first) + feed + quoted, _reworded_text(fault.hint)
+    message, hint = _rewrite_text(first) + feed + quoted, _rewrite_text(fault.hint)
     if isinstance(fault, ValidationError):
-        fields = tuple(FieldError(_reworded_text(one.field), _reworded_text(one.error)) for one in fault.fields)
+        fields = tuple(FieldError(_rewrite_text(one.field), _rewrite_text(one.error)) for one in fault.fields)
         return ValidationError(message, fields, hint=hint)
     return type(fault)(message, hint=hint, retryable=fault.retryable)
 
 
-def _reworded_text(text: str) -> str:
-    for word, ours in _WORDS:
+def _rewrite_text(text: str) -> str:
+    for word, ours in _REFERENCE_WORDS:
         text = text.replace(word, ours)
     return text
 
 
-def create_folder(arguments: FolderArguments, gate: Gate) -> Result:
-    with gate.target(arguments.path, Kind.WRITE) as target:
+def create_folder(arguments: FolderArguments, ctx: CallContext) -> Result:
+    with ctx.open(arguments.path, Kind.WRITE) as target:
         file_io.make_folder(target)
-    return answer(f"Successfully created directory {arguments.path}")
+    return content_result(f"Successfully created directory {arguments.path}")
 
 
-def move(arguments: MoveArguments, gate: Gate) -> Result:
+def move(arguments: MoveArguments, ctx: CallContext) -> Result:
     with (
-        gate.target(arguments.source, Kind.READ, Kind.WRITE, argument="source") as source,
-        gate.target(arguments.destination, Kind.WRITE, argument="destination") as destination,
+        ctx.open(arguments.source, Kind.READ, Kind.WRITE, argument="source") as source,
+        ctx.open(arguments.destination, Kind.WRITE, argument="destination") as destination,
     ):
-        _check_move(source, destination, gate)
+        _check_move(source, destination, ctx)
         if source.handle.is_folder:
-            gate.displace(source)
-            gate.carry(source, destination)
-        file_io.move(source, destination, gate.limits, gate.may_wait)
-    return answer(f"Successfully moved {arguments.source} to {arguments.destination}")
+            ctx.check_displacement(source)
+            ctx.check_move(source, destination)
+        file_io.move(source, destination, ctx.limits, ctx.check_can_wait)
+    return content_result(f"Successfully moved {arguments.source} to {arguments.destination}")
 
 
-def _check_move(source: Target, destination: Target, gate: Gate) -> None:
+def _check_move(source: Target, destination: Target, ctx: CallContext) -> None:
     """What a rename alone would answer badly, or do to something else than was named."""
     if not source.exists:
         raise explain(FileNotFoundError(2, "not there"), source.path)
-    held = next((root for root in gate.mounts.declared if is_beneath(root, source.real)), None)
+    held = next((root for root in ctx.mounts.declared_roots if is_beneath(root, source.real)), None)
     if held is not None:
         raise ToolError(
             f"{source.path} is or holds a folder this server was opened for ({held}).", hint="Move what is in it."

@@ -6,6 +6,6 @@ describe both. `execute_tool_with_retry` is the caller's side.
 
 from __future__ import annotations
 
-from toolyard.transports.http.client import Backoff, Executed, execute_tool_with_retry
+from toolyard.transports.http.client import Backoff, ExecutionResult, execute_tool_with_retry
 
-__all__ = ["Backoff", "Executed", "execute_tool_with_retry"]
+__all__ = ["Backoff", "ExecutionResult", "execute_tool_with_retry"]

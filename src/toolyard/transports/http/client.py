@@ -25,12 +25,12 @@ from toolyard.core.errors import SystemFault, ToolyardError, ValidationError
 if TYPE_CHECKING:
     import httpx2
 
-    from toolyard.transports.http.client_attempt import Attempt, FailedError, Line, OnLine
+    from toolyard.transports.http.client_attempt import Attempt, AttemptError, Line, OnLine
 
 _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 600.0  # a call tells once a second that it runs, except while somebody is asked
-_MCP = "/mcp"
-_UNSURE = "It is not known whether the tool ran: look before calling it again."
+_MCP_PATH = "/mcp"
+_UNSURE_HINT = "It is not known whether the tool ran: look before calling it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class ExecutionResult:
     """What a tool gave back: `content` for a reader, `structured` for a program."""
 
     content: list[dict[str, Any]]
@@ -69,7 +69,7 @@ async def execute_tool_with_retry(
     on_line: OnLine | None = None,
     backoff: Backoff | None = None,
     repeatable: bool | None = None,
-) -> Executed:
+) -> ExecutionResult:
     """Run a tool of the server at `url`; `on_line` gets each line as it comes, of every attempt.
 
     `repeatable` says whether the tool may be run twice; left out, the server is asked when it matters. Raises the
@@ -82,21 +82,21 @@ async def execute_tool_with_retry(
     from toolyard.transports.http.client_attempt import Attempt
 
     async with httpx2.AsyncClient(
-        base_url=_base(url),
+        base_url=_base_url(url),
         headers={"Authorization": f"Bearer {token}"},
         timeout=httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
         limits=httpx2.Limits(max_keepalive_connections=0),
         trust_env=False,  # the token goes to the server and to no proxy
     ) as client:
-        retrying = _Retrying(Attempt(client, tool, dict(args or {}), on_line), repeatable)
+        retrying = _RetryLoop(Attempt(client, tool, dict(args or {}), on_line), repeatable)
         return await retrying.run(attempts, backoff or Backoff())
 
 
-def _base(url: str) -> httpx2.URL:
+def _base_url(url: str) -> httpx2.URL:
     import httpx2
 
     try:
-        base = httpx2.URL(url.rstrip("/").removesuffix(_MCP))
+        base = httpx2.URL(url.rstrip("/").removesuffix(_MCP_PATH))
     except httpx2.InvalidURL:
         base = httpx2.URL()
     if base.scheme not in {"http", "https"} or not base.host:
@@ -104,49 +104,49 @@ def _base(url: str) -> httpx2.URL:
     return base
 
 
-class _Retrying:
+class _RetryLoop:
     def __init__(self, attempt: Attempt, repeatable: bool | None) -> None:
         self._attempt = attempt
         self._repeatable = repeatable
-        self._reached: FailedError | None = None
+        self._first_reached: AttemptError | None = None
         """The first attempt that may have run the tool."""
 
-    async def run(self, attempts: int, backoff: Backoff) -> Executed:
-        from toolyard.transports.http.client_attempt import FailedError, Reached
+    async def run(self, attempts: int, backoff: Backoff) -> ExecutionResult:
+        from toolyard.transports.http.client_attempt import AttemptError, ToolRan
 
         for number in range(1, attempts + 1):
             try:
-                line = await self._once_more()
-            except FailedError as failed:
-                if failed.reached is not Reached.NO and self._reached is None:
-                    self._reached = failed
-                wait = backoff.seconds(number) if failed.after is None else failed.after
+                line = await self._try_once()
+            except AttemptError as failed:
+                if failed.tool_ran is not ToolRan.NO and self._first_reached is None:
+                    self._first_reached = failed
+                wait = backoff.seconds(number) if failed.retry_after is None else failed.retry_after
                 is_over = number == attempts or wait > backoff.most_seconds
-                if is_over or not failed.is_worth_it or self._must_not_repeat():
-                    raise self._verdict(failed) from failed
+                if is_over or not failed.is_retryable or self._must_not_repeat():
+                    raise self._final_error(failed) from failed
             else:
-                return Executed(list(line.get("content", ())), dict(line.get("structured", {})), number)
+                return ExecutionResult(list(line.get("content", ())), dict(line.get("structured", {})), number)
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _once_more(self) -> Line:
-        if self._reached is not None and self._repeatable is None:
+    async def _try_once(self) -> Line:
+        if self._first_reached is not None and self._repeatable is None:
             self._repeatable = await self._attempt.is_repeatable()
-        if self._reached is not None and self._must_not_repeat():
-            self._reached.is_worth_it = False
-            raise self._reached
+        if self._first_reached is not None and self._must_not_repeat():
+            self._first_reached.is_retryable = False
+            raise self._first_reached
         return await self._attempt.run()
 
     def _must_not_repeat(self) -> bool:
-        return self._reached is not None and self._repeatable is False
+        return self._first_reached is not None and self._repeatable is False
 
-    def _verdict(self, last: FailedError) -> ToolyardError:
+    def _final_error(self, last: AttemptError) -> ToolyardError:
         """The last error; where a tool that must not run twice may have run, that one, and that it may have."""
-        from toolyard.transports.http.client_attempt import Reached
+        from toolyard.transports.http.client_attempt import ToolRan
 
-        first = self._reached
+        first = self._first_reached
         if first is None or self._repeatable:
             return last.error
-        if first.reached is Reached.UNKNOWN:
-            return SystemFault(first.error.message, hint=_UNSURE)
+        if first.tool_ran is ToolRan.UNKNOWN:
+            return SystemFault(first.error.message, hint=_UNSURE_HINT)
         return first.error

@@ -17,19 +17,19 @@ import httpx2
 from toolyard.core.errors import FieldError, SecurityError, SystemFault, ToolError, ToolyardError, ValidationError
 from toolyard.core.limits import MIB
 
-_MOST_LINE = 64 * MIB
-_MOST_REFUSAL = 1 * MIB
+_MAX_LINE = 64 * MIB
+_MAX_REFUSAL = 1 * MIB
 _OK, _UNAUTHORIZED, _TOO_MANY = 200, 401, 429
 _TRY_LATER = frozenset({502, 503, 504})
-_LINES = "application/x-ndjson"
-_START = "Start `toolyard mcp --http`, or correct the address."
-_KINDS: dict[str, type[ToolyardError]] = {"security": SecurityError, "tool": ToolError, "system": SystemFault}
+_LINES_MEDIA_TYPE = "application/x-ndjson"
+_START_HINT = "Start `toolyard mcp --http`, or correct the address."
+_ERROR_KINDS: dict[str, type[ToolyardError]] = {"security": SecurityError, "tool": ToolError, "system": SystemFault}
 
 Line = Mapping[str, Any]
 OnLine = Callable[[Line], Awaitable[None] | None]
 
 
-class Reached(Enum):
+class ToolRan(Enum):
     """Whether the tool was run."""
 
     NO = "no"
@@ -37,17 +37,17 @@ class Reached(Enum):
     YES = "yes"
 
 
-class FailedError(Exception):
-    """The attempt did not succeed; `is_worth_it`: another one may."""
+class AttemptError(Exception):
+    """The attempt did not succeed; `is_retryable`: another one may."""
 
     def __init__(
-        self, error: ToolyardError, reached: Reached, *, is_worth_it: bool, after: float | None = None
+        self, error: ToolyardError, tool_ran: ToolRan, *, is_retryable: bool, retry_after: float | None = None
     ) -> None:
         super().__init__(error.message)
         self.error = error
-        self.reached = reached
-        self.is_worth_it = is_worth_it
-        self.after = after
+        self.tool_ran = tool_ran
+        self.is_retryable = is_retryable
+        self.retry_after = retry_after
         """Seconds that the server wants to be left alone."""
 
 
@@ -63,75 +63,77 @@ class Attempt:
         asked = {"tool_name": self.tool, "args": self.args}
         is_told = False
         try:
-            async with self._answer("POST", "/execute", json=asked) as answer:
-                async for line in _lines(answer):
+            async with self._open_response("POST", "/execute", json=asked) as answer:
+                async for line in _parse_lines(answer):
                     is_told = True
                     if self.on_line is not None and inspect.isawaitable(heard := self.on_line(line)):
                         await heard
                     if line["type"] == "result":
                         return line
                     if line["type"] == "error":
-                        raise _said(line.get("error"))
+                        raise _error_from_server(line.get("error"))
         except httpx2.TransportError as broken:
-            raise _broken(broken, self.client, is_told=is_told) from broken
-        raise _broken(None, self.client, is_told=is_told)
+            raise _connection_error(broken, self.client, has_answered=is_told) from broken
+        raise _connection_error(None, self.client, has_answered=is_told)
 
     async def is_repeatable(self) -> bool:
         """Whether the server says that the tool may be run twice. Raises FailedError, having run nothing."""
         try:
-            async with self._answer("GET", "/tools") as answer:
+            async with self._open_response("GET", "/tools") as answer:
                 await answer.aread()
         except httpx2.TransportError as broken:
-            raise FailedError(_unreachable(broken, self.client), Reached.NO, is_worth_it=True) from broken
+            raise AttemptError(_unreachable(broken, self.client), ToolRan.NO, is_retryable=True) from broken
         try:
             tools = cast("list[dict[str, Any]]", answer.json()["tools"])
             return any(each["name"] == self.tool and each["idempotent"] is True for each in tools)
         except (ValueError, LookupError, TypeError):
-            raise _nonsense() from None
+            raise _not_toolyard_error() from None
 
     @asynccontextmanager
-    async def _answer(self, method: str, path: str, **body: Any) -> AsyncGenerator[httpx2.Response]:
+    async def _open_response(self, method: str, path: str, **body: Any) -> AsyncGenerator[httpx2.Response]:
         try:
             request = self.client.build_request(method, path, **body)
         except (ValueError, TypeError, httpx2.InvalidURL) as error:
             wrong = ValidationError(
                 f"The request cannot be sent: {error}.", hint="Check the address and the arguments."
             )
-            raise FailedError(wrong, Reached.NO, is_worth_it=False) from error
+            raise AttemptError(wrong, ToolRan.NO, is_retryable=False) from error
         answer = await self.client.send(request, stream=True)
         try:
             if answer.status_code != _OK:
-                raise _refused(answer.status_code, await _start_of(answer), answer.headers.get("retry-after"))
+                raise _refusal_error(
+                    answer.status_code, await _read_limited(answer), answer.headers.get("retry-after")
+                )
             yield answer
         finally:
             await answer.aclose()
 
 
-async def _lines(answer: httpx2.Response) -> AsyncGenerator[dict[str, Any]]:
-    if not answer.headers.get("content-type", "").startswith(_LINES):
-        raise _nonsense()
+async def _parse_lines(answer: httpx2.Response) -> AsyncGenerator[dict[str, Any]]:
+    if not answer.headers.get("content-type", "").startswith(_LINES_MEDIA_TYPE):
+        raise _not_toolyard_error()
     rest = bytearray()
     async for piece in answer.aiter_bytes():
         *whole, left = piece.split(b"\n")
         for end in whole:
-            yield _line(bytes(rest + end))
+            yield _parse_line(bytes(rest + end))
             rest.clear()
         rest += left
-        if len(rest) > _MOST_LINE:
-            raise _nonsense()
+        if len(rest) > _MAX_LINE:
+            raise _not_toolyard_error()
 
 
-def _line(text: bytes) -> dict[str, Any]:
+def _parse_line(text: bytes) -> dict[str, Any]:
     try:
         line: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise _nonsense() from None
-    if not isinstance(line, dict) or not _is_ours(cast("dict[str, Any]", line)):
-        raise _nonsense()
+        raise _not_toolyard_error() from None
+    if not isinstance(line, dict) or not _is_valid_line(cast("dict[str, Any]", line)):
+        raise _not_toolyard_error()
     return cast("dict[str, Any]", line)
 
 
-def _is_ours(line: dict[str, Any]) -> bool:
+def _is_valid_line(line: dict[str, Any]) -> bool:
     """Whether it has the parts that a line of the door has, of the kinds they have there."""
     if line.get("type") != "result":
         return isinstance(line.get("type"), str)
@@ -142,78 +144,80 @@ def _is_ours(line: dict[str, Any]) -> bool:
     return all(isinstance(each, dict) for each in parts)
 
 
-async def _start_of(answer: httpx2.Response) -> bytes:
+async def _read_limited(answer: httpx2.Response) -> bytes:
     body = bytearray()
     async for piece in answer.aiter_bytes():
         body += piece
-        if len(body) > _MOST_REFUSAL:
+        if len(body) > _MAX_REFUSAL:
             break
     return bytes(body)
 
 
-def _refused(status: int, body: bytes, after: str | None) -> FailedError:
+def _refusal_error(status: int, body: bytes, retry_after: str | None) -> AttemptError:
     """What a status other than 200 means. A proxy's 502, 503 or 504 may come after the tool was run."""
     try:
         said: object = json.loads(body)["error"]
     except (ValueError, LookupError, TypeError, RecursionError):
         said = None
-    wait = _seconds(after)
+    wait = _retry_after_seconds(retry_after)
     if isinstance(said, dict):
-        failed = _said(cast("dict[str, Any]", said))
-        return FailedError(failed.error, failed.reached, is_worth_it=failed.is_worth_it, after=wait)
+        failed = _error_from_server(cast("dict[str, Any]", said))
+        return AttemptError(failed.error, failed.tool_ran, is_retryable=failed.is_retryable, retry_after=wait)
     if status == _UNAUTHORIZED:
         error = SecurityError("The server does not take this token.", hint="Use the one that it was started with.")
-        return FailedError(error, Reached.NO, is_worth_it=False)
+        return AttemptError(error, ToolRan.NO, is_retryable=False)
     is_worth_it = status in _TRY_LATER or status == _TOO_MANY
-    reached = Reached.NO if status == _TOO_MANY else Reached.UNKNOWN
-    hint = "Try again later." if is_worth_it else _START
+    reached = ToolRan.NO if status == _TOO_MANY else ToolRan.UNKNOWN
+    hint = "Try again later." if is_worth_it else _START_HINT
     error = SystemFault(f"The server answered {status}.", hint=hint, retryable=is_worth_it)
-    return FailedError(error, reached, is_worth_it=is_worth_it, after=wait)
+    return AttemptError(error, reached, is_retryable=is_worth_it, retry_after=wait)
 
 
-def _said(words: object) -> FailedError:
+def _error_from_server(fields: object) -> AttemptError:
     """An error of the server's as ours."""
-    if not isinstance(words, dict):
-        return _nonsense()
-    said = cast("dict[str, Any]", words)
+    if not isinstance(fields, dict):
+        return _not_toolyard_error()
+    said = cast("dict[str, Any]", fields)
     message, hint, retryable = str(said.get("message")), str(said.get("hint", "")), said.get("retryable") is True
-    reached = Reached.NO if said.get("ran") is False else Reached.YES
+    reached = ToolRan.NO if said.get("ran") is False else ToolRan.YES
     if said.get("kind") == "validation":
-        return FailedError(_validation(message, hint, said), reached, is_worth_it=retryable)
-    kind = _KINDS.get(str(said.get("kind")), SystemFault)
-    return FailedError(kind(message, hint=hint, retryable=retryable), reached, is_worth_it=retryable)
+        return AttemptError(_validation_error(message, hint, said), reached, is_retryable=retryable)
+    kind = _ERROR_KINDS.get(str(said.get("kind")), SystemFault)
+    return AttemptError(kind(message, hint=hint, retryable=retryable), reached, is_retryable=retryable)
 
 
-def _validation(message: str, hint: str, said: Mapping[str, Any]) -> ValidationError:
-    listed: object = said.get("validation_errors")
+def _validation_error(message: str, hint: str, error_data: Mapping[str, Any]) -> ValidationError:
+    listed: object = error_data.get("validation_errors")
     found = cast("list[object]", listed) if isinstance(listed, list) else []
     known = [cast("dict[str, Any]", each) for each in found if isinstance(each, dict)]
     fields = tuple(FieldError(str(each.get("field")), str(each.get("error"))) for each in known)
     return ValidationError(message, fields, hint=hint)
 
 
-def _broken(error: httpx2.TransportError | None, client: httpx2.AsyncClient, *, is_told: bool) -> FailedError:
+def _connection_error(
+    error: httpx2.TransportError | None, client: httpx2.AsyncClient, *, has_answered: bool
+) -> AttemptError:
     if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
-        return FailedError(_unreachable(error, client), Reached.NO, is_worth_it=True)
+        return AttemptError(_unreachable(error, client), ToolRan.NO, is_retryable=True)
     if isinstance(error, httpx2.LocalProtocolError):
         wrong = ValidationError(f"The request cannot be sent: {error}.", hint="Check the token.")
-        return FailedError(wrong, Reached.NO, is_worth_it=False)
+        return AttemptError(wrong, ToolRan.NO, is_retryable=False)
     why = f" ({type(error).__name__})" if error is not None else ""
     fault = SystemFault(f"The connection broke before the tool had answered{why}.", hint="Try again.", retryable=True)
-    return FailedError(fault, Reached.UNKNOWN, is_worth_it=not is_told)
+    return AttemptError(fault, ToolRan.UNKNOWN, is_retryable=not has_answered)
 
 
 def _unreachable(error: httpx2.TransportError, client: httpx2.AsyncClient) -> SystemFault:
     why = str(error) or type(error).__name__
-    return SystemFault(f"{client.base_url} cannot be reached: {why}.", hint=_START, retryable=True)
+    return SystemFault(f"{client.base_url} cannot be reached: {why}.", hint=_START_HINT, retryable=True)
 
 
-def _nonsense() -> FailedError:
-    error = SystemFault("What answered is not this door of Toolyard.", hint=_START)
-    return FailedError(error, Reached.UNKNOWN, is_worth_it=False)
+def _not_toolyard_error() -> AttemptError:
+    error = SystemFault("What answered is not this door of Toolyard.", hint=_START_HINT)
+    return AttemptError(error, ToolRan.UNKNOWN, is_retryable=False)
 
 
-def _seconds(after: str | None) -> float | None:
+def _retry_after_seconds(after: str | None) -> float | None:
     """A Retry-After: seconds, or a date."""
     if after is None:
         return None

@@ -32,11 +32,11 @@ HEADERS = {
     ),
     "Referrer-Policy": "no-referrer",
 }
-_USE = """curl --no-buffer "$ADDRESS/execute" --header "Authorization: Bearer $TOOLYARD_TOKEN" \\
+_USAGE = """curl --no-buffer "$ADDRESS/execute" --header "Authorization: Bearer $TOOLYARD_TOKEN" \\
     --header "Content-Type: application/json" --data '{"tool_name": "NAME", "args": {}}'"""
 
 
-def page(tools: Sequence[Mapping[str, Any]]) -> str:
+def docs_page(tools: Sequence[Mapping[str, Any]]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -45,11 +45,11 @@ def page(tools: Sequence[Mapping[str, Any]]) -> str:
         f"<p>{len(tools)} tools here. <code>GET /tools</code> lists them. <code>POST /execute</code> runs "
         "one and answers with JSON objects, one a line: <code>progress</code>, <code>output</code>, and last a "
         "<code>result</code> or an <code>error</code>. <code>GET /openapi.json</code> is for programs.</p>\n"
-        f"<pre>{escape(_USE)}</pre>\n{''.join(map(_section, tools))}</body>\n</html>\n"
+        f"<pre>{escape(_USAGE)}</pre>\n{''.join(map(_tool_section, tools))}</body>\n</html>\n"
     )
 
 
-def _section(tool: Mapping[str, Any]) -> str:
+def _tool_section(tool: Mapping[str, Any]) -> str:
     marks = [
         "read only" if tool["read_only"] else "changes files" if tool["destructive"] else "adds",
         "may be repeated" if tool["idempotent"] else "once",
@@ -57,10 +57,10 @@ def _section(tool: Mapping[str, Any]) -> str:
     shown = "".join(f"<small>{escape(mark)}</small>" for mark in marks)
     return (
         f"<section>\n<h2><code>{escape(tool['name'])}</code>{shown}</h2>\n<p>{escape(tool['description'])}</p>\n"
-        f"{_schema('args', tool['input_schema'])}{_schema('structured', tool['output_schema'])}</section>\n"
+        f"{_schema_details('args', tool['input_schema'])}{_schema_details('structured', tool['output_schema'])}</section>\n"
     )
 
 
-def _schema(title: str, schema: Mapping[str, Any]) -> str:
+def _schema_details(title: str, schema: Mapping[str, Any]) -> str:
     said = escape(json.dumps(schema, indent=2, ensure_ascii=False))
     return f"<details><summary><code>{title}</code></summary><pre>{said}</pre></details>\n"

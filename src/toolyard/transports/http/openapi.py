@@ -9,21 +9,21 @@ from typing import Any, cast
 from toolyard import __version__
 from toolyard.transports.http.streaming_response import MEDIA_TYPE
 
-_NAME = re.compile(r"[^A-Za-z0-9._-]")  # what the name of a component may not have
+_INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9._-]")  # what the name of a component may not have
 _SCHEMAS = "#/components/schemas/"
 _ROOT_KEYS = frozenset({"$schema", "$id", "$anchor"})  # a schema is no document of its own here
 _STRING = {"type": "string"}
 _BOOLEAN = {"type": "boolean"}
 
 
-def openapi(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    schemas: dict[str, Any] = dict(_LINES)
+def openapi_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    schemas: dict[str, Any] = dict(_COMPONENTS)
     asked: list[dict[str, str]] = []
     for number, tool in enumerate(tools):
-        name = f"tool{number}.{_NAME.sub('_', tool['name'])}"
-        schemas[f"{name}.args"] = _moved(tool["input_schema"], f"{name}.args")
-        schemas[f"{name}.structured"] = _moved(tool["output_schema"], f"{name}.structured")
-        schemas[name] = _object(
+        name = f"tool{number}.{_INVALID_NAME_CHARS.sub('_', tool['name'])}"
+        schemas[f"{name}.args"] = _embed_schema(tool["input_schema"], f"{name}.args")
+        schemas[f"{name}.structured"] = _embed_schema(tool["output_schema"], f"{name}.structured")
+        schemas[name] = _object_schema(
             {"tool_name": {"const": tool["name"]}, "args": _ref(f"{name}.args")},
             *(("tool_name", "args") if tool["input_schema"].get("required") else ("tool_name",)),
             description=tool["description"],
@@ -41,33 +41,37 @@ def openapi(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         },
         "security": [{"bearer": []}],
         "paths": {
-            "/tools": {"get": _get("listTools", "The tools, with their schemas", "application/json", _ref("Tools"))},
-            "/execute": {"post": _EXECUTE},
-            "/openapi.json": {"get": _get("describe", "This description", "application/json", {"type": "object"})},
-            "/docs": {"get": _get("read", "The tools as a page to read", "text/html", _STRING)},
+            "/tools": {
+                "get": _get_operation("listTools", "The tools, with their schemas", "application/json", _ref("Tools"))
+            },
+            "/execute": {"post": _EXECUTE_OPERATION},
+            "/openapi.json": {
+                "get": _get_operation("describe", "This description", "application/json", {"type": "object"})
+            },
+            "/docs": {"get": _get_operation("read", "The tools as a page to read", "text/html", _STRING)},
         },
         "components": {"securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}, "schemas": schemas},
     }
 
 
-def _moved(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _embed_schema(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     """A schema that stands inside another document: what it says of itself points there."""
     kept = {key: value for key, value in schema.items() if key not in _ROOT_KEYS}
-    return cast("dict[str, Any]", _pointed(kept, f"{_SCHEMAS}{place}"))
+    return cast("dict[str, Any]", _rebase_refs(kept, f"{_SCHEMAS}{place}"))
 
 
-def _pointed(node: object, place: str) -> object:
+def _rebase_refs(node: object, place: str) -> object:
     if isinstance(node, dict):
         return {
-            key: place + value[1:] if key == "$ref" and _is_own(value) else _pointed(value, place)
+            key: place + value[1:] if key == "$ref" and _is_local_ref(value) else _rebase_refs(value, place)
             for key, value in cast("dict[str, Any]", node).items()
         }
     if isinstance(node, list):
-        return [_pointed(item, place) for item in cast("list[object]", node)]
+        return [_rebase_refs(item, place) for item in cast("list[object]", node)]
     return node
 
 
-def _is_own(reference: object) -> bool:
+def _is_local_ref(reference: object) -> bool:
     return isinstance(reference, str) and (reference == "#" or reference.startswith("#/"))
 
 
@@ -75,7 +79,7 @@ def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"{_SCHEMAS}{name}"}
 
 
-def _object(
+def _object_schema(
     properties: Mapping[str, Any], *required: str, description: str = "", is_closed: bool = False
 ) -> dict[str, Any]:
     said: dict[str, Any] = {"type": "object", "properties": dict(properties), "required": list(required)}
@@ -84,8 +88,10 @@ def _object(
     return {**said, "description": description} if description else said
 
 
-def _line(kind: str, properties: Mapping[str, Any], required: Iterable[str], description: str) -> dict[str, Any]:
-    return _object({"type": {"const": kind}, **properties}, "type", *required, description=description)
+def _line_schema(
+    kind: str, properties: Mapping[str, Any], required: Iterable[str], description: str
+) -> dict[str, Any]:
+    return _object_schema({"type": {"const": kind}, **properties}, "type", *required, description=description)
 
 
 def _content(media_type: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,32 +102,32 @@ def _refusal(description: str) -> dict[str, Any]:
     return {"description": description, "content": _content("application/json", _ref("Refusal"))}
 
 
-def _get(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _get_operation(name: str, summary: str, media_type: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     answer = {"description": summary, "content": _content(media_type, schema)}
-    return {"operationId": name, "summary": summary, "responses": {"200": answer, **_ANYWHERE}}
+    return {"operationId": name, "summary": summary, "responses": {"200": answer, **_COMMON_RESPONSES}}
 
 
-_LINES: dict[str, Any] = {
-    "Progress": _line(
+_COMPONENTS: dict[str, Any] = {
+    "Progress": _line_schema(
         "progress",
         {"done": {"type": "number"}, "total": {"type": ["number", "null"]}, "message": _STRING},
         ("done", "total", "message"),
         "How far a long call has come, in seconds.",
     ),
-    "Output": _line(
+    "Output": _line_schema(
         "output",
         {"stream": {"enum": ["stdout", "stderr"]}, "text": _STRING, "dropped": {"type": "integer"}},
         ("stream", "text"),
         "What a command prints, as it comes. `dropped` bytes were left out here, because they were not read in time.",
     ),
-    "Result": _line(
+    "Result": _line_schema(
         "result",
         {"content": {"type": "array", "items": {"type": "object"}}, "structured": {"type": "object"}},
         ("content", "structured"),
         "The last line of a call that succeeded: for a reader, and for a program.",
     ),
-    "Failure": _line("error", {"error": _ref("Error")}, ("error",), "The last line of any other call."),
-    "Error": _object(
+    "Failure": _line_schema("error", {"error": _ref("Error")}, ("error",), "The last line of any other call."),
+    "Error": _object_schema(
         {
             "code": {"type": "integer"},
             "kind": {"enum": ["security", "validation", "tool", "system", "config"]},
@@ -131,17 +137,17 @@ _LINES: dict[str, Any] = {
             "ran": {**_BOOLEAN, "description": "false: the call was refused, and nothing was done."},
             "validation_errors": {
                 "type": "array",
-                "items": _object({"field": _STRING, "error": _STRING}, "field", "error"),
+                "items": _object_schema({"field": _STRING, "error": _STRING}, "field", "error"),
             },
         },
         *("code", "kind", "message", "hint", "retryable"),
     ),
-    "Refusal": _object({"error": _ref("Error")}, "error"),
-    "Tools": _object(
+    "Refusal": _object_schema({"error": _ref("Error")}, "error"),
+    "Tools": _object_schema(
         {
             "tools": {
                 "type": "array",
-                "items": _object(
+                "items": _object_schema(
                     {
                         **dict.fromkeys(("name", "title", "description"), _STRING),
                         **{name: {"type": "object"} for name in ("input_schema", "output_schema")},
@@ -155,13 +161,13 @@ _LINES: dict[str, Any] = {
         "tools",
     ),
 }
-_ANYWHERE: dict[str, Any] = {
+_COMMON_RESPONSES: dict[str, Any] = {
     "401": _refusal("The bearer token is missing or wrong."),
     "403": _refusal("The Origin is not ours."),
     "405": _refusal("The path takes another method."),
     "421": _refusal("The Host is not ours."),
 }
-_EXECUTE: dict[str, Any] = {
+_EXECUTE_OPERATION: dict[str, Any] = {
     "operationId": "executeTool",
     "summary": "Run one tool",
     "description": (
@@ -181,6 +187,6 @@ _EXECUTE: dict[str, Any] = {
         "413": _refusal("The body is too large."),
         "415": _refusal("The body is not application/json."),
         "503": _refusal("Too many calls are under way; `Retry-After` says when to try again."),
-        **_ANYWHERE,
+        **_COMMON_RESPONSES,
     },
 }

@@ -8,15 +8,15 @@ from typing import Any, cast
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
-from toolyard.config.suggestions import closest
+from toolyard.config.suggestions import closest_match
 from toolyard.core.errors import ValidationError
-from toolyard.core.json_size import MOST_PARTS, parts_of, repeated_key
+from toolyard.core.json_size import MAX_JSON_PARTS, count_json_parts, find_repeated_key
 from toolyard.core.limits import MIB
 from toolyard.transports.http.errors import RefusedError
 
-LARGEST_BODY = 32 * MIB
+MAX_BODY_BYTES = 32 * MIB
 _KEYS = ("tool_name", "args")
-_SHAPE = 'Send {"tool_name": "Read", "args": {"file_path": "a.txt"}}.'
+_EXAMPLE_HINT = 'Send {"tool_name": "Read", "args": {"file_path": "a.txt"}}.'
 _SHOWN = 100
 BAD_REQUEST, TOO_LARGE, WRONG_TYPE = 400, 413, 415
 # What was not read is in the way of the next request on the connection.
@@ -24,74 +24,74 @@ _CLOSE = {"Connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExecuteRequest:
     tool: str
     """Under the name it is served by."""
     args: dict[str, Any]
 
 
-async def read_asked(request: Request) -> Asked | None:
+async def read_execute_request(request: Request) -> ExecuteRequest | None:
     """What is asked for; None when the caller left before it had said so."""
-    _check_type(request)
+    _check_content_type(request)
     try:
-        body = await _body(request)
+        body = await _read_body(request)
     except ClientDisconnect:
         return None
-    return _understood(body)
+    return _parse_request(body)
 
 
-def _check_type(request: Request) -> None:
+def _check_content_type(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        error = ValidationError.of("Content-Type", "is not application/json", hint=_SHAPE)
+        error = ValidationError.of("Content-Type", "is not application/json", hint=_EXAMPLE_HINT)
         raise RefusedError(WRONG_TYPE, error, _CLOSE)
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         error = ValidationError.of("Content-Encoding", "is not taken here", hint="Send the body as it is.")
         raise RefusedError(WRONG_TYPE, error, _CLOSE)
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared[:_SHOWN]) > LARGEST_BODY:
+    if declared.isascii() and declared.isdigit() and int(declared[:_SHOWN]) > MAX_BODY_BYTES:
         raise _too_large()
     body = bytearray()
     async for piece in request.stream():
-        if len(body) + len(piece) > LARGEST_BODY:
+        if len(body) + len(piece) > MAX_BODY_BYTES:
             raise _too_large()
         body += piece
     return bytes(body)
 
 
 def _too_large() -> RefusedError:
-    hint = f"The most is {LARGEST_BODY // MIB} MiB. Send less in one call."
+    hint = f"The most is {MAX_BODY_BYTES // MIB} MiB. Send less in one call."
     return RefusedError(TOO_LARGE, ValidationError.of("body", "is too large", hint=hint), _CLOSE)
 
 
-def _understood(body: bytes) -> Asked:
+def _parse_request(body: bytes) -> ExecuteRequest:
     # A parser holds up everybody else until it is done.
-    if len(body) > MOST_PARTS and parts_of(body) > MOST_PARTS:
+    if len(body) > MAX_JSON_PARTS and count_json_parts(body) > MAX_JSON_PARTS:
         raise RefusedError(TOO_LARGE, ValidationError.of("body", "has too many parts", hint="Send less in one call."))
     try:
         said: object = from_json(body)
     except ValueError as error:
-        raise _wrong("body", f"is not JSON ({str(error)[:_SHOWN]})") from None
+        raise _bad_request("body", f"is not JSON ({str(error)[:_SHOWN]})") from None
     if not isinstance(said, dict):
-        raise _wrong("body", "is not an object")
-    if (key := repeated_key(body)) is not None:
-        raise _wrong("body", f"has the key {key[:_SHOWN]!r} twice in one object")
+        raise _bad_request("body", "is not an object")
+    if (key := find_repeated_key(body)) is not None:
+        raise _bad_request("body", f"has the key {key[:_SHOWN]!r} twice in one object")
     given = cast("dict[str, Any]", said)
     unknown = next((key for key in given if key not in _KEYS), None)
     if unknown is not None:
-        meant = closest(unknown, _KEYS)
+        meant = closest_match(unknown, _KEYS)
         guess = f"Did you mean {meant}? " if meant else ""
-        raise _wrong(unknown[:_SHOWN], "is not a part of a request", guess)
+        raise _bad_request(unknown[:_SHOWN], "is not a part of a request", guess)
     tool, args = given.get("tool_name"), given.get("args", {})
     if not isinstance(tool, str) or not tool:
-        raise _wrong("tool_name", "is required, as a string" if tool is None else "is not the name of a tool")
+        raise _bad_request("tool_name", "is required, as a string" if tool is None else "is not the name of a tool")
     if not isinstance(args, dict):
-        raise _wrong("args", "is not an object")
-    return Asked(tool, cast("dict[str, Any]", args))
+        raise _bad_request("args", "is not an object")
+    return ExecuteRequest(tool, cast("dict[str, Any]", args))
 
 
-def _wrong(field: str, error: str, guess: str = "") -> RefusedError:
-    return RefusedError(BAD_REQUEST, ValidationError.of(field, error, hint=guess + _SHAPE))
+def _bad_request(field: str, error: str, guess: str = "") -> RefusedError:
+    return RefusedError(BAD_REQUEST, ValidationError.of(field, error, hint=guess + _EXAMPLE_HINT))

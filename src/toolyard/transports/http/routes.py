@@ -1,6 +1,6 @@
 """The door: the routes of one Yard beside `/mcp`, with the same token, checks, dispatch and policy.
 
-A Door owns the calls that came through it. Its `living()` goes around the life of the application: at its end, the
+A Door owns the calls that came through it. Its `lifespan()` goes around the life of the application: at its end, the
 calls under way are ended and waited for, before the Yard may be closed. It does not own the Yard.
 """
 
@@ -16,48 +16,48 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from toolyard.app.yard import Yard
-from toolyard.config.suggestions import closest
-from toolyard.core.calls import Call, Result, ask_nobody
+from toolyard.config.suggestions import closest_match
+from toolyard.core.calls import Call, Result, deny_without_asking
 from toolyard.core.errors import SystemFault, ToolyardError, ValidationError
-from toolyard.transports.client_profile import Terms
+from toolyard.transports.client_profile import ClientProfile
 from toolyard.transports.http.docs_page import HEADERS as PAGE_HEADERS
-from toolyard.transports.http.docs_page import page
+from toolyard.transports.http.docs_page import docs_page
 from toolyard.transports.http.errors import RefusedError
-from toolyard.transports.http.event_stream import Outbox
-from toolyard.transports.http.openapi import openapi
-from toolyard.transports.http.request_parser import Asked, read_asked
-from toolyard.transports.http.serializers import catalogue
-from toolyard.transports.http.streaming_response import Running
-from toolyard.transports.json_encoding import line_of
+from toolyard.transports.http.event_stream import EventStream
+from toolyard.transports.http.openapi import openapi_document
+from toolyard.transports.http.request_parser import ExecuteRequest, read_execute_request
+from toolyard.transports.http.serializers import tool_catalogue
+from toolyard.transports.http.streaming_response import StreamedCalls
+from toolyard.transports.json_encoding import encode_json
 
 SURFACE = "http"
-_MOST_CALLS = 128  # of one workspace at once; dispatch has threads for fewer
+_MAX_CALLS = 128  # of one workspace at once; dispatch has threads for fewer
 _RETRY_SECONDS = 1
 _SHOWN = 100
-_SEE = 307
+_TEMPORARY_REDIRECT = 307
 NOT_FOUND, NOT_ALLOWED, BUSY = 404, 405, 503
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 Handler = Callable[[Request, Send], Awaitable[Response | None]]
 
 
-class Door:
-    def __init__(self, yard: Yard, terms: Terms) -> None:
+class ToolRoutes:
+    def __init__(self, yard: Yard, profile: ClientProfile) -> None:
         self._yard = yard
-        self._terms = terms
-        self._running = Running()
+        self._profile = profile
+        self._running = StreamedCalls()
 
     def routes(self) -> list[Route]:
         return [
-            Route("/", _Way("GET", _way_on)),
-            Route("/tools", _Way("GET", self._tools)),
-            Route("/execute", _Way("POST", self._execute)),
-            Route("/openapi.json", _Way("GET", self._openapi)),
-            Route("/docs", _Way("GET", self._docs)),
+            Route("/", _Endpoint("GET", _redirect_to_docs)),
+            Route("/tools", _Endpoint("GET", self._tools)),
+            Route("/execute", _Endpoint("POST", self._execute)),
+            Route("/openapi.json", _Endpoint("GET", self._openapi)),
+            Route("/docs", _Endpoint("GET", self._docs)),
         ]
 
     @contextlib.asynccontextmanager
-    async def living(self) -> AsyncGenerator[None]:
+    async def lifespan(self) -> AsyncGenerator[None]:
         try:
             yield
         finally:
@@ -65,78 +65,80 @@ class Door:
 
     @cached_property
     def _catalogue(self) -> list[dict[str, object]]:
-        return catalogue(self._yard.dispatch.tools.values(), self._terms)
+        return tool_catalogue(self._yard.dispatch.tools.values(), self._profile)
 
     @cached_property
-    def _shown(self) -> dict[str, bytes]:
+    def _encoded_pages(self) -> dict[str, bytes]:
         """What never changes while a workspace is served, as it is sent."""
         return {
-            "tools": line_of({"tools": self._catalogue}),
-            "openapi": line_of(openapi(self._catalogue)),
-            "docs": page(self._catalogue).encode("utf-8", "replace"),
+            "tools": encode_json({"tools": self._catalogue}),
+            "openapi": encode_json(openapi_document(self._catalogue)),
+            "docs": docs_page(self._catalogue).encode("utf-8", "replace"),
         }
 
     async def _tools(self, request: Request, send: Send) -> Response:
         del request, send
         self._yard.warm_up()  # who asks for the tools will soon use them
-        return Response(self._shown["tools"], headers=_HEADERS, media_type="application/json")
+        return Response(self._encoded_pages["tools"], headers=_HEADERS, media_type="application/json")
 
     async def _openapi(self, request: Request, send: Send) -> Response:
         del request, send
-        return Response(self._shown["openapi"], headers=_HEADERS, media_type="application/json")
+        return Response(self._encoded_pages["openapi"], headers=_HEADERS, media_type="application/json")
 
     async def _docs(self, request: Request, send: Send) -> Response:
         del request, send
-        return Response(self._shown["docs"], headers={**_HEADERS, **PAGE_HEADERS}, media_type="text/html")
+        return Response(self._encoded_pages["docs"], headers={**_HEADERS, **PAGE_HEADERS}, media_type="text/html")
 
     async def _execute(self, request: Request, send: Send) -> Response | None:
-        asked = await read_asked(request)
+        asked = await read_execute_request(request)
         if asked is None:
             return None
-        if self._terms.ours(asked.tool) not in self._yard.dispatch.tools:
+        if self._profile.tool_name(asked.tool) not in self._yard.dispatch.tools:
             await self._refuse_unknown(asked)
-        if self._running.count >= _MOST_CALLS:
+        if self._running.count >= _MAX_CALLS:
             error = SystemFault("Too many calls are under way here.", hint="Try again in a moment.", retryable=True)
             raise RefusedError(BUSY, error, {"Retry-After": str(_RETRY_SECONDS)})
-        await self._running.answer(lambda outbox: self._run(asked, outbox), request.receive, send)
+        await self._running.stream_answer(lambda outbox: self._run(asked, outbox), request.receive, send)
         return None
 
-    async def _run(self, asked: Asked, outbox: Outbox) -> Result:
+    async def _run(self, asked: ExecuteRequest, outbox: EventStream) -> Result:
         return await self._yard.dispatch(
             Call(
-                self._terms.ours(asked.tool),
+                self._profile.tool_name(asked.tool),
                 asked.args,
                 SURFACE,
                 self._yard.agent,
                 SURFACE,
-                ask=self._terms.ask or ask_nobody,
-                progress=outbox.progress,
-                printed=outbox.printed,
+                ask=self._profile.ask or deny_without_asking,
+                progress=outbox.set_progress,
+                on_output=outbox.add_output,
             )
         )
 
-    async def _refuse_unknown(self, asked: Asked) -> None:
+    async def _refuse_unknown(self, asked: ExecuteRequest) -> None:
         """Through dispatch all the same: every call has its event."""
         try:
-            await self._run(asked, Outbox())
+            await self._run(asked, EventStream())
         except ValidationError:
-            raise RefusedError(NOT_FOUND, self._unknown(asked.tool)) from None
+            raise RefusedError(NOT_FOUND, self._unknown_tool_error(asked.tool)) from None
         except ToolyardError as error:  # it cannot be recorded
             raise RefusedError(BUSY, error) from error
 
-    def _unknown(self, name: str) -> ValidationError:
-        meant = closest(name, (str(tool["name"]) for tool in self._catalogue))
+    def _unknown_tool_error(self, name: str) -> ValidationError:
+        meant = closest_match(name, (str(tool["name"]) for tool in self._catalogue))
         hint = f"Did you mean {meant}?" if meant else "GET /tools lists what there is."
         return ValidationError.of("tool_name", f"there is no tool called {name[:_SHOWN]!r}", hint=hint)
 
 
-async def _way_on(request: Request, send: Send) -> Response:
+async def _redirect_to_docs(request: Request, send: Send) -> Response:
     """For who came to see what is here. The address is relative: a proxy may have put us below a path of its own."""
     del request, send
-    return Response("The tools are described at /docs.\n", _SEE, {**_HEADERS, "Location": "docs"}, "text/plain")
+    return Response(
+        "The tools are described at /docs.\n", _TEMPORARY_REDIRECT, {**_HEADERS, "Location": "docs"}, "text/plain"
+    )
 
 
-class _Way:
+class _Endpoint:
     """One path. An application in itself, so that the response can see its caller leave."""
 
     def __init__(self, method: str, handler: Handler) -> None:
@@ -146,14 +148,14 @@ class _Way:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            self._admit(request)
+            self._check_method(request)
             response = await self._handler(request, send)
         except RefusedError as refused:
             response = refused.response()
         if response is not None:
             await response(scope, receive, send)
 
-    def _admit(self, request: Request) -> None:
+    def _check_method(self, request: Request) -> None:
         allowed = {"GET", "HEAD"} if self._method == "GET" else {self._method}
         if request.method not in allowed:
             error = ValidationError.of("method", f"is not {self._method}", hint=f"Send {self._method} to this path.")

@@ -8,15 +8,15 @@ from typing import Any
 from toolyard.core.calls import Result
 from toolyard.core.errors import ToolyardError
 from toolyard.dispatch.tool import Tool
-from toolyard.transports.client_profile import Terms
-from toolyard.transports.json_encoding import answer_json, error_fields
+from toolyard.transports.client_profile import ClientProfile
+from toolyard.transports.json_encoding import error_fields, result_json
 
 
-def catalogue(tools: Iterable[Tool[Any]], terms: Terms) -> list[dict[str, Any]]:
+def tool_catalogue(tools: Iterable[Tool[Any]], profile: ClientProfile) -> list[dict[str, Any]]:
     """The tools under the names they are called by here; `title` is the name they have everywhere else."""
     return [
         {
-            "name": terms.served(tool.name),
+            "name": profile.served_name(tool.name),
             "title": tool.name,
             "description": tool.description,
             "input_schema": tool.input_schema,
@@ -30,7 +30,7 @@ def catalogue(tools: Iterable[Tool[Any]], terms: Terms) -> list[dict[str, Any]]:
 
 
 def result_line(result: Result) -> dict[str, Any]:
-    content = answer_json(result, structured=False)["content"]
+    content = result_json(result, structured=False)["content"]
     return {"type": "result", "content": content, "structured": result.structured}
 
 

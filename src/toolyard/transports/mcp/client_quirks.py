@@ -6,10 +6,10 @@ from __future__ import annotations
 # lines would arrive as one escaped JSON string. Qwen Code shows both from 0.24 on. They get the readable half alone.
 # Gemini CLI takes the readable half by itself. tests/e2e shows all of it.
 _PREFER_TEXT = frozenset({"claude-code", "codex-mcp-client"})
-_PREFER_TEXT_WITH = "qwen-cli-mcp-client-"
+_PREFER_TEXT_PREFIX = "qwen-cli-mcp-client-"
 """What follows is the name of the server in that client's settings."""
 
 
 def wants_structured(client: str | None) -> bool:
     """Whether the client of this name gets the structured half of results; None: it has not said who it is."""
-    return client is None or not (client in _PREFER_TEXT or client.startswith(_PREFER_TEXT_WITH))
+    return client is None or not (client in _PREFER_TEXT or client.startswith(_PREFER_TEXT_PREFIX))

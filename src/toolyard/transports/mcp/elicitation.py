@@ -26,20 +26,20 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import AnswerPending, Asker, ask_nobody
-from toolyard.transports.json_encoding import sendable
+from toolyard.core.calls import AnswerPending, ApprovalCallback, deny_without_asking
+from toolyard.transports.json_encoding import sendable_text
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"allow": {"type": "boolean", "title": "Allow this", "default": False}},
     "required": ["allow"],
 }
-_CAN_BE_ASKED = ClientCapabilities(elicitation=ElicitationCapability())
+_ELICITATION_CAPABILITY = ClientCapabilities(elicitation=ElicitationCapability())
 
 Context = ServerRequestContext[Any, Any]
 
 
-class QuestionPut(AnswerPending):
+class InputRequired(AnswerPending):
     """The question to send back to a client of the 2026-07-28 protocol."""
 
     def __init__(self, result: InputRequiredResult) -> None:
@@ -47,17 +47,17 @@ class QuestionPut(AnswerPending):
         self.result = result
 
 
-def asker_for(context: Context, params: InputResponseRequestParams) -> Asker:
+def approval_callback_for(context: Context, params: InputResponseRequestParams) -> ApprovalCallback:
     """How this client can be asked; nobody, when it cannot."""
-    if not context.session.check_client_capability(_CAN_BE_ASKED):
-        return ask_nobody
+    if not context.session.check_client_capability(_ELICITATION_CAPABILITY):
+        return deny_without_asking
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return _LaterAnswer(params)
-    return _Elicitation(context)
+        return _InputRequiredApproval(params)
+    return _ElicitationApproval(context)
 
 
 @dataclass(frozen=True, slots=True)
-class _Elicitation:
+class _ElicitationApproval:
     context: Context
 
     async def __call__(self, action: Action, decision: Decision) -> bool:
@@ -67,36 +67,38 @@ class _Elicitation:
             )
         except MCPError:  # the client promised elicitation and then refused it: nobody answered
             return False
-        return _is_yes(answer)
+        return _is_allowed(answer)
 
 
-class _LaterAnswer:
+class _InputRequiredApproval:
     def __init__(self, params: InputResponseRequestParams) -> None:
-        state = _state(params.request_state)
+        state = _parse_state(params.request_state)
         self._approved: set[str] = set(state["approved"])
         self._refused: set[str] = set()
         asked = state["asked"]
         answer = (params.input_responses or {}).get(asked) if asked else None
         if asked and isinstance(answer, ElicitResult):
-            (self._approved if _is_yes(answer) else self._refused).add(asked)
+            (self._approved if _is_allowed(answer) else self._refused).add(asked)
 
     async def __call__(self, action: Action, decision: Decision) -> bool:
-        key = _key(action)
+        key = _action_key(action)
         if key in self._approved:
             return True
         if key in self._refused:
             return False
         form = ElicitRequestFormParams(message=_question(action, decision), requested_schema=_SCHEMA)
         state = json.dumps({"asked": key, "approved": sorted(self._approved)})
-        raise QuestionPut(InputRequiredResult(input_requests={key: ElicitRequest(params=form)}, request_state=state))
+        raise InputRequired(
+            InputRequiredResult(input_requests={key: ElicitRequest(params=form)}, request_state=state)
+        )
 
 
-def _state(sealed: str | None) -> dict[str, Any]:
+def _parse_state(sealed: str | None) -> dict[str, Any]:
     # The SDK has unsealed it and vouches that we wrote it.
     return cast("dict[str, Any]", json.loads(sealed)) if sealed else {"asked": None, "approved": []}
 
 
-def _key(action: Action) -> str:
+def _action_key(action: Action) -> str:
     said = json.dumps([action.kind, action.tool, action.path, action.real_path, action.command])
     return "allow-" + hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
 
@@ -105,8 +107,8 @@ def _question(action: Action, decision: Decision) -> str:
     through = ""
     if action.real_path is not None and action.real_path != action.path:
         through = f" It really lies at {action.real_path}."
-    return sendable(f"{decision.reason}{through} Allow {action.tool} to do this?")
+    return sendable_text(f"{decision.reason}{through} Allow {action.tool} to do this?")
 
 
-def _is_yes(answer: ElicitResult) -> bool:
+def _is_allowed(answer: ElicitResult) -> bool:
     return answer.action == "accept" and (answer.content or {}).get("allow") is True

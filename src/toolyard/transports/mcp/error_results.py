@@ -11,8 +11,8 @@ from typing import Any
 
 from toolyard.core.calls import Result, Text
 from toolyard.core.errors import ErrorForm, ToolyardError, UnknownToolError
-from toolyard.transports.json_encoding import error_fields, sendable
-from toolyard.transports.output_schema import ERROR
+from toolyard.transports.json_encoding import error_fields, sendable_text
+from toolyard.transports.output_schema import ERROR_KEY
 
 
 def result_of_failure(error: ToolyardError, form: ErrorForm) -> Result:
@@ -24,4 +24,4 @@ def result_of_failure(error: ToolyardError, form: ErrorForm) -> Result:
 
 def failed_result(error: ToolyardError) -> Result:
     fields: dict[str, Any] = {"validation_errors": [], **error_fields(error)}
-    return Result((Text(sendable(str(error))),), {ERROR: fields}, failed=True)
+    return Result((Text(sendable_text(str(error))),), {ERROR_KEY: fields}, failed=True)

@@ -18,28 +18,28 @@ from typing import Any, cast
 
 import anyio
 
-from toolyard.core.calls import Progress, Result, no_progress
+from toolyard.core.calls import ProgressCallback, Result, ignore_progress
 from toolyard.core.errors import ToolyardError
 from toolyard.core.json_size import loads_unique
-from toolyard.transports.json_encoding import CONNECTION_CLOSED, INTERNAL_ERROR, answer_json, error_json, line_of
+from toolyard.transports.json_encoding import CONNECTION_CLOSED, INTERNAL_ERROR, encode_json, error_json, result_json
 from toolyard.transports.mcp.line_writer import LineWriter
 
 PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
 _METHOD = b'"tools/call"'
 _REQUEST_MEMBERS = frozenset({"jsonrpc", "id", "method", "params"})
-_MOST_AT_ONCE = 1_000  # beyond that the SDK's own way holds the reader back
+_MAX_AT_ONCE = 1_000  # beyond that the SDK's own way holds the reader back
 _LAST_SECONDS = 1.0  # for the client to read its last answers
 
 
 @dataclass(frozen=True, slots=True)
-class LaneClient:
+class FastPathClient:
     """Who is served: how to run a tool for it, and whether it gets the structured half of results.
 
-    `now` runs a quick call at once and gives None for any other.
+    `try_run_inline` runs a quick call at once and gives None for any other.
     """
 
-    now: Callable[[str, dict[str, Any]], Result | None]
-    run: Callable[[str, dict[str, Any], Progress], Awaitable[Result]]
+    try_run_inline: Callable[[str, dict[str, Any]], Result | None]
+    run: Callable[[str, dict[str, Any], ProgressCallback], Awaitable[Result]]
     structured: bool
 
 
@@ -51,18 +51,18 @@ class _Request:
     token: int | str | None
 
 
-class Lane:
+class FastPath:
     def __init__(self, writer: LineWriter) -> None:
         self._writer = writer
-        self._client: LaneClient | None = None
+        self._client: FastPathClient | None = None
         self._tasks: dict[int | str, asyncio.Task[None]] = {}
         self._cancelled: set[int | str] = set()
         self._closing = False
 
-    def open(self, client: LaneClient) -> None:
+    def open(self, client: FastPathClient) -> None:
         self._client = client
 
-    def shut(self) -> None:
+    def suspend(self) -> None:
         """Take no more calls, until it is opened again."""
         self._client = None
 
@@ -72,7 +72,7 @@ class Lane:
 
     def has_room(self, request: int | str) -> bool:
         """Whether a request under this id may be answered here."""
-        return request not in self._tasks and len(self._tasks) < _MOST_AT_ONCE
+        return request not in self._tasks and len(self._tasks) < _MAX_AT_ONCE
 
     def take(self, line: bytes) -> bool:
         """Start the call in `line`, if it is one for this lane."""
@@ -83,28 +83,28 @@ class Lane:
         if request is None or not self.has_room(request.id):
             return False
         try:
-            result = client.now(request.tool, request.arguments)
+            result = client.try_run_inline(request.tool, request.arguments)
         except Exception as error:  # noqa: BLE001 - raised any further it would take the lines after it along
-            self.say(request.id, _failed(error))
+            self.send_answer(request.id, _error_answer(error))
         else:
             if result is not None:
-                self.say(request.id, {"result": answer_json(result, structured=client.structured)})
+                self.send_answer(request.id, {"result": result_json(result, structured=client.structured)})
             else:
-                self.run(request.id, self._called(request, client))
+                self.run_answer(request.id, self._call_tool(request, client))
         return True
 
-    def say(self, request: int | str, answer: dict[str, Any]) -> None:
+    def send_answer(self, request: int | str, answer: dict[str, Any]) -> None:
         """Answer at once; a client that does not read gets it when it does."""
-        self._writer.owe(request)
+        self._writer.mark_pending(request)
         if self._writer.send_now(_response(request, answer)):
-            self._writer.settle(request)
+            self._writer.mark_answered(request)
         else:
-            self._start(request, self._writer.flush())
+            self._start_task(request, self._writer.flush())
 
-    def run(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
+    def run_answer(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
         """Answer with what `answering` gives, in a task of its own."""
-        self._writer.owe(request)
-        self._start(request, self._answered(request, answering))
+        self._writer.mark_pending(request)
+        self._start_task(request, self._send_result(request, answering))
 
     def cancel(self, request: object) -> None:
         """The client wants no answer any more."""
@@ -126,15 +126,15 @@ class Lane:
             async with asyncio.timeout(_LAST_SECONDS):
                 await self._writer.flush()
 
-    def _start(self, request: int | str, sending: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, request: int | str, sending: Coroutine[Any, Any, None]) -> None:
         loop = asyncio.get_running_loop()
         self._tasks[request] = loop.create_task(self._deliver(request, sending))
 
-    async def _answered(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
+    async def _send_result(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
         try:
             answer = await answering
         except Exception as error:  # noqa: BLE001 - the client waits for an answer, whatever happened to us
-            answer = _failed(error)
+            answer = _error_answer(error)
         except asyncio.CancelledError:
             # Cancelled by the client or by our own end; only the latter still owes an answer.
             answer = {"error": {"code": CONNECTION_CLOSED, "message": "The server is stopping."}}
@@ -151,33 +151,33 @@ class Lane:
         finally:
             self._cancelled.discard(request)
             del self._tasks[request]
-            self._writer.settle(request)
+            self._writer.mark_answered(request)
 
-    async def _called(self, request: _Request, client: LaneClient) -> dict[str, Any]:
+    async def _call_tool(self, request: _Request, client: FastPathClient) -> dict[str, Any]:
         result = await client.run(request.tool, request.arguments, self._progress(request))
-        return {"result": answer_json(result, structured=client.structured)}
+        return {"result": result_json(result, structured=client.structured)}
 
-    def _progress(self, request: _Request) -> Progress:
+    def _progress(self, request: _Request) -> ProgressCallback:
         token = request.token
         if token is None:
-            return no_progress
+            return ignore_progress
 
         async def report(done: float, total: float | None, message: str) -> None:
             params: dict[str, Any] = {"progressToken": token, "progress": done, "message": message}
             if total is not None:
                 params["total"] = total
             await self._writer.send_line(
-                line_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+                encode_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
             )
 
         return report
 
 
 def _response(request: int | str, answer: dict[str, Any]) -> bytes:
-    return line_of({"jsonrpc": "2.0", "id": request, **answer})
+    return encode_json({"jsonrpc": "2.0", "id": request, **answer})
 
 
-def _failed(error: Exception) -> dict[str, Any]:
+def _error_answer(error: Exception) -> dict[str, Any]:
     if isinstance(error, ToolyardError):
         return {"error": error_json(error)}
     return {"error": {"code": INTERNAL_ERROR, "message": f"Toolyard failed ({type(error).__name__})."}}

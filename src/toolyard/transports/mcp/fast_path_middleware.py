@@ -17,13 +17,13 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard.core.calls import Result
-from toolyard.transports.json_encoding import answer_json
+from toolyard.transports.json_encoding import result_json
 from toolyard.transports.mcp.fast_path import PLAIN_PARAMETERS
 
 _METHOD = "tools/call"
 
 Context = ServerRequestContext[Any, Any]
-Run = Callable[[Context, str, dict[str, Any]], Awaitable[Result]]
+RunTool = Callable[[Context, str, dict[str, Any]], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,12 @@ class PlainCall:
     arguments: dict[str, Any]
 
 
-class QuickCalls:
+class FastCallMiddleware:
     """The middleware. `run` runs a tool; `structured` says whether a client gets the structured half."""
 
-    def __init__(self, run: Run, structured: Callable[[Context], bool], server_info: Callable[[], object]) -> None:
+    def __init__(
+        self, run: RunTool, structured: Callable[[Context], bool], server_info: Callable[[], object]
+    ) -> None:
         self._run = run
         self._structured = structured
         self._server_info = server_info
@@ -45,7 +47,7 @@ class QuickCalls:
         if call is None:
             return await call_next(ctx)
         result = await self._run(ctx, call.tool, call.arguments)
-        answer = answer_json(result, structured=self._structured(ctx))
+        answer = result_json(result, structured=self._structured(ctx))
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             answer["resultType"] = "complete"
             answer["_meta"] = {SERVER_INFO_META_KEY: self._server_info()}

@@ -3,7 +3,7 @@
 Loading the SDK takes longer than everything else that starts, and who only lists and calls tools does not need it.
 The Front answers what is plainly right itself: `initialize`, `ping`, `server/discover`, the lists of tools and
 resources; it hears notifications, and lets the lane take calls. The first line that it does not know is the SDK's,
-and so is the state of the connection from then on: what was answered here is told to it again (`hand_over`), under
+and so is the state of the connection from then on: what was answered here is told to it again (`replay_for_sdk`), under
 ids of our own whose answers nobody gets.
 
 Once the SDK has a say in who the client is, because the first request was not plain or the client introduces itself
@@ -20,225 +20,235 @@ from enum import Enum
 from typing import Any
 
 from toolyard.app.yard import Yard
-from toolyard.core.calls import Asker, Call, Progress, Result, ask_nobody
+from toolyard.core.calls import ApprovalCallback, Call, ProgressCallback, Result, deny_without_asking
 from toolyard.core.errors import ToolyardError
 from toolyard.tools.resources import LIST_RESOURCES
-from toolyard.transports.json_encoding import line_of, resources_json, templates_json
+from toolyard.transports.json_encoding import encode_json, resources_json, templates_json
 from toolyard.transports.mcp.client_quirks import wants_structured
 from toolyard.transports.mcp.error_results import result_of_failure
-from toolyard.transports.mcp.fast_path import Lane, LaneClient
+from toolyard.transports.mcp.fast_path import FastPath, FastPathClient
 from toolyard.transports.mcp.line_writer import LineWriter
 from toolyard.transports.mcp.message_parser import (
-    Introduction,
-    Notice,
-    Request,
+    ClientIntroduction,
+    PlainNotification,
+    PlainRequest,
+    client_from_handshake,
+    client_from_meta,
     has_no_parameters,
-    introduction_in,
-    introduction_in_meta,
-    is_about_a_page,
+    has_only_cursor,
     plain_message,
 )
-from toolyard.transports.mcp.server_info import Greeting
+from toolyard.transports.mcp.server_info import ServerDescription
 
 _RESOURCES_CHANGED = "notifications/resources/list_changed"
 _TOOLS_CHANGED = "notifications/tools/list_changed"
-_LONGEST = 1 << 14  # nothing that is answered here is as long
+_MAX_LINE_BYTES = 1 << 14  # nothing that is answered here is as long
 _SECRET_BYTES = 8  # so that no client calls a request of its own by the same id
 
 
-class _Era(Enum):
+class _ProtocolVersion(Enum):
     UNKNOWN = "nobody has said anything"
-    HANDSHAKE = "initialize was answered"
+    LEGACY = "initialize was answered"
     MODERN = "a request with the envelope of 2026-07-28 was answered"
     SDK = "the SDK alone knows"
 
 
 @dataclass(slots=True)
-class _Heard:
+class _ReplayState:
     """What the SDK has to be told when it takes over."""
 
-    opening: Request | None = None
+    first_request: PlainRequest | None = None
     initialized: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class Handlers:
     """Where the Front passes things on: the lane, the writer, and the SDK where a question has to be put."""
 
     writer: LineWriter
-    lane: Lane
-    ask: Asker
-    need_sdk: Callable[[], None]
+    fast_path: FastPath
+    ask: ApprovalCallback
+    load_sdk: Callable[[], None]
 
 
-class Front:
-    def __init__(self, yard: Yard, surface: str, doors: Doors) -> None:
+class HandshakeServer:
+    def __init__(self, yard: Yard, surface: str, handlers: Handlers) -> None:
         self._yard = yard
         self._surface = surface
-        self._doors = doors
-        self._greeting = Greeting(yard)
-        self._era = _Era.UNKNOWN
-        self._heard = _Heard()
+        self._handlers = handlers
+        self._description = ServerDescription(yard)
+        self._protocol = _ProtocolVersion.UNKNOWN
+        self._replay = _ReplayState()
         self._structured = True
-        self._ask: Asker = ask_nobody
-        self._is_alone = True
-        self._replayed = tuple(f"replay-{number}-{os.urandom(_SECRET_BYTES).hex()}" for number in range(2))
+        self._ask: ApprovalCallback = deny_without_asking
+        self._serves_alone = True
+        self._replay_ids = tuple(f"replay-{number}-{os.urandom(_SECRET_BYTES).hex()}" for number in range(2))
 
     def take(self, line: bytes) -> bool:
         """Answer the line, if there is nothing about it that the SDK should look at."""
-        if not line.strip() or self._doors.lane.take(line):
+        if not line.strip() or self._handlers.fast_path.take(line):
             return True
-        message = plain_message(line) if self._era is not _Era.SDK and len(line) <= _LONGEST else None
-        if self._answered(message):
+        message = (
+            plain_message(line)
+            if self._protocol is not _ProtocolVersion.SDK and len(line) <= _MAX_LINE_BYTES
+            else None
+        )
+        if self._try_answer(message):
             return True
-        if self._era is _Era.UNKNOWN or _may_introduce(line):
-            self._era = _Era.SDK
-            self._doors.lane.shut()  # the SDK opens it again for whom it finds there
+        if self._protocol is _ProtocolVersion.UNKNOWN or _may_reinitialize(line):
+            self._protocol = _ProtocolVersion.SDK
+            self._handlers.fast_path.suspend()  # the SDK opens it again for whom it finds there
         return False
 
     def cancel(self, request: object) -> None:
-        self._doors.lane.cancel(request)
+        self._handlers.fast_path.cancel(request)
 
-    async def tell_published(self) -> None:
+    async def notify_published(self) -> None:
         """Another agent has published."""
         await self._notify(_RESOURCES_CHANGED)
 
-    async def tell_tools_changed(self) -> None:
+    async def notify_tools_changed(self) -> None:
         await self._notify(_TOOLS_CHANGED)
 
     async def _notify(self, method: str) -> None:
         """Once the SDK is there, it tells the client."""
-        if self._is_alone and self._era is _Era.HANDSHAKE and self._heard.initialized:
-            await self._doors.writer.send_line(line_of({"jsonrpc": "2.0", "method": method}))
+        if self._serves_alone and self._protocol is _ProtocolVersion.LEGACY and self._replay.initialized:
+            await self._handlers.writer.send_line(encode_json({"jsonrpc": "2.0", "method": method}))
 
-    def hand_over(self) -> list[dict[str, Any]]:
+    def replay_for_sdk(self) -> list[dict[str, Any]]:
         """What the SDK has missed. From here on it hears every notification, and every first request."""
-        self._is_alone = False
-        opening = self._heard.opening
+        self._serves_alone = False
+        opening = self._replay.first_request
         if opening is None:
-            self._era = _Era.SDK
+            self._protocol = _ProtocolVersion.SDK
             return []
-        again, ready = self._replayed
+        again, ready = self._replay_ids
         missed: list[dict[str, Any]] = [
             {"jsonrpc": "2.0", "id": again, "method": opening.method, "params": opening.params}
         ]
         if opening.method != "initialize":
             return missed
-        if self._heard.initialized:
+        if self._replay.initialized:
             missed.append({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return [*missed, {"jsonrpc": "2.0", "id": ready, "method": "ping"}]
 
-    def is_replayed(self, request: object) -> bool:
+    def is_replay(self, request: object) -> bool:
         """Whether a response is to something that the client was answered before."""
-        return request in self._replayed
+        return request in self._replay_ids
 
-    def _answered(self, message: Request | Notice | None) -> bool:
+    def _try_answer(self, message: PlainRequest | PlainNotification | None) -> bool:
         if message is None:
             return False
-        if isinstance(message, Notice):
-            return self._noticed(message)
-        if not self._doors.lane.has_room(message.id):
+        if isinstance(message, PlainNotification):
+            return self._handle_notification(message)
+        if not self._handlers.fast_path.has_room(message.id):
             return False
-        if self._era is _Era.HANDSHAKE and message.method == LIST_RESOURCES and is_about_a_page(message.params):
-            self._doors.lane.run(message.id, self._resources(message.params.get("cursor", "")))
+        if (
+            self._protocol is _ProtocolVersion.LEGACY
+            and message.method == LIST_RESOURCES
+            and has_only_cursor(message.params)
+        ):
+            self._handlers.fast_path.run_answer(message.id, self._list_resources(message.params.get("cursor", "")))
             return True
         answer = self._answer(message)
         if answer is None:
             return False
-        self._doors.lane.say(message.id, {"result": answer})
+        self._handlers.fast_path.send_answer(message.id, {"result": answer})
         return True
 
-    def _noticed(self, notice: Notice) -> bool:
-        if self._era is _Era.UNKNOWN or not self._is_alone:
+    def _handle_notification(self, notice: PlainNotification) -> bool:
+        if self._protocol is _ProtocolVersion.UNKNOWN or not self._serves_alone:
             return False
         if notice.method == "notifications/initialized":
             if notice.params:
                 return False
-            self._heard.initialized = True
+            self._replay.initialized = True
         elif notice.method == "notifications/cancelled":
             request = notice.params.get("requestId")
-            self._doors.writer.settle(request)
-            self._doors.lane.cancel(request)
+            self._handlers.writer.mark_answered(request)
+            self._handlers.fast_path.cancel(request)
         return True  # no other means anything to this server
 
-    def _answer(self, request: Request) -> dict[str, Any] | None:
+    def _answer(self, request: PlainRequest) -> dict[str, Any] | None:
         if request.method == "initialize":
-            return self._introduced(request) if self._era is _Era.UNKNOWN else None
-        if self._era is _Era.HANDSHAKE and has_no_parameters(request.params):
-            return self._known(request.method)
-        if self._era in {_Era.UNKNOWN, _Era.MODERN}:
-            client = introduction_in_meta(request.params)
+            return self._answer_initialize(request) if self._protocol is _ProtocolVersion.UNKNOWN else None
+        if self._protocol is _ProtocolVersion.LEGACY and has_no_parameters(request.params):
+            return self._answer_legacy(request.method)
+        if self._protocol in {_ProtocolVersion.UNKNOWN, _ProtocolVersion.MODERN}:
+            client = client_from_meta(request.params)
             if client is not None:
-                return self._modern(request, client)
+                return self._answer_modern(request, client)
         return None
 
-    def _known(self, method: str) -> dict[str, Any] | None:
+    def _answer_legacy(self, method: str) -> dict[str, Any] | None:
         if method == "ping":
             return {}
         if method == "tools/list":
-            return self._listed(structured=self._structured, modern=False)
+            return self._list_tools(structured=self._structured, modern=False)
         if method == "resources/templates/list":
             return templates_json(self._yard)
         return None
 
-    async def _resources(self, after: str) -> dict[str, Any]:
+    async def _list_resources(self, after: str) -> dict[str, Any]:
         call = Call(LIST_RESOURCES, {"after": after}, self._surface, self._yard.agent, self._yard.session)
         result = await self._yard.dispatch(replace(call, ask=self._ask, hidden=True))
         return {"result": resources_json(result)}
 
-    def _introduced(self, request: Request) -> dict[str, Any] | None:
-        client = introduction_in(request.params)
+    def _answer_initialize(self, request: PlainRequest) -> dict[str, Any] | None:
+        client = client_from_handshake(request.params)
         if client is None:
             return None
-        self._era = _Era.HANDSHAKE
-        self._heard.opening = request
+        self._protocol = _ProtocolVersion.LEGACY
+        self._replay.first_request = request
         self._structured = wants_structured(client.name)
-        self._ask = self._doors.ask if client.can_be_asked else ask_nobody
-        self._doors.lane.open(lane_client(self._yard, self._surface, self._ask, structured=self._structured))
-        return self._greeting.initialized(client.version)
+        self._ask = self._handlers.ask if client.supports_elicitation else deny_without_asking
+        self._handlers.fast_path.open(
+            fast_path_client(self._yard, self._surface, self._ask, structured=self._structured)
+        )
+        return self._description.initialize_result(client.version)
 
-    def _modern(self, request: Request, client: Introduction) -> dict[str, Any] | None:
+    def _answer_modern(self, request: PlainRequest, client: ClientIntroduction) -> dict[str, Any] | None:
         if request.method == "server/discover":
-            answer: dict[str, Any] | None = self._greeting.discovered()
+            answer: dict[str, Any] | None = self._description.discover_result()
         elif request.method == "tools/list":
-            answer = self._listed(structured=wants_structured(client.name), modern=True)
+            answer = self._list_tools(structured=wants_structured(client.name), modern=True)
         else:
             return None
-        if answer is not None and self._era is _Era.UNKNOWN:
-            self._era = _Era.MODERN
-            self._heard.opening = request
-            self._doors.need_sdk()  # calls of this era are its own
+        if answer is not None and self._protocol is _ProtocolVersion.UNKNOWN:
+            self._protocol = _ProtocolVersion.MODERN
+            self._replay.first_request = request
+            self._handlers.load_sdk()  # calls of this era are its own
         return answer
 
-    def _listed(self, *, structured: bool, modern: bool) -> dict[str, Any] | None:
-        listed = self._greeting.listed(structured=structured, modern=modern)
+    def _list_tools(self, *, structured: bool, modern: bool) -> dict[str, Any] | None:
+        listed = self._description.tools_list_result(structured=structured, modern=modern)
         if listed is not None:
             # Who asks for the tools will soon use them, but gets them first.
             asyncio.get_running_loop().call_soon(self._yard.warm_up)
         return listed
 
 
-def _may_introduce(line: bytes) -> bool:
+def _may_reinitialize(line: bytes) -> bool:
     """Whether the SDK may see a second handshake in it."""
     return b'"initialize"' in line or b"\\u" in line
 
 
-def lane_client(yard: Yard, surface: str, ask: Asker, *, structured: bool) -> LaneClient:
+def fast_path_client(yard: Yard, surface: str, ask: ApprovalCallback, *, structured: bool) -> FastPathClient:
     """How tools are run for the one client of a connection."""
 
     def call(tool: str, arguments: dict[str, Any]) -> Call:
         return Call(tool, arguments, surface, yard.agent, yard.session)
 
-    def now(tool: str, arguments: dict[str, Any]) -> Result | None:
+    def try_run_inline(tool: str, arguments: dict[str, Any]) -> Result | None:
         try:
-            return yard.dispatch.now(call(tool, arguments))
+            return yard.dispatch.try_run_inline(call(tool, arguments))
         except ToolyardError as error:
             return result_of_failure(error, yard.options.error_form)
 
-    async def run(tool: str, arguments: dict[str, Any], progress: Progress) -> Result:
+    async def run(tool: str, arguments: dict[str, Any], progress: ProgressCallback) -> Result:
         try:
             return await yard.dispatch(replace(call(tool, arguments), ask=ask, progress=progress))
         except ToolyardError as error:
             return result_of_failure(error, yard.options.error_form)
 
-    return LaneClient(now, run, structured=structured)
+    return FastPathClient(try_run_inline, run, structured=structured)

@@ -24,35 +24,35 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolyard.app.yard import Yard
 from toolyard.core.errors import SecurityError, SystemFault
-from toolyard.transports.client_profile import TERMS, Terms
+from toolyard.transports.client_profile import DEFAULT_PROFILE, ClientProfile
 from toolyard.transports.http.errors import RefusedError
-from toolyard.transports.http.routes import Door
-from toolyard.transports.mcp.http_connections import KEPT_SECONDS, Connection
-from toolyard.transports.mcp.request_checks import LARGEST_BODY, PATH, RequestChecks
+from toolyard.transports.http.routes import ToolRoutes
+from toolyard.transports.mcp.http_connections import KEEP_ALIVE_SECONDS, BoundedHttpProtocol
+from toolyard.transports.mcp.request_checks import MAX_BODY_BYTES, PATH, RequestChecks
 from toolyard.transports.mcp.server import YardServer
 
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[Any]]
 
 _UNAUTHORIZED = 401
-_HOW_TO = "Send the header Authorization: Bearer <token>."
+_AUTHORIZATION_HINT = "Send the header Authorization: Bearer <token>."
 _GRACE_SECONDS = 1  # for calls under way; then they are cancelled
 _BACKLOG = 128
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+_SDK_CHECKS_OFF = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 """The SDK compares the beginning of a host alone; `RequestChecks` compare all of it."""
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - names to recognise, nothing is bound here
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     host: str
     port: int
     allowed_hosts: tuple[str, ...] = ()
     """Further names this server is reached by, beside loopback and `host` itself."""
 
 
-class BearerGate:
+class BearerAuthMiddleware:
     """Lets a request through only with the right token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -60,13 +60,13 @@ class BearerGate:
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not hmac.compare_digest(bearer_of(scope["headers"]), self._token):
-            await refuse(scope, receive, send)
+        if scope["type"] == "http" and not hmac.compare_digest(bearer_token(scope["headers"]), self._token):
+            await reject_unauthorized(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def bearer_of(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def bearer_token(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """The token that a request brings, or nothing."""
     given = [value for name, value in headers if name == b"authorization"]
     if len(given) != 1:
@@ -75,60 +75,60 @@ def bearer_of(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     return token.strip(b" ") if scheme.lower() == b"bearer" else b""
 
 
-async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+async def reject_unauthorized(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request whose token is missing or wrong: clients of MCP as OAuth does, all others as the door does."""
     challenge = {"WWW-Authenticate": "Bearer"}
     if scope["path"] == PATH:
-        said = json.dumps({"error": "unauthorized", "hint": _HOW_TO})
+        said = json.dumps({"error": "unauthorized", "hint": _AUTHORIZATION_HINT})
         response = Response(said, _UNAUTHORIZED, challenge, "application/json")
     else:
-        error = SecurityError("The bearer token is missing or wrong.", hint=_HOW_TO)
+        error = SecurityError("The bearer token is missing or wrong.", hint=_AUTHORIZATION_HINT)
         response = RefusedError(_UNAUTHORIZED, error, challenge).response()
     await response(scope, receive, send)
 
 
-def http_app(yard: Yard, token: str, address: Address) -> ASGIApp:
+def http_app(yard: Yard, token: str, address: ListenAddress) -> ASGIApp:
     """The ASGI application, for this server or somebody else's."""
-    return BearerGate(yard_app(yard, address), token)
+    return BearerAuthMiddleware(yard_app(yard, address), token)
 
 
-def yard_app(yard: Yard, address: Address, terms: Terms = TERMS) -> Starlette:
+def yard_app(yard: Yard, address: ListenAddress, profile: ClientProfile = DEFAULT_PROFILE) -> Starlette:
     """What serves one Yard to whoever was let in."""
-    door = Door(yard, terms)
+    door = ToolRoutes(yard, profile)
     app = (
-        YardServer(yard, "mcp-http", terms=terms)
+        YardServer(yard, "mcp-http", profile=profile)
         .build()
         .streamable_http_app(
             streamable_http_path=PATH,
-            max_request_body_size=LARGEST_BODY,
-            transport_security=_CHECKED_BEFORE,
+            max_request_body_size=MAX_BODY_BYTES,
+            transport_security=_SDK_CHECKS_OFF,
             custom_starlette_routes=door.routes(),
         )
     )
-    app.add_middleware(RequestChecks, names=_names(address))
-    app.router.lifespan_context = _both(app.router.lifespan_context, door)
+    app.add_middleware(RequestChecks, names=_host_names(address))
+    app.router.lifespan_context = _combined_lifespan(app.router.lifespan_context, door)
     return app
 
 
-def _both(sessions: Lifespan, door: Door) -> Lifespan:
+def _combined_lifespan(sessions: Lifespan, routes: ToolRoutes) -> Lifespan:
     """The life of the SDK's sessions and of the door, as one."""
 
     @contextlib.asynccontextmanager
-    async def living(app: Starlette) -> AsyncGenerator[None]:
-        async with sessions(app), door.living():
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        async with sessions(app), routes.lifespan():
             yield
 
-    return living
+    return lifespan
 
 
-def _names(address: Address) -> tuple[str, ...]:
+def _host_names(address: ListenAddress) -> tuple[str, ...]:
     names = (*_LOOPBACK, *address.allowed_hosts)
     if address.host in _WILDCARDS:
         return names
     return (*names, f"[{address.host}]" if ":" in address.host else address.host)
 
 
-def listen(address: Address) -> socket.socket:
+def listen(address: ListenAddress) -> socket.socket:
     """A socket that takes connections; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Named as TCP: asyncio sends without delay (40 ms an answer) only on sockets that say so.
@@ -147,7 +147,7 @@ def listen(address: Address) -> socket.socket:
     return listener
 
 
-def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket) -> None:
+def serve_http(yard: Yard, token: str, address: ListenAddress, listener: socket.socket) -> None:
     app: Any = http_app(yard, token, address)
     config = uvicorn.Config(
         app,
@@ -156,8 +156,8 @@ def serve_http(yard: Yard, token: str, address: Address, listener: socket.socket
         server_header=False,
         lifespan="on",
         ws="none",
-        http=Connection,
-        timeout_keep_alive=KEPT_SECONDS,
+        http=BoundedHttpProtocol,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     _Server(config).run(sockets=[listener])

@@ -22,15 +22,15 @@ from toolyard.core.limits import KIB
 
 PATIENCE_SECONDS = 10.0
 """For a request to come, header and all. It may take twice as long until that is noticed."""
-KEPT_SECONDS = 75
+KEEP_ALIVE_SECONDS = 75
 """For the next request on a connection that had one."""
-RATE_BYTES = 4 * KIB
+MIN_BYTES_PER_SECOND = 4 * KIB
 """A second, of a body that comes or an answer that is taken, once that has gone on for PATIENCE_SECONDS."""
-_MOST = 1024
+_MAX_CONNECTIONS = 1024
 
 
-class Connection(H11Protocol):
-    _seen: object = None
+class BoundedHttpProtocol(H11Protocol):
+    _last_cycle: object = None
     """The request that was under way, or over, when we last looked."""
     _began = 0.0
     _received = 0
@@ -40,17 +40,17 @@ class Connection(H11Protocol):
     """Bytes of an answer that were waiting for the client when we last looked."""
     _has_sent = False
     """Whether the client has taken nearly all of what was waiting since then."""
-    _looking: asyncio.TimerHandle | None = None
+    _check_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._began = time.monotonic()
-        self._make_room()
-        self._looking = self.loop.call_later(PATIENCE_SECONDS, self._look)
+        self._evict_oldest()
+        self._check_timer = self.loop.call_later(PATIENCE_SECONDS, self._check_progress)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._check_timer is not None:
+            self._check_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -72,22 +72,22 @@ class Connection(H11Protocol):
         return not self.is_idle and self.cycle.more_body and not self.flow.read_paused
 
     @property
-    def _is_kept(self) -> bool:
+    def _is_kept_alive(self) -> bool:
         """It had a request and nothing of another has come: the server closes it by itself after KEPT_SECONDS."""
         return self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]
 
-    def _look(self) -> None:
-        is_late = self.is_idle and self.cycle is self._seen and not self._is_kept and not self._unsent
+    def _check_progress(self) -> None:
+        is_late = self.is_idle and self.cycle is self._last_cycle and not self._is_kept_alive and not self._unsent
         if is_late or self._is_slow():
             self.transport.abort()
             return
-        self._seen = self.cycle
-        self._looking = self.loop.call_later(PATIENCE_SECONDS, self._look)
+        self._last_cycle = self.cycle
+        self._check_timer = self.loop.call_later(PATIENCE_SECONDS, self._check_progress)
 
     def _is_slow(self) -> bool:
         """Whether too little of a body came, or of an answer was taken, between two looks. Notes where things are."""
-        least = RATE_BYTES * PATIENCE_SECONDS
-        is_same = self.cycle is self._seen
+        least = MIN_BYTES_PER_SECOND * PATIENCE_SECONDS
+        is_same = self.cycle is self._last_cycle
         receives_slowly = is_same and self._was_receiving and self.is_receiving and self._received < least
         # Only while nothing is added to it does the size of the buffer say how much was taken.
         is_full = self.flow.write_paused or self.is_idle or self.transport.is_closing()
@@ -97,16 +97,16 @@ class Connection(H11Protocol):
         self._unsent, self._has_sent = unsent, False
         return receives_slowly or sends_slowly
 
-    def _make_room(self) -> None:
-        if len(self.connections) <= most():
+    def _evict_oldest(self) -> None:
+        if len(self.connections) <= max_connections():
             return
-        others = [cast("Connection", each) for each in self.connections if each is not self]
+        others = [cast("BoundedHttpProtocol", each) for each in self.connections if each is not self]
         candidates = [each for each in others if each.is_idle] or [each for each in others if each.is_receiving]
         leaves = min(candidates, key=lambda each: each._began, default=self)  # noqa: SLF001 - one of ours
         self.connections.discard(leaves)  # at once: it is told of its end only later
         leaves.transport.abort()
 
 
-def most() -> int:
+def max_connections() -> int:
     """Connections at once. Half of the descriptors are for the work itself."""
-    return min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    return min(_MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import anyio
 
 _DRAIN_SECONDS = 10.0
-_MOST_UNSENT = 32 << 20  # bytes the client has not read before we take no more messages
+_MAX_UNSENT_BYTES = 32 << 20  # bytes the client has not read before we take no more messages
 
 
 class LineWriter:
@@ -27,31 +27,31 @@ class LineWriter:
         self._unsent_bytes = 0
         self.on_broken: Callable[[], None] | None = None
         """Called when nobody reads what we write any more."""
-        self._owed: set[int | str] = set()
-        self._settled = asyncio.Event()
+        self._pending: set[int | str] = set()
+        self._all_answered = asyncio.Event()
         os.set_blocking(fd, False)
 
-    def owe(self, request: int | str) -> None:
+    def mark_pending(self, request: int | str) -> None:
         """A request came in: an answer is owed."""
-        self._owed.add(request)
-        self._settled.clear()
+        self._pending.add(request)
+        self._all_answered.clear()
 
-    def settle(self, request: object) -> None:
+    def mark_answered(self, request: object) -> None:
         if isinstance(request, int | str):
-            self._owed.discard(request)
-        if not self._owed:
-            self._settled.set()
+            self._pending.discard(request)
+        if not self._pending:
+            self._all_answered.set()
 
-    def forgive(self) -> None:
+    def clear_pending(self) -> None:
         """Nobody waits for what is still owed."""
-        self._owed.clear()
-        self._settled.set()
+        self._pending.clear()
+        self._all_answered.set()
 
-    async def drained(self) -> None:
+    async def wait_for_answers(self) -> None:
         """Wait until every answer is out, for a bounded time."""
-        if self._owed:
+        if self._pending:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), _DRAIN_SECONDS)
+                await asyncio.wait_for(self._all_answered.wait(), _DRAIN_SECONDS)
 
     async def send_line(self, line: bytes) -> None:
         if not self.send_now(line):
@@ -68,9 +68,9 @@ class LineWriter:
         return not self._unsent
 
     @property
-    def is_behind(self) -> bool:
+    def is_backpressured(self) -> bool:
         """Whether the client leaves so much unread that it should get no further answers for now."""
-        return self._unsent_bytes > _MOST_UNSENT
+        return self._unsent_bytes > _MAX_UNSENT_BYTES
 
     async def flush(self) -> None:
         async with self._lock:
@@ -78,7 +78,7 @@ class LineWriter:
                 try:
                     self._write_first()
                 except BlockingIOError:
-                    await _writable(self._fd)
+                    await _wait_writable(self._fd)
                 except OSError as error:
                     if self.on_broken is not None:
                         self.on_broken()
@@ -94,7 +94,7 @@ class LineWriter:
             self._unsent.popleft()
 
 
-async def _writable(fd: int) -> None:
+async def _wait_writable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))

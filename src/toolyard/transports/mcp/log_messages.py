@@ -28,15 +28,15 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard.app.activity import Activity, Occurrence
+from toolyard.app.activity import Activity, ActivityEvent
 
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 """The least severe first."""
-_DROPPED = "toolyard"
+_DROPPED_LOGGER = "toolyard"
 """The logger of the message that says how many were dropped."""
-_MOST_CLIENTS = 256
-_MOST_WAITING = 1_000
-_MOST_OF_A_CALL = 1_000
+_MAX_CLIENTS = 256
+_MAX_WAITING = 1_000
+_MAX_OF_A_CALL = 1_000
 _SEND_SECONDS = 5.0
 
 Context = ServerRequestContext[Any, Any]
@@ -55,10 +55,10 @@ class LogMessages:
         self._session_of = session_of
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clients: dict[str, _Client] = {}
-        self._of_calls: dict[str, deque[Occurrence]] = {}
-        self._waiting: deque[Occurrence] = deque()
+        self._call_buffers: dict[str, deque[ActivityEvent]] = {}
+        self._waiting: deque[ActivityEvent] = deque()
         self._dropped = 0
-        self._sending: asyncio.Task[None] | None = None
+        self._send_task: asyncio.Task[None] | None = None
 
     def attach(self, server: Server[Any]) -> None:
         server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
@@ -67,7 +67,7 @@ class LogMessages:
         self._start()
         name = self._session_of(context)
         self._clients.pop(name, None)
-        if len(self._clients) >= _MOST_CLIENTS:
+        if len(self._clients) >= _MAX_CLIENTS:
             del self._clients[next(iter(self._clients))]
         self._clients[name] = _Client(context.session, frozenset(_LEVELS[_LEVELS.index(params.level) :]))
         return EmptyResult()
@@ -83,34 +83,34 @@ class LogMessages:
             yield
             return
         self._start()
-        occurred = self._of_calls[call] = deque(maxlen=_MOST_OF_A_CALL)
+        occurred = self._call_buffers[call] = deque(maxlen=_MAX_OF_A_CALL)
         try:
             yield
         finally:
-            del self._of_calls[call]
+            del self._call_buffers[call]
             await _send_all(_Client(context.session, levels), occurred, context.request_id)
 
     def _start(self) -> None:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._activity.listen(self._hear)
+            self._activity.add_listener(self._on_occurrence)
 
-    def _hear(self, occurrence: Occurrence) -> None:
+    def _on_occurrence(self, occurrence: ActivityEvent) -> None:
         """In any thread."""
-        of_call = self._of_calls.get(occurrence.call)
+        of_call = self._call_buffers.get(occurrence.call)
         if of_call is not None:
             of_call.append(occurrence)
         if self._clients and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has closed, and with it every connection
                 self._loop.call_soon_threadsafe(self._queue, occurrence)
 
-    def _queue(self, occurrence: Occurrence) -> None:
-        if len(self._waiting) >= _MOST_WAITING:
+    def _queue(self, occurrence: ActivityEvent) -> None:
+        if len(self._waiting) >= _MAX_WAITING:
             self._dropped += 1
             return
         self._waiting.append(occurrence)
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.get_running_loop().create_task(self._send_waiting())
+        if self._send_task is None or self._send_task.done():
+            self._send_task = asyncio.get_running_loop().create_task(self._send_waiting())
 
     async def _send_waiting(self) -> None:
         while self._waiting:
@@ -120,17 +120,17 @@ class LogMessages:
                 is_sent = await _send_all(client, [occurrence])
                 if dropped and is_sent:
                     told = {"event": "dropped", "count": dropped}
-                    is_sent = await _send(client.session, "warning", _DROPPED, told)
+                    is_sent = await _send(client.session, "warning", _DROPPED_LOGGER, told)
                 if not is_sent:
                     self._clients.pop(name, None)
 
 
 async def _send_all(
-    client: _Client, occurred: list[Occurrence] | deque[Occurrence], request: RequestId | None = None
+    client: _Client, occurred: list[ActivityEvent] | deque[ActivityEvent], request: RequestId | None = None
 ) -> bool:
     for each in occurred:
         if each.severity.value in client.levels and not await _send(
-            client.session, each.severity.value, each.subject.value, each.data, request
+            client.session, each.severity.value, each.logger.value, each.data, request
         ):
             return False
     return True

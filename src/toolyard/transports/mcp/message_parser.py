@@ -37,14 +37,14 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PlainRequest:
     id: int | str
     method: str
     params: Json
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class PlainNotification:
     """A notification."""
 
     method: str
@@ -52,15 +52,15 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class ClientIntroduction:
     """What a client says of itself."""
 
     name: str | None
     version: str
-    can_be_asked: bool
+    supports_elicitation: bool
 
 
-def plain_message(line: bytes) -> Request | Notice | None:
+def plain_message(line: bytes) -> PlainRequest | PlainNotification | None:
     if b"\\u" in line:  # may spell text that is not Unicode
         return None
     try:
@@ -76,11 +76,11 @@ def plain_message(line: bytes) -> Request | Notice | None:
     params = cast("Json", params)
     rest = message.keys() - {"jsonrpc", "method", "params"}
     if not rest and method.startswith(_NOTIFICATION):
-        return Notice(method, params)
+        return PlainNotification(method, params)
     request = message.get("id")
     if rest != {"id"} or type(request) not in {int, str}:
         return None
-    return Request(cast("int | str", request), method, params)
+    return PlainRequest(cast("int | str", request), method, params)
 
 
 def has_no_parameters(params: Mapping[str, Any]) -> bool:
@@ -94,22 +94,24 @@ def has_no_parameters(params: Mapping[str, Any]) -> bool:
     return said.keys() <= {"progressToken"} and _has_plain_token(said)
 
 
-def is_about_a_page(params: Mapping[str, Any]) -> bool:
+def has_only_cursor(params: Mapping[str, Any]) -> bool:
     """Nothing but, perhaps, which page is meant."""
     return params.keys() <= {"cursor"} and isinstance(params.get("cursor", ""), str)
 
 
-def introduction_in(params: Mapping[str, Any]) -> Introduction | None:
+def client_from_handshake(params: Mapping[str, Any]) -> ClientIntroduction | None:
     """Who shakes hands."""
     if set(params) != _HANDSHAKE or not isinstance(params["protocolVersion"], str):
         return None
     capabilities, client = params["capabilities"], params["clientInfo"]
-    if not _fits(capabilities, _CAPABILITIES) or not _is_identity(client):
+    if not _matches_shape(capabilities, _CAPABILITIES) or not _is_identity(client):
         return None
-    return Introduction(client["name"], params["protocolVersion"], can_be_asked="elicitation" in capabilities)
+    return ClientIntroduction(
+        client["name"], params["protocolVersion"], supports_elicitation="elicitation" in capabilities
+    )
 
 
-def introduction_in_meta(params: Mapping[str, Any]) -> Introduction | None:
+def client_from_meta(params: Mapping[str, Any]) -> ClientIntroduction | None:
     """Who sends a request of the 2026-07-28 era, which has its introduction with it and no other parameters here."""
     if set(params) != {"_meta"} or not isinstance(params["_meta"], dict):
         return None
@@ -117,12 +119,12 @@ def introduction_in_meta(params: Mapping[str, Any]) -> Introduction | None:
     if not _ENVELOPE <= meta.keys() <= _IN_META or not _has_plain_token(meta):
         return None
     capabilities, client = meta[f"{_META}clientCapabilities"], meta.get(f"{_META}clientInfo")
-    if meta[f"{_META}protocolVersion"] != MODERN_VERSION or not _fits(capabilities, _CAPABILITIES):
+    if meta[f"{_META}protocolVersion"] != MODERN_VERSION or not _matches_shape(capabilities, _CAPABILITIES):
         return None
     if f"{_META}clientInfo" in meta and not _is_identity(client):
         return None
-    return Introduction(
-        client["name"] if client else None, MODERN_VERSION, can_be_asked="elicitation" in capabilities
+    return ClientIntroduction(
+        client["name"] if client else None, MODERN_VERSION, supports_elicitation="elicitation" in capabilities
     )
 
 
@@ -137,7 +139,7 @@ def _is_identity(client: object) -> bool:
     return {"name", "version"} <= said.keys() <= _IDENTITY and all(isinstance(item, str) for item in said.values())
 
 
-def _fits(value: object, shape: object) -> bool:
+def _matches_shape(value: object, shape: object) -> bool:
     """Whether a capability has the form the protocol gives it."""
     if shape is bool:
         return isinstance(value, bool)
@@ -149,4 +151,4 @@ def _fits(value: object, shape: object) -> bool:
     if not isinstance(shape, dict):
         return True
     known = cast("Json", shape)
-    return all(key in known and _fits(item, known[key]) for key, item in items)
+    return all(key in known and _matches_shape(item, known[key]) for key, item in items)

@@ -10,27 +10,27 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-_TELLING_SECONDS = 5.0
+_NOTIFY_SECONDS = 5.0
 """Who does not read is not waited for any longer."""
 
 T = TypeVar("T")
 
 
-class Watch(Generic[T]):
-    def __init__(self, look: Callable[[], Awaitable[T | None]], every_seconds: float) -> None:
-        """`look` gives what was found, None for nothing."""
-        self._look = look
+class Poller(Generic[T]):
+    def __init__(self, poll: Callable[[], Awaitable[T | None]], every_seconds: float) -> None:
+        """`poll` gives what was found, None for nothing."""
+        self._poll = poll
         self._every_seconds = every_seconds
         self._listeners: list[Callable[[T], Awaitable[None]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    def listen(self, listener: Callable[[T], Awaitable[None]]) -> None:
+    def add_listener(self, listener: Callable[[T], Awaitable[None]]) -> None:
         self._listeners.append(listener)
 
     def start(self) -> None:
         """Watch from now on, in the running loop. Once is enough."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._watch())
+            self._task = asyncio.get_running_loop().create_task(self._poll_forever())
 
     async def close(self) -> None:
         if self._task is not None:
@@ -39,14 +39,14 @@ class Watch(Generic[T]):
                 await self._task
             self._task = None
 
-    async def _watch(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
             await asyncio.sleep(self._every_seconds)
-            found = await self._look()
+            found = await self._poll()
             if found is None:
                 continue
             for listener in self._listeners:
                 # A client that has gone, or does not read, keeps nobody else from being told.
                 with contextlib.suppress(Exception):
-                    async with asyncio.timeout(_TELLING_SECONDS):
+                    async with asyncio.timeout(_NOTIFY_SECONDS):
                         await listener(found)

@@ -9,54 +9,61 @@ from typing import Self
 
 from toolyard.app.yard import Yard
 from toolyard.core.errors import ToolyardError
-from toolyard.core.paths import beneath
-from toolyard.files.os_errors import shown
-from toolyard.sharing.manifest import Step
-from toolyard.sharing.peers import Following
-from toolyard.sharing.service import Sharing
-from toolyard.transports.mcp.poller import Watch
+from toolyard.core.paths import relative_to
+from toolyard.files.os_errors import printable_name
+from toolyard.sharing.manifest import PublicationStep
+from toolyard.sharing.peers import PublicationFollower
+from toolyard.sharing.service import SharingService
+from toolyard.transports.mcp.poller import Poller
 
-_EVERY_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class PeerPublication:
     """What one peer has published."""
 
-    place: str
+    folder: str
     """The folder in which its files are seen."""
-    step: Step
+    step: PublicationStep
 
-    def covers(self, path: str) -> bool:
+    def affects(self, path: str) -> bool:
         """Whether a file may have changed."""
-        inside = beneath(path, self.place)
+        inside = relative_to(path, self.folder)
         if inside is None:
             return False
         step = self.step
         # A step spells names as they are shown.
-        return step.total is None or step.total > len(step.paths) or inside == "." or shown(inside) in step.paths
+        return (
+            step.total is None
+            or step.total > len(step.paths)
+            or inside == "."
+            or printable_name(inside) in step.paths
+        )
 
 
-class Changes(Watch[list[Changed]]):
+class PublicationPoller(Poller[list[PeerPublication]]):
     """What other agents publish. A look costs a few microseconds."""
 
-    def __init__(self, sharing: Sharing) -> None:
+    def __init__(self, sharing: SharingService) -> None:
         self._peers = sharing.peers
-        self._following = Following(self._peers)
-        super().__init__(self._published, _EVERY_SECONDS)
+        self._following = PublicationFollower(self._peers)
+        super().__init__(self._poll_publications, _POLL_SECONDS)
 
-    async def _published(self) -> list[Changed] | None:
-        return [Changed(self._peers.place(agent), step) for agent, step in self._following.steps()] or None
+    async def _poll_publications(self) -> list[PeerPublication] | None:
+        return [
+            PeerPublication(self._peers.folder_of(agent), step) for agent, step in self._following.new_steps()
+        ] or None
 
 
-class ToolChanges(Watch[bool]):
+class ToolListPoller(Poller[bool]):
     """That the list of tools is another one. A look costs a few system calls."""
 
     def __init__(self, yard: Yard) -> None:
         self._yard = yard
-        super().__init__(self._refreshed, _EVERY_SECONDS)
+        super().__init__(self._poll_tools, _POLL_SECONDS)
 
-    async def _refreshed(self) -> bool | None:
+    async def _poll_tools(self) -> bool | None:
         yard = self._yard
         with contextlib.suppress(ToolyardError):  # the next look meets the same, or finds it mended
             # In a thread: where something has changed, files are read.
@@ -65,19 +72,19 @@ class ToolChanges(Watch[bool]):
 
 
 @dataclass(frozen=True, slots=True)
-class Watches:
+class ChangePollers:
     """What is watched for the clients of one yard."""
 
-    published: Changes | None
-    tools: ToolChanges | None
+    published: PublicationPoller | None
+    tools: ToolListPoller | None
 
     @classmethod
     def of(cls, yard: Yard) -> Self | None:
         """None where there is nothing that clients would be told of."""
         if yard.sharing is None and not yard.served.can_change:
             return None
-        published = Changes(yard.sharing) if yard.sharing is not None else None
-        return cls(published, ToolChanges(yard) if yard.served.can_change else None)
+        published = PublicationPoller(yard.sharing) if yard.sharing is not None else None
+        return cls(published, ToolListPoller(yard) if yard.served.can_change else None)
 
     def start(self) -> None:
         for watch in (self.published, self.tools):

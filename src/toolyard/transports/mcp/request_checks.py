@@ -17,13 +17,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolyard.core.errors import SecurityError, ValidationError
-from toolyard.core.json_size import MOST_PARTS, parts_of, repeated_key
+from toolyard.core.json_size import MAX_JSON_PARTS, count_json_parts, find_repeated_key
 from toolyard.transports.http.errors import RefusedError
 
 PATH = "/mcp"
-LARGEST_BODY = 32 << 20
+MAX_BODY_BYTES = 32 << 20
 _BAD_REQUEST, _FORBIDDEN, _TOO_LARGE, _MISDIRECTED = 400, 403, 413, 421
-_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_HOST_PATTERN = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _ADDRESS_HINT = "Use the address that the server printed, or allow the name with --allow-host."
 _CLOSE = {"Connection": "close"}
 
@@ -39,23 +39,23 @@ class RequestChecks:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refused = self._refused_headers(Headers(scope=scope))
+        refused = self._check_headers(Headers(scope=scope))
         if refused is None and scope["path"] == PATH and scope["method"] == "POST":
             body = await _read_body(receive)
             if body[-1]["type"] == "http.disconnect":  # nobody is there to be answered
                 return
-            refused = _refused_body(body)
-            receive = _replayed(body, receive)
+            refused = _check_body(body)
+            receive = _replay_messages(body, receive)
         if refused is None:
             await self._app(scope, receive, send)
         else:
-            await _response(scope, refused)(scope, receive, send)
+            await _refusal_response(scope, refused)(scope, receive, send)
 
-    def _refused_headers(self, headers: Headers) -> RefusedError | None:
+    def _check_headers(self, headers: Headers) -> RefusedError | None:
         hosts, origin = headers.getlist("host"), headers.get("origin")
-        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
             return RefusedError(_MISDIRECTED, SecurityError("Invalid Host header.", hint=_ADDRESS_HINT))
-        if origin and not self._is_our_origin(origin):
+        if origin and not self._is_own_origin(origin):
             return RefusedError(_FORBIDDEN, SecurityError("Invalid Origin header.", hint=_ADDRESS_HINT))
         if "content-length" in headers and "transfer-encoding" in headers:
             why = "was sent together with Content-Length"
@@ -63,13 +63,13 @@ class RequestChecks:
             return RefusedError(_BAD_REQUEST, error, _CLOSE)
         return None
 
-    def _is_ours(self, host: str) -> bool:
-        found = _HOST.fullmatch(host)
+    def _is_own_host(self, host: str) -> bool:
+        found = _HOST_PATTERN.fullmatch(host)
         return found is not None and found["name"].lower() in self._names
 
-    def _is_our_origin(self, origin: str) -> bool:
+    def _is_own_origin(self, origin: str) -> bool:
         scheme, separator, host = origin.partition("://")
-        return bool(separator) and scheme.lower() in {"http", "https"} and self._is_ours(host)
+        return bool(separator) and scheme.lower() in {"http", "https"} and self._is_own_host(host)
 
 
 async def _read_body(receive: Receive) -> list[Message]:
@@ -80,25 +80,25 @@ async def _read_body(receive: Receive) -> list[Message]:
         message = await receive()
         messages.append(message)
         size += len(message.get("body", b""))
-        if not message.get("more_body", False) or size > LARGEST_BODY:
+        if not message.get("more_body", False) or size > MAX_BODY_BYTES:
             return messages
 
 
-def _refused_body(messages: list[Message]) -> RefusedError | None:
+def _check_body(messages: list[Message]) -> RefusedError | None:
     body = b"".join(message.get("body", b"") for message in messages)
-    if len(body) > LARGEST_BODY:
+    if len(body) > MAX_BODY_BYTES:
         return None
-    if len(body) > MOST_PARTS and parts_of(body) > MOST_PARTS:
+    if len(body) > MAX_JSON_PARTS and count_json_parts(body) > MAX_JSON_PARTS:
         error = ValidationError.of("body", "has too many parts", hint="Send less in one call.")
         return RefusedError(_TOO_LARGE, error)
-    key = repeated_key(body)
+    key = find_repeated_key(body)
     if key is None:
         return None
     error = ValidationError.of("body", f"has the key {key[:100]!r} twice in one object", hint="Send each key once.")
     return RefusedError(_BAD_REQUEST, error)
 
 
-def _replayed(messages: list[Message], receive: Receive) -> Receive:
+def _replay_messages(messages: list[Message], receive: Receive) -> Receive:
     left = list(reversed(messages))
 
     async def replay() -> Message:
@@ -107,7 +107,7 @@ def _replayed(messages: list[Message], receive: Receive) -> Receive:
     return replay
 
 
-def _response(scope: Scope, refused: RefusedError) -> Response:
+def _refusal_response(scope: Scope, refused: RefusedError) -> Response:
     """MCP clients get an error of JSON-RPC, all others the error object of the HTTP door."""
     if scope["path"] != PATH:
         return refused.response()

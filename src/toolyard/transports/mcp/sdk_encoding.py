@@ -18,11 +18,11 @@ from mcp_types import Tool as McpTool
 from toolyard.core.calls import Blob, Image, Link, Part, Result
 from toolyard.core.errors import ErrorForm, ToolyardError
 from toolyard.dispatch.tool import Arguments, Tool
-from toolyard.transports.client_profile import APPROVE
+from toolyard.transports.client_profile import APPROVE_TOOL_NAME
 from toolyard.transports.json_encoding import base64_of, error_json, tool_json
 
 APPROVE_TOOL = McpTool(
-    name=APPROVE,
+    name=APPROVE_TOOL_NAME,
     description="Says whether a tool may be called.",
     input_schema={
         "type": "object",
@@ -36,23 +36,23 @@ APPROVE_TOOL = McpTool(
 )
 
 
-def tool_on_the_wire(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm = ErrorForm.RESULT) -> McpTool:
+def sdk_tool(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm = ErrorForm.RESULT) -> McpTool:
     return McpTool.model_validate(tool_json(tool, output=output, errors=errors))
 
 
-def result_on_the_wire(result: Result, *, structured: bool = True) -> CallToolResult:
+def sdk_result(result: Result, *, structured: bool = True) -> CallToolResult:
     return CallToolResult(
-        content=[_block(part) for part in result.parts],
+        content=[_content_block(part) for part in result.parts],
         structured_content=result.structured if structured else None,
         is_error=result.failed,
     )
 
 
-def error_on_the_wire(error: ToolyardError, **about: str) -> MCPError:
+def sdk_error(error: ToolyardError, **about: str) -> MCPError:
     return MCPError(**error_json(error, **about))
 
 
-def _block(part: Part) -> ContentBlock:
+def _content_block(part: Part) -> ContentBlock:
     if isinstance(part, Image):
         return ImageContent(data=base64_of(part.data), mime_type=part.media_type)
     if isinstance(part, Blob):

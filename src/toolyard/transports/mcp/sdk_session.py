@@ -19,12 +19,12 @@ from mcp_types.jsonrpc import (
 )
 
 from toolyard.app.yard import Yard
-from toolyard.core.calls import Asker
-from toolyard.core.json_size import repeated_key
-from toolyard.transports.mcp.fast_path import Lane
-from toolyard.transports.mcp.handshake import Front
+from toolyard.core.calls import ApprovalCallback
+from toolyard.core.json_size import find_repeated_key
+from toolyard.transports.mcp.fast_path import FastPath
+from toolyard.transports.mcp.handshake import HandshakeServer
 from toolyard.transports.mcp.line_writer import LineWriter
-from toolyard.transports.mcp.publish_watch import Watches
+from toolyard.transports.mcp.publish_watch import ChangePollers
 from toolyard.transports.mcp.server import YardServer
 from toolyard.transports.mcp.stdio import LineReader
 
@@ -32,17 +32,22 @@ _LISTEN = "subscriptions/listen"
 """Answered when the client ends it: who leaves meanwhile waits for no answer."""
 
 
-class Session:
+class SdkSession:
     def __init__(
-        self, yard: Yard, surface: str, lane: Lane, can_ask: Callable[[Asker], None], watches: Watches | None = None
+        self,
+        yard: Yard,
+        surface: str,
+        fast_path: FastPath,
+        on_callback: Callable[[ApprovalCallback], None],
+        pollers: ChangePollers | None = None,
     ) -> None:
-        """`can_ask` receives the way to ask the client, once the SDK knows the client."""
-        self._server = YardServer(yard, surface, lane, can_ask, watches).build()
+        """`on_callback` receives the way to ask the client, once the SDK knows the client."""
+        self._server = YardServer(yard, surface, fast_path, on_callback, pollers).build()
 
-    async def run(self, reader: LineReader, writer: LineWriter, front: Front) -> None:
+    async def run(self, reader: LineReader, writer: LineWriter, handshake: HandshakeServer) -> None:
         """Serve until the client leaves."""
-        reading = _Reading(reader, writer, front)
-        await self._server.run(reading, _Writing(writer, front), self._server.create_initialization_options())
+        reading = _ReadStream(reader, writer, handshake)
+        await self._server.run(reading, _WriteStream(writer, handshake), self._server.create_initialization_options())
 
 
 class _Stream:
@@ -63,14 +68,14 @@ class _Stream:
         await self.aclose()
 
 
-class _Reading(_Stream):
+class _ReadStream(_Stream):
     """First what was answered before the SDK was there, then every line that is left to it."""
 
-    def __init__(self, lines: LineReader, writer: LineWriter, front: Front) -> None:
+    def __init__(self, lines: LineReader, writer: LineWriter, handshake: HandshakeServer) -> None:
         self._lines = lines
         self._writer = writer
-        self._front = front
-        self._missed = deque(front.hand_over())
+        self._handshake = handshake
+        self._replay = deque(handshake.replay_for_sdk())
 
     def __aiter__(self) -> Self:
         return self
@@ -82,10 +87,10 @@ class _Reading(_Stream):
             raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage | Exception:
-        if self._missed:
-            return SessionMessage(jsonrpc_message_adapter.validate_python(self._missed.popleft()))
-        while await self._lines.untaken():
-            message = await self._parse(self._lines.next())
+        if self._replay:
+            return SessionMessage(jsonrpc_message_adapter.validate_python(self._replay.popleft()))
+        while await self._lines.wait_for_unhandled():
+            message = await self._parse(self._lines.take_line())
             if message is not None:
                 return message
         raise anyio.EndOfStream
@@ -94,7 +99,7 @@ class _Reading(_Stream):
         self._lines.close()
 
     async def _parse(self, line: bytes) -> SessionMessage | None:
-        if (key := repeated_key(line)) is not None:
+        if (key := find_repeated_key(line)) is not None:
             await self._lines.refuse_repeated_key(line, key)
             return None
         try:
@@ -104,34 +109,34 @@ class _Reading(_Stream):
             return None
         if isinstance(message, JSONRPCRequest):
             if message.method != _LISTEN:
-                self._writer.owe(message.id)
+                self._writer.mark_pending(message.id)
         elif isinstance(message, JSONRPCNotification):
             if _has_id(line):  # a request under an id that is none: its sender waits for an answer
                 await self._lines.refuse(line)
                 return None
             if message.method == "notifications/cancelled":
                 request = (message.params or {}).get("requestId")
-                self._writer.settle(request)
-                self._front.cancel(request)
+                self._writer.mark_answered(request)
+                self._handshake.cancel(request)
         return SessionMessage(message)
 
 
-class _Writing(_Stream):
+class _WriteStream(_Stream):
     """Sends what the SDK says, but for answers that the client has."""
 
-    def __init__(self, writer: LineWriter, front: Front) -> None:
+    def __init__(self, writer: LineWriter, handshake: HandshakeServer) -> None:
         self._writer = writer
-        self._front = front
+        self._handshake = handshake
 
     async def send(self, item: SessionMessage) -> None:
         message = item.message
         answered = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
-        if self._front.is_replayed(answered):
+        if self._handshake.is_replay(answered):
             return
         try:
             await self._writer.send_line(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
         finally:
-            self._writer.settle(answered)
+            self._writer.mark_answered(answered)
 
 
 def _has_id(line: bytes) -> bool:

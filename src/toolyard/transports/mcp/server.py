@@ -31,24 +31,24 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard import __version__
 from toolyard.app.yard import Yard
-from toolyard.core.calls import Asker, Call, Progress, Result
+from toolyard.core.calls import ApprovalCallback, Call, ProgressCallback, Result
 from toolyard.core.errors import ToolyardError
 from toolyard.dispatch.tool import Tool
 from toolyard.tools.resources import LIST_RESOURCES, READ_RESOURCE
 from toolyard.tools.skill_resources import EXTENSION, GET_SKILL, LIST_SKILLS
-from toolyard.transports.client_profile import APPROVE, LISTED, TERMS, Terms
+from toolyard.transports.client_profile import APPROVE_TOOL_NAME, DEFAULT_PROFILE, LISTED_SCOPE_KEY, ClientProfile
 from toolyard.transports.json_encoding import resources_json, templates_json
 from toolyard.transports.mcp.client_quirks import wants_structured
-from toolyard.transports.mcp.elicitation import QuestionPut, asker_for
+from toolyard.transports.mcp.elicitation import InputRequired, approval_callback_for
 from toolyard.transports.mcp.error_results import failed_result, result_of_failure
-from toolyard.transports.mcp.fast_path import Lane
-from toolyard.transports.mcp.fast_path_middleware import QuickCalls
-from toolyard.transports.mcp.handshake import lane_client
+from toolyard.transports.mcp.fast_path import FastPath
+from toolyard.transports.mcp.fast_path_middleware import FastCallMiddleware
+from toolyard.transports.mcp.handshake import fast_path_client
 from toolyard.transports.mcp.log_messages import LogMessages
-from toolyard.transports.mcp.publish_watch import Watches
-from toolyard.transports.mcp.sdk_encoding import APPROVE_TOOL, error_on_the_wire, result_on_the_wire, tool_on_the_wire
-from toolyard.transports.mcp.server_info import MODERN_RESULT, NAME, TITLE, Greeting
-from toolyard.transports.mcp.subscriptions import Telling, TellingServer
+from toolyard.transports.mcp.publish_watch import ChangePollers
+from toolyard.transports.mcp.sdk_encoding import APPROVE_TOOL, sdk_error, sdk_result, sdk_tool
+from toolyard.transports.mcp.server_info import MODERN_RESULT, NAME, TITLE, ServerDescription
+from toolyard.transports.mcp.subscriptions import ChangeNotifier, NotifyingServer
 
 _SESSION_HEADER = "mcp-session-id"
 _SESSION_NAME_BYTES = 8
@@ -67,52 +67,52 @@ class YardServer:
         self,
         yard: Yard,
         surface: str,
-        lane: Lane | None = None,
-        on_asker: Callable[[Asker], None] | None = None,
-        watches: Watches | None = None,
+        fast_path: FastPath | None = None,
+        on_callback: Callable[[ApprovalCallback], None] | None = None,
+        pollers: ChangePollers | None = None,
         *,
-        terms: Terms = TERMS,
+        profile: ClientProfile = DEFAULT_PROFILE,
     ) -> None:
-        """`lane` takes plain calls of a connection past the SDK, once it is known who is there.
+        """`fast_path` takes plain calls of a connection past the SDK, once it is known who is there.
 
-        `on_asker` is told with each ping how the client of this connection can be asked. `watches` is
+        `on_callback` is told with each ping how the client of this connection can be asked. `pollers` is
         what clients are told of; it is watched here where nobody else does.
         """
         self._yard = yard
-        self._lane = lane
-        self._on_asker = on_asker
+        self._fast_path = fast_path
+        self._on_callback = on_callback
         self._surface = surface
-        self._terms = terms
+        self._profile = profile
         self._errors = yard.options.error_form
-        self._telling: Telling | None = None
-        if (told := watches or Watches.of(yard)) is not None:
-            self._telling = Telling(told, lambda context: _session(context, yard), yard.mounts.clean)
-        self._log = LogMessages(yard.activity, lambda context: _session(context, yard))
+        self._notifier: ChangeNotifier | None = None
+        if (told := pollers or ChangePollers.of(yard)) is not None:
+            self._notifier = ChangeNotifier(told, lambda context: _call_session(context, yard), yard.mounts.clean)
+        self._log = LogMessages(yard.activity, lambda context: _call_session(context, yard))
         self._tools = yard.dispatch.tools
-        self._lists: dict[bool, ListToolsResult] = {}
+        self._tool_lists: dict[bool, ListToolsResult] = {}
 
-    def _list_of_tools(self, *, output: bool) -> ListToolsResult:
+    def _cached_tool_list(self, *, output: bool) -> ListToolsResult:
         """What is listed now, made once for each list of tools."""
         tools = self._yard.dispatch.tools
         if tools is not self._tools:
-            self._tools, self._lists = tools, {}
-        if output not in self._lists:
-            self._lists[output] = self._list_of(list(tools.values()), output=output)
-        return self._lists[output]
+            self._tools, self._tool_lists = tools, {}
+        if output not in self._tool_lists:
+            self._tool_lists[output] = self._build_tool_list(list(tools.values()), output=output)
+        return self._tool_lists[output]
 
-    def _list_of(self, tools: list[Tool[Any]], *, output: bool) -> ListToolsResult:
-        listed = [tool_on_the_wire(tool, output=output, errors=self._errors) for tool in tools]
-        served = [tool.model_copy(update={"name": self._terms.served(tool.name)}) for tool in listed]
-        if self._terms.approve is not None:
+    def _build_tool_list(self, tools: list[Tool[Any]], *, output: bool) -> ListToolsResult:
+        listed = [sdk_tool(tool, output=output, errors=self._errors) for tool in tools]
+        served = [tool.model_copy(update={"name": self._profile.served_name(tool.name)}) for tool in listed]
+        if self._profile.approve is not None:
             served.append(APPROVE_TOOL)
         return ListToolsResult(tools=served)
 
     def build(self) -> Server[Any]:
-        server = TellingServer(
+        server = NotifyingServer(
             NAME,
             version=__version__,
             title=TITLE,
-            instructions=Greeting(self._yard).instructions,
+            instructions=ServerDescription(self._yard).instructions,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,
@@ -124,54 +124,59 @@ class YardServer:
         server.add_request_handler(GET_SKILL, GetSkillParams, self.get_skill)
         server.extensions[EXTENSION] = {}
         self._log.attach(server)
-        if self._telling is not None:
-            self._telling.attach(server)
+        if self._notifier is not None:
+            self._notifier.attach(server)
         # Tracing is off unless it is configured; the SDK's own middleware costs a tenth of every call.
         server.middleware[:] = [
-            QuickCalls(
-                self._plain, lambda context: wants_structured(_client(context)), lambda: server.server_info_stamp
+            FastCallMiddleware(
+                self._run_plain_call,
+                lambda context: wants_structured(_client_name(context)),
+                lambda: server.server_info_stamp,
             ),
             RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME),
         ]
         return server
 
-    async def _plain(self, context: Context, tool: str, arguments: dict[str, Any]) -> Result:
-        self._open_lane(context)
+    async def _run_plain_call(self, context: Context, tool: str, arguments: dict[str, Any]) -> Result:
+        self._open_fast_path(context)
         return await self._dispatch(context, InputResponseRequestParams(), tool, arguments)
 
-    def _open_lane(self, context: Context) -> None:
+    def _open_fast_path(self, context: Context) -> None:
         """Let the lane speak for this connection. Only the handshake era has one to speak for."""
-        if self._lane is None or self._lane.is_open or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if self._fast_path is None or self._fast_path.is_open or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
-        client = lane_client(
-            self._yard, self._surface, _asker(context), structured=wants_structured(_client(context))
+        client = fast_path_client(
+            self._yard,
+            self._surface,
+            _connection_callback(context),
+            structured=wants_structured(_client_name(context)),
         )
-        self._lane.open(client)
+        self._fast_path.open(client)
 
     async def ping(self, context: Context, params: RequestParams | None) -> EmptyResult:
         del params
-        self._heard(context)
-        if self._on_asker is not None:
-            self._on_asker(_asker(context))
+        self._note_client(context)
+        if self._on_callback is not None:
+            self._on_callback(_connection_callback(context))
         return EmptyResult()
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del params
-        self._heard(context)
-        self._open_lane(context)
+        self._note_client(context)
+        self._open_fast_path(context)
         self._yard.warm_up()  # who asks for the tools will soon use them
-        if context.request is not None and LISTED in context.request.scope:
-            context.request.scope[LISTED].append(True)
-        return self._list_of_tools(output=wants_structured(_client(context)))
+        if context.request is not None and LISTED_SCOPE_KEY in context.request.scope:
+            context.request.scope[LISTED_SCOPE_KEY].append(True)
+        return self._cached_tool_list(output=wants_structured(_client_name(context)))
 
     async def call_tool(
         self, context: Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         try:
             result = await self._dispatch(context, params, params.name, params.arguments or {})
-        except QuestionPut as question:
+        except InputRequired as question:
             return question.result
-        return result_on_the_wire(result, structured=wants_structured(_client(context)))
+        return sdk_result(result, structured=wants_structured(_client_name(context)))
 
     async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         after = params.cursor if params is not None and params.cursor is not None else ""
@@ -191,7 +196,7 @@ class YardServer:
     ) -> ReadResourceResult | InputRequiredResult:
         try:
             result = await self._dispatch(context, params, READ_RESOURCE, {"uri": params.uri}, hidden=True)
-        except QuestionPut as question:
+        except InputRequired as question:
             return question.result
         facts = result.structured
         if "text" in facts:
@@ -204,19 +209,19 @@ class YardServer:
         arguments = {"after": params.cursor or ""}
         result = await self._dispatch(context, InputResponseRequestParams(), LIST_SKILLS, arguments, hidden=True)
         page = {"nextCursor": result.structured["next"]} if "next" in result.structured else {}
-        return _of_its_era(context, {"skills": result.structured["skills"], **page})
+        return _with_protocol_fields(context, {"skills": result.structured["skills"], **page})
 
     async def get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
         arguments = {"uri": params.uri}
         result = await self._dispatch(context, InputResponseRequestParams(), GET_SKILL, arguments, hidden=True)
-        return _of_its_era(context, {"skill": result.structured["skill"]})
+        return _with_protocol_fields(context, {"skill": result.structured["skill"]})
 
-    def _heard(self, context: Context) -> None:
-        if self._telling is not None:
-            self._telling.heard(context)
+    def _note_client(self, context: Context) -> None:
+        if self._notifier is not None:
+            self._notifier.note_client(context)
 
-    def _call(self, context: Context, tool: str, arguments: dict[str, Any]) -> Call:
-        return Call(tool, arguments, self._surface, self._yard.agent, _session(context, self._yard))
+    def _build_call(self, context: Context, tool: str, arguments: dict[str, Any]) -> Call:
+        return Call(tool, arguments, self._surface, self._yard.agent, _call_session(context, self._yard))
 
     async def _dispatch(
         self,
@@ -227,27 +232,27 @@ class YardServer:
         *,
         hidden: bool = False,
     ) -> Result:
-        self._heard(context)
-        if tool == APPROVE and self._terms.approve is not None:
-            return await self._terms.approve(arguments)
+        self._note_client(context)
+        if tool == APPROVE_TOOL_NAME and self._profile.approve is not None:
+            return await self._profile.approve(arguments)
         call = replace(
-            self._call(context, tool if hidden else self._terms.ours(tool), arguments),
-            ask=self._terms.ask or asker_for(context, params),
-            progress=_reporter(context),
+            self._build_call(context, tool if hidden else self._profile.tool_name(tool), arguments),
+            ask=self._profile.ask or approval_callback_for(context, params),
+            progress=_progress_reporter(context),
             hidden=hidden,
         )
         began = time.monotonic()
         try:
             async with self._log.for_request(context, call.id):
-                result = await self._answered(call)
+                result = await self._run_call(call)
         except ToolyardError as error:
             about = {"uri": arguments["uri"]} if tool in {READ_RESOURCE, GET_SKILL} else {}
-            self._report(call, failed_result(error), time.monotonic() - began)
-            raise error_on_the_wire(error, **about) from error
-        self._report(call, result, time.monotonic() - began)
+            self._report_result(call, failed_result(error), time.monotonic() - began)
+            raise sdk_error(error, **about) from error
+        self._report_result(call, result, time.monotonic() - began)
         return result
 
-    async def _answered(self, call: Call) -> Result:
+    async def _run_call(self, call: Call) -> Result:
         try:
             return await self._yard.dispatch(call)
         except ToolyardError as error:
@@ -255,34 +260,34 @@ class YardServer:
                 raise
             return result_of_failure(error, self._errors)
 
-    def _report(self, call: Call, result: Result, seconds: float) -> None:
-        if self._terms.on_result is not None and not call.hidden:
-            self._terms.on_result(call.tool, call.arguments, result, seconds)
+    def _report_result(self, call: Call, result: Result, seconds: float) -> None:
+        if self._profile.on_result is not None and not call.hidden:
+            self._profile.on_result(call.tool, call.arguments, result, seconds)
 
 
-def _of_its_era(context: Context, result: dict[str, Any]) -> dict[str, Any]:
+def _with_protocol_fields(context: Context, result: dict[str, Any]) -> dict[str, Any]:
     """A result that the SDK has no type for."""
     return {**result, **MODERN_RESULT} if context.protocol_version in MODERN_PROTOCOL_VERSIONS else result
 
 
-def _reporter(context: Context) -> Progress:
+def _progress_reporter(context: Context) -> ProgressCallback:
     async def report(done: float, total: float | None, message: str) -> None:
         await context.session.report_progress(done, total, message)
 
     return report
 
 
-def _asker(context: Context) -> Asker:
+def _connection_callback(context: Context) -> ApprovalCallback:
     """How to ask over the connection itself, long after this request."""
-    return asker_for(replace(context, request_id=None, meta=None), InputResponseRequestParams())
+    return approval_callback_for(replace(context, request_id=None, meta=None), InputResponseRequestParams())
 
 
-def _client(context: Context) -> str | None:
+def _client_name(context: Context) -> str | None:
     known = context.session.client_params
     return known.client_info.name if known is not None else None
 
 
-def _session(context: Context, yard: Yard) -> str:
+def _call_session(context: Context, yard: Yard) -> str:
     """Which session a call belongs to: that of a run, the HTTP session where there is one, else the server's own."""
     if context.request is None or yard.options.session:
         return yard.session
@@ -290,9 +295,9 @@ def _session(context: Context, yard: Yard) -> str:
     return session_name(own) if own else yard.session
 
 
-def session_name(own: str) -> str:
+def session_name(session_id: str) -> str:
     """What an HTTP session is called in records and messages, from the client's own id.
 
     Who knows that id can speak in the session and answer its questions: other clients and a webhook are not given it.
     """
-    return hashlib.blake2b(own.encode(), digest_size=_SESSION_NAME_BYTES).hexdigest()
+    return hashlib.blake2b(session_id.encode(), digest_size=_SESSION_NAME_BYTES).hexdigest()

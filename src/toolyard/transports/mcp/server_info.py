@@ -24,12 +24,12 @@ MODERN_RESULT = {"cacheScope": "private", "resultType": "complete", "ttlMs": 0}
 # What a schema says of itself goes first on the wire, in the order in which each era's specification names it.
 _HANDSHAKE_ORDER = ("$schema", "properties", "required", "type")
 _MODERN_ORDER = {"inputSchema": ("$schema", "type"), "outputSchema": ("$schema",)}
-_LASTS = "There, toolyard_runtime keeps what later sessions need: memory.remember, memory.recall, save_skill. "
+_MEMORY_HINT = "There, toolyard_runtime keeps what later sessions need: memory.remember, memory.recall, save_skill. "
 
 Json = dict[str, Any]
 
 
-class Greeting:
+class ServerDescription:
     """The answers for one Yard."""
 
     def __init__(self, yard: Yard) -> None:
@@ -37,12 +37,14 @@ class Greeting:
 
     @cached_property
     def instructions(self) -> str:
-        if self._yard.options.offering is not None:
-            return self._yard.options.offering.instructions
+        if self._yard.options.tool_provider is not None:
+            return self._yard.options.tool_provider.instructions
         root = self._yard.mounts.workspace.path
         finds = "search_tools" in self._yard.dispatch.tools
         upstream = (
-            f"search_tools finds tools of attached servers, execute_python calls them. {_LASTS}" if finds else ""
+            f"search_tools finds tools of attached servers, execute_python calls them. {_MEMORY_HINT}"
+            if finds
+            else ""
         )
         return (
             f"Tools for the workspace {root}. Paths may be absolute or relative to it. Commands and code run in a "
@@ -51,24 +53,24 @@ class Greeting:
         )
 
     @property
-    def _publishes(self) -> bool:
+    def _announces_publications(self) -> bool:
         """Whether clients are told of what other agents publish."""
         return self._yard.sharing is not None
 
-    def initialized(self, requested: str) -> Json:
+    def initialize_result(self, requested: str) -> Json:
         """The answer to `initialize`: the version that was asked for, or the latest with a handshake."""
         return {
-            "capabilities": _capabilities(resources=self._publishes, tools=self._yard.served.can_change),
+            "capabilities": _capabilities(resources=self._announces_publications, tools=self._yard.served.can_change),
             "instructions": self.instructions,
             "protocolVersion": requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "serverInfo": _IDENTITY,
         }
 
-    def discovered(self) -> Json:
+    def discover_result(self) -> Json:
         # Who can be listened to may tell of anything.
-        listens = self._publishes or self._yard.served.can_change
+        listens = self._announces_publications or self._yard.served.can_change
         capabilities = _capabilities(resources=listens, tools=listens)
-        return _in_order(
+        return _modern_result(
             {
                 **MODERN_RESULT,
                 # What came with this era is said in it alone.
@@ -78,7 +80,7 @@ class Greeting:
             }
         )
 
-    def listed(self, *, structured: bool, modern: bool) -> Json | None:
+    def tools_list_result(self, *, structured: bool, modern: bool) -> Json | None:
         """The tools, as this client gets them. None: the SDK has to say it."""
         tools: list[Json] = []
         for tool in self._yard.dispatch.tools.values():
@@ -87,9 +89,9 @@ class Greeting:
                 if not _is_plain(said[schema]):
                     return None
                 first = _MODERN_ORDER[schema] if modern else _HANDSHAKE_ORDER
-                said[schema] = _leading(said[schema], first)
+                said[schema] = _with_keys_first(said[schema], first)
             tools.append(said)
-        return _in_order({**MODERN_RESULT, "tools": tools}) if modern else {"tools": tools}
+        return _modern_result({**MODERN_RESULT, "tools": tools}) if modern else {"tools": tools}
 
 
 def _capabilities(*, resources: bool, tools: bool) -> Json:
@@ -100,12 +102,12 @@ def _capabilities(*, resources: bool, tools: bool) -> Json:
     }
 
 
-def _in_order(result: Json) -> Json:
+def _modern_result(result: Json) -> Json:
     """A result of the later era, signed."""
     return {**dict(sorted(result.items())), "_meta": {_SERVER_INFO: _IDENTITY}}
 
 
-def _leading(schema: Json, first: tuple[str, ...]) -> Json:
+def _with_keys_first(schema: Json, first: tuple[str, ...]) -> Json:
     return {key: schema[key] for key in first if key in schema} | schema
 
 

@@ -21,11 +21,11 @@ from collections.abc import Generator
 from typing import Any, Protocol, cast
 
 from toolyard.core.errors import SystemFault
-from toolyard.transports.json_encoding import INVALID_REQUEST, PARSE_ERROR, error_json, line_of
+from toolyard.transports.json_encoding import INVALID_REQUEST, PARSE_ERROR, encode_json, error_json
 from toolyard.transports.mcp.line_writer import LineWriter
 
 _CHUNK = 1 << 18
-_LONGEST_LINE = 64 << 20
+_MAX_LINE = 64 << 20
 _HIGH_WATER = 256  # messages waiting to be taken before we stop reading
 _TURN_SECONDS = 0.05  # of calls run at once, before signals and everybody else get their turn
 _SHOWN_ID_CHARS = 200
@@ -33,19 +33,19 @@ _SHOWN_KEY_CHARS = 100
 _SEND_MESSAGES = "Send one JSON-RPC 2.0 message a line, as UTF-8."
 
 
-class Bypass(Protocol):
+class LineHandler(Protocol):
     """Somebody who answers some lines itself."""
 
     def take(self, line: bytes) -> bool: ...
 
 
 class LineReader:
-    """Reads a line at a time and offers each to `front`; who serves the rest waits for what is `untaken`."""
+    """Reads a line at a time and offers each to `handler`; who serves the rest waits for what is `wait_for_unhandled`."""
 
-    def __init__(self, fd: int, writer: LineWriter, front: Bypass) -> None:
+    def __init__(self, fd: int, writer: LineWriter, handler: LineHandler) -> None:
         self._fd = fd
         self._writer = writer
-        self._front = front
+        self._handler = handler
         self._waiting: deque[bytes] = deque()
         self._partial = bytearray()
         self._skipping = False
@@ -59,17 +59,17 @@ class LineReader:
         self._pump: asyncio.Task[None] | None = None
         writer.on_broken = self.stop  # a client that cannot hear us has left, whatever it still sends
 
-    async def untaken(self) -> bool:
+    async def wait_for_unhandled(self) -> bool:
         """Wait for a line that nobody took; False at the end, when every answer is out."""
         while True:
             while self._too_long:
                 self._too_long -= 1
-                await self._answer(None, INVALID_REQUEST, f"a message is longer than {_LONGEST_LINE} bytes")
-            if self._waiting and self._writer.is_behind and not self._ended:
-                await self._room()
+                await self._send_error(None, INVALID_REQUEST, f"a message is longer than {_MAX_LINE} bytes")
+            if self._waiting and self._writer.is_backpressured and not self._ended:
+                await self._wait_for_room()
             elif self._waiting:
                 line = self._waiting.popleft()
-                if not self._front.take(line):
+                if not self._handler.take(line):
                     if not self.stopped.is_set():
                         self._waiting.appendleft(line)
                         return True
@@ -77,13 +77,13 @@ class LineReader:
                     await asyncio.sleep(0)  # the call may have run at once; who else waits has a turn before the next
             elif self._ended:
                 if not self.stopped.is_set():
-                    await self._writer.drained()
+                    await self._writer.wait_for_answers()
                 return False
             else:
-                await self._more()
+                await self._wait_for_input()
 
-    def next(self) -> bytes:
-        """The line that `untaken` found."""
+    def take_line(self) -> bytes:
+        """The line that `wait_for_unhandled` found."""
         return self._waiting.popleft()
 
     def close(self) -> None:
@@ -96,18 +96,18 @@ class LineReader:
         self.stopped.set()
         self._waiting.clear()
         self._too_long = 0
-        self._writer.forgive()
+        self._writer.clear_pending()
         self._stop_reading()
-        self._awake()
+        self._wake_up()
 
     async def refuse(self, line: bytes) -> None:
         """Say what is wrong with a line, under its own id where it has one."""
         try:
             asked = _id_in(line)
         except (ValueError, RecursionError):
-            await self._answer(None, PARSE_ERROR, "the line is not JSON")
+            await self._send_error(None, PARSE_ERROR, "the line is not JSON")
             return
-        await self._answer(
+        await self._send_error(
             _shown_id(asked), INVALID_REQUEST, "the message is not valid JSON-RPC, or its text is not valid Unicode"
         )
 
@@ -117,25 +117,25 @@ class LineReader:
         with contextlib.suppress(ValueError):  # a number too long to convert
             asked = _id_in(line)
         message = f"the message has the key {key[:_SHOWN_KEY_CHARS]!r} twice in one object"
-        await self._answer(_shown_id(asked), INVALID_REQUEST, message, hint="Send each key once.")
+        await self._send_error(_shown_id(asked), INVALID_REQUEST, message, hint="Send each key once.")
 
-    async def fail(self, line: bytes, fault: SystemFault) -> None:
+    async def reply_error(self, line: bytes, fault: SystemFault) -> None:
         """Answer a line, where it asks for an answer, with what is wrong with us."""
         with contextlib.suppress(ValueError, RecursionError):
             asked = _id_in(line)
             if asked is not None and b'"method"' in line:
                 response = {"jsonrpc": "2.0", "id": asked, "error": error_json(fault)}
-                await self._writer.send_line(line_of(response))
+                await self._writer.send_line(encode_json(response))
             return
         await self.refuse(line)
 
-    async def _answer(
+    async def _send_error(
         self, request: int | str | None, code: int, message: str, *, hint: str = _SEND_MESSAGES
     ) -> None:
         error = {"code": code, "message": f"Refused: {message}. {hint}"}
         await self._writer.send_line(json.dumps({"jsonrpc": "2.0", "id": request, "error": error}).encode())
 
-    async def _more(self) -> None:
+    async def _wait_for_input(self) -> None:
         loop = asyncio.get_running_loop()
         self._wake = loop.create_future()
         self._start_reading(loop)
@@ -144,36 +144,36 @@ class LineReader:
         finally:
             self._wake = None
 
-    async def _room(self) -> None:
+    async def _wait_for_room(self) -> None:
         """Wait until the client has read what it was sent, or for anything else that `receive` has to look at."""
         loop = asyncio.get_running_loop()
         self._wake = loop.create_future()
         # Whoever sent those lines may have been cancelled since: somebody has to see them out.
         flushing = loop.create_task(self._writer.flush())
-        flushing.add_done_callback(self._flushed)
+        flushing.add_done_callback(self._on_flushed)
         try:
             await self._wake
         finally:
             self._wake = None
             flushing.cancel()
 
-    def _flushed(self, flushing: asyncio.Task[None]) -> None:
+    def _on_flushed(self, flushing: asyncio.Task[None]) -> None:
         if not flushing.cancelled():
             flushing.exception()  # a broken pipe has stopped us already
-            self._awake()
+            self._wake_up()
 
-    def _awake(self) -> None:
+    def _wake_up(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     def _start_reading(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._ended:
-            self._awake()
+            self._wake_up()
         if self._reading or self._ended:
             return
         self._reading = True
         try:
-            loop.add_reader(self._fd, self._readable)
+            loop.add_reader(self._fd, self._on_readable)
         except PermissionError:  # a regular file or the null device is always ready, and epoll takes neither
             self._pump = loop.create_task(self._pump_file())
 
@@ -187,10 +187,10 @@ class LineReader:
 
     async def _pump_file(self) -> None:
         while self._reading:
-            self._readable()
+            self._on_readable()
             await asyncio.sleep(0)
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         try:
             chunk = os.read(self._fd, _CHUNK)
         except BlockingIOError:
@@ -209,7 +209,7 @@ class LineReader:
             if len(self._waiting) > _HIGH_WATER:
                 self._stop_reading()
         if self._waiting or self._ended or self._too_long:
-            self._awake()
+            self._wake_up()
 
     def _split(self, chunk: bytes) -> None:
         *complete, rest = chunk.split(b"\n")
@@ -218,20 +218,20 @@ class LineReader:
                 self._skipping = False
             elif self._partial:
                 self._partial += line
-                self._arrived(bytes(self._partial))
+                self._handle_line(bytes(self._partial))
             else:
-                self._arrived(line)
+                self._handle_line(line)
             self._partial.clear()
         if not self._skipping:
             self._partial += rest
-            if len(self._partial) > _LONGEST_LINE:
+            if len(self._partial) > _MAX_LINE:
                 self._partial.clear()
                 self._skipping = True
                 self._too_long += 1
 
-    def _arrived(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         # In order: none may overtake a line that still waits.
-        if self._waiting or self._writer.is_behind or self._turn_is_over or not self._front.take(line):
+        if self._waiting or self._writer.is_backpressured or self._turn_is_over or not self._handler.take(line):
             self._waiting.append(line)
 
     @property
@@ -257,7 +257,7 @@ def _shown_id(asked: object) -> int | str | None:
 
 
 @contextlib.contextmanager
-def claimed_stdio() -> Generator[tuple[int, int]]:
+def claim_stdio() -> Generator[tuple[int, int]]:
     """The wire's descriptors, moved away from 0 and 1 so that nothing else can read or write them."""
     wire_in, wire_out = os.dup(0), os.dup(1)
     blocking = os.get_blocking(wire_out)  # a property of the pipe or terminal, which others hold too

@@ -31,19 +31,19 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolyard.core.errors import ToolyardError
-from toolyard.tools.resources import named_path
-from toolyard.transports.mcp.publish_watch import Changed, Watches
+from toolyard.tools.resources import path_from_uri
+from toolyard.transports.mcp.publish_watch import ChangePollers, PeerPublication
 
-_MOST_CLIENTS = 256
-_MOST_SUBSCRIPTIONS = 1_000
+_MAX_CLIENTS = 256
+_MAX_SUBSCRIPTIONS = 1_000
 
 Context = ServerRequestContext[Any, Any]
 
 
-class TellingServer(Server[Any]):
+class NotifyingServer(Server[Any]):
     """The SDK's server, which says at the handshake that it tells of changes."""
 
-    told = NotificationOptions()
+    default_notifications = NotificationOptions()
 
     def create_initialization_options(
         self,
@@ -52,7 +52,7 @@ class TellingServer(Server[Any]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         return super().create_initialization_options(
-            notification_options or self.told, experimental_capabilities, extensions
+            notification_options or self.default_notifications, experimental_capabilities, extensions
         )
 
 
@@ -62,63 +62,65 @@ class _Client:
     uris: set[str] = field(default_factory=set[str])
 
 
-class Telling:
-    def __init__(self, watches: Watches, session_of: Callable[[Context], str], clean: Callable[[str], str]) -> None:
+class ChangeNotifier:
+    def __init__(
+        self, pollers: ChangePollers, session_of: Callable[[Context], str], clean: Callable[[str], str]
+    ) -> None:
         """`session_of` names the connection of a request; `clean` gives the real path for a spelled one."""
         self._session_of = session_of
         self._clean = clean
-        self._watches = watches
+        self._pollers = pollers
         self._clients: dict[str, _Client] = {}
         self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus)
-        self._listened: Counter[str] = Counter()
-        if watches.published is not None:
-            watches.published.listen(self._tell_published)
-        if watches.tools is not None:
-            watches.tools.listen(self._tell_tools_changed)
+        self._listen_handler = ListenHandler(self._bus)
+        self._listened_uris: Counter[str] = Counter()
+        if pollers.published is not None:
+            pollers.published.add_listener(self._notify_published)
+        if pollers.tools is not None:
+            pollers.tools.add_listener(self._notify_tools_changed)
 
-    def heard(self, context: Context) -> None:
+    def note_client(self, context: Context) -> None:
         """Somebody is there. Those of the handshake era are told without asking."""
-        self._watches.start()
+        self._pollers.start()
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         name = self._session_of(context)
         if name not in self._clients:
-            if len(self._clients) >= _MOST_CLIENTS:
+            if len(self._clients) >= _MAX_CLIENTS:
                 del self._clients[next(iter(self._clients))]
             self._clients[name] = _Client(context.session)
 
-    def attach(self, server: TellingServer) -> None:
-        published, tools = self._watches.published is not None, self._watches.tools is not None
-        server.told = NotificationOptions(resources_changed=published, tools_changed=tools)
+    def attach(self, server: NotifyingServer) -> None:
+        published, tools = self._pollers.published is not None, self._pollers.tools is not None
+        server.default_notifications = NotificationOptions(resources_changed=published, tools_changed=tools)
         if published:
             server.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscribe)
             server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribe)
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self.listen)
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        self.heard(context)
+        self.note_client(context)
         uris = self._clients[self._session_of(context)].uris
-        if len(uris) < _MOST_SUBSCRIPTIONS:
+        if len(uris) < _MAX_SUBSCRIPTIONS:
             uris.add(str(params.uri))
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        self.heard(context)
+        self.note_client(context)
         self._clients[self._session_of(context)].uris.discard(str(params.uri))
         return EmptyResult()
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         """A stream of the later era, for as long as the client keeps it open."""
-        self.heard(context)
+        self.note_client(context)
         wanted = Counter(set(map(str, params.notifications.resource_subscriptions or ())))
-        self._listened += wanted
+        self._listened_uris += wanted
         try:
-            return await self._listening(context, params)
+            return await self._listen_handler(context, params)
         finally:
-            self._listened -= wanted
+            self._listened_uris -= wanted
 
-    async def _tell_tools_changed(self, _: bool) -> None:
+    async def _notify_tools_changed(self, _: bool) -> None:
         await self._bus.publish(ToolsListChanged())
         for name, client in list(self._clients.items()):
             try:
@@ -126,23 +128,23 @@ class Telling:
             except Exception:  # noqa: BLE001 - whatever a connection raises that has ended
                 self._clients.pop(name, None)
 
-    async def _tell_published(self, changed: list[Changed]) -> None:
+    async def _notify_published(self, publications: list[PeerPublication]) -> None:
         await self._bus.publish(ResourcesListChanged())
-        for uri in list(self._listened):
-            if self._concerns(uri, changed):
+        for uri in list(self._listened_uris):
+            if self._is_affected(uri, publications):
                 await self._bus.publish(ResourceUpdated(uri))
         for name, client in list(self._clients.items()):
             try:
                 await client.session.send_resource_list_changed()
                 for uri in sorted(client.uris):
-                    if self._concerns(uri, changed):
+                    if self._is_affected(uri, publications):
                         await client.session.send_resource_updated(uri)
             except Exception:  # noqa: BLE001 - whatever a connection raises that has ended
                 self._clients.pop(name, None)
 
-    def _concerns(self, uri: str, changed: list[Changed]) -> bool:
+    def _is_affected(self, uri: str, publications: list[PeerPublication]) -> bool:
         try:
-            path = self._clean(named_path(uri))
+            path = self._clean(path_from_uri(uri))
         except ToolyardError:
             return False
-        return any(one.covers(path) for one in changed)
+        return any(one.affects(path) for one in publications)

@@ -19,35 +19,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolyard.assistant.files.syntax.grammars import GRAMMARS
-from toolyard.assistant.files.syntax.parser_process import SECONDS, Entry
-from toolyard.core.closeable import Closing
+from toolyard.assistant.files.syntax.parser_process import PARSE_SECONDS, Entry
+from toolyard.core.closeable import Closeable
 from toolyard.core.limits import KIB, MIB
 
 PARSED_BYTES = 1 * MIB
 """A larger file is hardly written by hand, and its tree takes a hundred times as much."""
-_MOST_DEATHS = 3
+_MOST_CRASHES = 3
 _POLL_MS = 20
 _READ_BYTES = 64 * KIB
 _GRACE_SECONDS = 5
 """For its start and its answer, beside the time for parsing, which it keeps to by itself."""
-_START = (
+_START_CODE = (
     "import sys; sys.path[:] = sys.argv[1:]; from toolyard.assistant.files.syntax.parser_process import main; main()"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedOutline:
     entries: tuple[Entry, ...]
     left_out: int
     """How many come after these."""
 
 
-class Outliner(Closing):
+class Outliner(Closeable):
     def __init__(self, check_time: Callable[[], None] = lambda: None) -> None:
         """`check_time` is called while it waits, and may raise."""
         self._check_time = check_time
         self._process: subprocess.Popen[bytes] | None = None
-        self._deaths = 0
+        self._crashes = 0
 
     def close(self) -> None:
         process, self._process = self._process, None
@@ -60,18 +60,18 @@ class Outliner(Closing):
                 with contextlib.suppress(OSError):  # what it was not given any more
                     pipe.close()
 
-    def parsed(self, language: str, text: str) -> Parsed | None:
+    def parse_outline(self, language: str, text: str) -> ParsedOutline | None:
         """What stands where; None where nobody can tell: no grammar, too large, or more than the parser can take."""
-        if language not in GRAMMARS or len(text) > PARSED_BYTES or self._deaths >= _MOST_DEATHS:
+        if language not in GRAMMARS or len(text) > PARSED_BYTES or self._crashes >= _MOST_CRASHES:
             return None
         data = text.encode("utf-8", "replace")
         if len(data) > PARSED_BYTES:
             return None
         try:
-            answer = self._asked(json.dumps([language, len(data)]).encode() + b"\n" + data)
+            answer = self._request(json.dumps([language, len(data)]).encode() + b"\n" + data)
             found: tuple[list[Any], int] | None = json.loads(answer)
         except (OSError, ValueError):  # it is gone, and what there is of its answer is no answer
-            self._deaths += 1
+            self._crashes += 1
             self.close()
             return None
         except BaseException:
@@ -80,20 +80,20 @@ class Outliner(Closing):
         if found is None:
             return None
         entries, left_out = found
-        return Parsed(tuple((int(line), int(depth), str(text)) for line, depth, text in entries), left_out)
+        return ParsedOutline(tuple((int(line), int(depth), str(text)) for line, depth, text in entries), left_out)
 
-    def _asked(self, request: bytes) -> bytes:
-        process = self._process = self._process or _started()
+    def _request(self, request: bytes) -> bytes:
+        process = self._process = self._process or _start_process()
         if process.stdin is None or process.stdout is None:
             raise BrokenPipeError
         process.stdin.write(request)
         process.stdin.flush()
-        return self._answer(process.stdout.fileno())
+        return self._read_answer(process.stdout.fileno())
 
-    def _answer(self, fd: int) -> bytes:
+    def _read_answer(self, fd: int) -> bytes:
         """A line of its output; less when no more is to come."""
         parts: list[bytes] = []
-        deadline = time.monotonic() + SECONDS + _GRACE_SECONDS
+        deadline = time.monotonic() + PARSE_SECONDS + _GRACE_SECONDS
         poller = select.poll()
         poller.register(fd, select.POLLIN)
         while time.monotonic() < deadline:
@@ -107,10 +107,10 @@ class Outliner(Closing):
         return b"".join(parts)
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start_process() -> subprocess.Popen[bytes]:
     # It finds what this process finds, and is told nothing of its environment.
     return subprocess.Popen(
-        (sys.executable, "-I", "-S", "-B", "-c", _START, *(path for path in sys.path if path)),
+        (sys.executable, "-I", "-S", "-B", "-c", _START_CODE, *(path for path in sys.path if path)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

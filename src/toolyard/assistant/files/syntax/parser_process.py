@@ -25,7 +25,7 @@ from toolyard.assistant.files.syntax.grammars import GRAMMARS, Grammar
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-SECONDS = 3
+PARSE_SECONDS = 3
 """For one file."""
 MOST_ENTRIES = 1_000
 _MEMORY_BYTES = 1 << 30
@@ -45,24 +45,24 @@ def main() -> None:
     while line := source.readline():
         language, size = json.loads(line)
         text = source.read(size)
-        signal.alarm(SECONDS)
-        answer = outlined(language, text)
+        signal.alarm(PARSE_SECONDS)
+        answer = outline_text(language, text)
         signal.alarm(0)
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
 
 
-def outlined(language: str, text: bytes) -> tuple[list[Entry], int] | None:
+def outline_text(language: str, text: bytes) -> tuple[list[Entry], int] | None:
     """What stands where in `text`, and how many entries come after these; None without a grammar for it."""
     grammar = GRAMMARS.get(language)
-    parser = None if grammar is None else _parser(grammar)
+    parser = None if grammar is None else _load_parser(grammar)
     if grammar is None or parser is None:
         return None
-    found = _Outline(grammar, text).entries(parser.parse(text).root_node, 0, 0, None)
+    found = _TreeOutline(grammar, text).entries(parser.parse(text).root_node, 0, 0, None)
     return list(islice(found, MOST_ENTRIES)), sum(1 for _ in found)
 
 
-def _parser(grammar: Grammar) -> Parser | None:
+def _load_parser(grammar: Grammar) -> Parser | None:
     try:
         from tree_sitter import Language, Parser
 
@@ -72,7 +72,7 @@ def _parser(grammar: Grammar) -> Parser | None:
         return None
 
 
-class _Outline:
+class _TreeOutline:
     def __init__(self, grammar: Grammar, text: bytes) -> None:
         self._grammar = grammar
         self._text = text
@@ -99,7 +99,7 @@ class _Outline:
                 if kind in grammar.opened:
                     yield from self.entries(child if body is None else body, depth + 1, level + 1, None)
             elif kind in grammar.holding:
-                held = _held(child, grammar.holding[kind])
+                held = _find_node(child, grammar.holding[kind])
                 if held is not None:
                     body = held.child_by_field_name("body")
                     yield self._entry(start, child, depth, body)
@@ -119,7 +119,7 @@ class _Outline:
         return begin.start_point[0] + 1, depth, shown
 
 
-def _held(node: Node, kinds: tuple[str, ...]) -> Node | None:
+def _find_node(node: Node, kinds: tuple[str, ...]) -> Node | None:
     """The first node of these kinds inside `node`, if it is near."""
     near = [node]
     for current in near:
