@@ -164,6 +164,18 @@ def test_a_single_folder_gets_nothing(team: Team) -> None:
     assert yard.home.memory == f"{team.base}/ws/agents/agent/memory"
 
 
+@pytest.mark.parametrize("generated", ["servers", "tools"])
+async def test_tool_files_in_a_single_folder_are_not_the_agents_to_write(team: Team, generated: str) -> None:
+    workspace = team.base / "ws"
+    (workspace / generated).mkdir(parents=True)
+    (workspace / generated / ".toolyard").touch()  # as a sync leaves it
+    yard = team.open(None, workspace=str(workspace), config=resolve_workspace(str(workspace), None).config)
+    with pytest.raises(SecurityError):
+        await use(yard, "Write", file_path=f"{generated}/planted.py", content="x")
+    await use(yard, "Bash", command=f"echo x > {generated}/planted.py")
+    assert not (workspace / generated / "planted.py").exists()
+
+
 REACHED = [
     ("memory/core_memories.json", "agent_a"),
     ("memory/../memory/core_memories.json", "agent_a"),
@@ -392,10 +404,16 @@ async def test_a_further_root_does_not_open_what_is_the_others(team: Team) -> No
     for path in UNREADABLE:
         with pytest.raises(SecurityError):
             await use(yard, "Read", file_path=path.format(root=team.root))
-    command = f"cat {team.root}/agents/agent_d/memory/learned_patterns.md; ls {team.base.parent}/state/*"
+    audit_log = f"{yard.state}/audit.jsonl"
+    assert os.path.getsize(audit_log) > 0
+    with pytest.raises(SecurityError):
+        await use(yard, "Read", file_path=audit_log)
+    command = f"cat {team.root}/agents/agent_d/memory/learned_patterns.md; ls -R {team.base.parent}; cat {audit_log}"
     shown = await use(yard, "Bash", command=command)
+    assert "letter.txt" in shown
     assert "learned by" not in shown
-    assert "audit" not in shown
+    assert "audit.head" not in shown
+    assert '"tool"' not in shown
 
 
 def _settings(team: Team, documents: str = "") -> Settings:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -115,6 +116,42 @@ READERS: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "index.sqlite3": (SNAPSHOT_COMMANDS, (REBUILD,)),
     "000001.pack": (SNAPSHOT_COMMANDS, (REBUILD, "snapshot verify", "Damaged: ")),
 }
+EMPTIED, CUT = "emptied", "cut in half"
+# Damage after which a command may succeed and print less without naming the file: an emptied file is as good as none,
+# logs are read line by line, and a trust that cannot be read is none.
+MAY_LOSE: dict[str, set[str]] = {
+    "audit.jsonl": {kind for kind, change in DAMAGE.items() if change is not None},
+    "threads.sqlite3": {EMPTIED},
+    "core_memories.json": {EMPTIED},
+    "task_history.json": {EMPTIED},
+    "preferences.yaml": {EMPTIED},
+    "learned_patterns.md": {EMPTIED, CUT},
+    "current_task.yaml": {EMPTIED},
+    "trust/*": {*DAMAGE},
+    "catalog.sqlite": {EMPTIED},
+    "run.sqlite3": {EMPTIED},
+    "events.jsonl": {*DAMAGE},
+    "provenance.sqlite3": {EMPTIED},
+}
+REPLACED = {"tools.sqlite"}
+"""Files that a command which succeeds has made anew; it says so."""
+# What may be printed in the place of what is lost.
+IN_ITS_PLACE = re.compile(
+    r"There are no (threads|runs)|No configuration is trusted|No tools? (is|are) known|Nothing was merged here yet"
+    r"|a  \d facts?, \d tasks?, \d patterns?, \d preferences?  |ID  TIME  not ended$"
+    r"|  . [ab]  (best so far|answered) · SPENT$"
+)
+# What is never the same twice, or counts what had to be done again.
+VARYING = (
+    (re.compile(r"\b(?:[0-9a-f]{16}|[0-9a-f]{12}|[0-9a-f]{8})\b"), "ID"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?)?"), "TIME"),
+    (re.compile(r"\b(?:\d+ \w+ ago|now)\b|\b\d+ \w+ old\b"), "AGO"),
+    (re.compile(r"\b[\d.]+ ?(?:ms|s|seconds?)\b"), "LONG"),
+    (re.compile(r"asked \d+, wrote \d+ files?"), "asked N, wrote N files"),
+    (re.compile(r"\d+k? tokens · \$[\d.]+"), "SPENT"),
+    (re.compile(r"  +(?:first|\d+ changes?)  "), "  CHANGES  "),
+    (re.compile(r"  +"), "  "),
+)
 
 
 class Filled:
@@ -123,6 +160,7 @@ class Filled:
     def __init__(self, base: Path) -> None:
         self.base, self.saved = base / "now", base / "saved"
         self.run = ""
+        self._sound: dict[tuple[str, ...], set[str]] = {}
 
     def fill(self) -> None:
         (self.base / "ws").mkdir()
@@ -151,6 +189,26 @@ class Filled:
         shutil.rmtree(self.base, ignore_errors=True)
         shutil.copytree(self.saved, self.base, symlinks=True)
         os.chdir(self.base)
+
+    def sound(self, words: tuple[str, ...]) -> set[str]:
+        """The lines that a command prints where nothing is damaged."""
+        if words not in self._sound:
+            self.restore()
+            code, said = outcome(words)
+            assert code == 0, (words, said)
+            self._sound[words] = lines_of(said)
+        return self._sound[words]
+
+    def worked_on(self) -> dict[str, str]:
+        """The files that the agents work on."""
+        workspaces = [self.base / f"ws/agents/{agent}/workspace" for agent in ("a", "b")]
+        files = (path for workspace in workspaces for path in workspace.iterdir() if not path.is_symlink())
+        return {str(path.relative_to(self.base)): path.read_text() for path in files if path.is_file()}
+
+    def facts(self) -> list[str]:
+        """What agent a remembers."""
+        stored = json.loads((self.base / "ws/agents/a/memory/core_memories.json").read_text())
+        return [fact["text"] for fact in stored]
 
     def damaged(self, name: str, kind: str) -> Path:
         self.restore()
@@ -195,21 +253,49 @@ def outcome(words: Sequence[str]) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
+def lines_of(text: str) -> set[str]:
+    """The lines of what was printed, without what is never the same twice."""
+    for pattern, name in VARYING:
+        text = pattern.sub(name, text)
+    return {line.rstrip() for line in text.splitlines() if line.strip()}
+
+
+def assert_succeeded(filled: Filled, words: tuple[str, ...], said: str, path: Path, *, may_lose: bool) -> None:
+    """What a command printed that succeeded beside a damaged file is true, and all that is lost is said."""
+    sound, printed = filled.sound(words), lines_of(said)
+    warned = {line for line in printed if path.name in line}
+    in_its_place = {line for line in printed if IN_ITS_PLACE.match(line)}
+    cut = {line for line in printed if may_lose and any(whole.startswith(line) for whole in sound)}
+    assert printed - sound - warned - in_its_place - cut == set(), words
+    assert warned or path.name not in REPLACED, words
+    if not warned and not may_lose:
+        assert printed == sound, words
+
+
 @pytest.mark.parametrize("kind", DAMAGE)
 @pytest.mark.parametrize("name", READERS)
 def test_a_damaged_file_is_named_with_the_way_out(filled: Filled, name: str, kind: str) -> None:
     commands, ways = READERS[name]
     codes: set[int] = set()
-    for words in commands:
+    for with_run in commands:
+        words = tuple(filled.run if word == "RUN" else word for word in with_run)
+        filled.sound(words)
         path = filled.damaged(name, kind)
-        code, said = outcome([filled.run if word == "RUN" else word for word in words])
+        files = filled.worked_on()
+        code, said = outcome(words)
         codes.add(code)
+        assert filled.worked_on() == files, words
         assert "inside Toolyard" not in said, said
         if code:
-            assert code in ({2} if name == "trust/*" else {1, REFUSED} if words is CALL else {1}), (words, said)
+            assert code in ({2} if name == "trust/*" else {1, REFUSED} if words == CALL else {1}), (words, said)
             assert any(way in said for way in ways), (words, said)
             shown = "toolyard.yaml" if name == "trust/*" else path.name
             assert shown in said or CHANGED in said or NO_TURNS in said, (words, said)
+            continue
+        assert_succeeded(filled, words, said, path, may_lose=kind in MAY_LOSE.get(name, ()))
+        if words[:2] == ("memory", "add"):
+            kept = [] if name == "core_memories.json" else ["The database is slow"]
+            assert filled.facts() == [*kept, "more"], words
     if kind == "garbage header" and ways:
         assert max(codes) > 0, "the damage was not noticed"
 
