@@ -8,7 +8,7 @@ UNIT := not e2e and not docker and not llama and not slow
 # What depends on the interpreter most and takes little time.
 FAST := core config policy files linux storage runtime codemode assistant models
 
-.PHONY: setup demo test lint types unit fast slow e2e docker llama bench tool-files constraints clean
+.PHONY: setup demo test lint types unit fast slow e2e docker llama bench tool-files api-docs constraints clean
 
 # Programs are started thousands of times: each would compile what it imports where nothing keeps the result.
 setup: $(READY)
@@ -27,8 +27,8 @@ demo: setup
 test: setup lint types unit
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks scripts
+	$(BIN)/ruff format --check src tests benchmarks scripts
 	$(BIN)/lint-imports
 
 types: setup
@@ -74,6 +74,11 @@ bench: setup
 # The tool files of our own file tools, which come with the runtime.
 tool-files: setup
 	$(BIN)/python -c "from toolyard.app.own_tool_files import package_own_tools; package_own_tools('src/toolyard_runtime')"
+
+# docs/api.md and the snapshot of the public API, from the code.
+api-docs: setup
+	$(BIN)/python scripts/api_docs.py
+	$(BIN)/python -m tests.api.test_exports
 
 # Pins for everything above; the file names packages and versions, never where they come from.
 constraints: pyproject.toml

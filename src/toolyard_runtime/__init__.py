@@ -1,10 +1,10 @@
-"""What runs inside a Toolyard sandbox. Standard library only, and quick to start.
+"""The code that runs inside a Toolyard sandbox. Standard library only, and quick to start.
 
-`warden` is the program a sandbox starts; it forks a worker for each run. Nothing here imports `toolyard`: the two
-packages share the wire format (`wire`) and live on different sides of the wall.
+`supervisor` is the program that a sandbox starts; it forks a worker for each run. Nothing here imports `toolyard`:
+the two packages share only the wire format (`protocol`) and run on different sides of the sandbox's boundary.
 
-Code in the sandbox finds its way to tools here: `call_mcp_tool`, `call_custom_tool`, `semantic_search`,
-`save_skill`, `promote_skill`, `list_skills`.
+Code in the sandbox reaches tools through `call_mcp_tool`, `call_custom_tool`, `semantic_search`, `save_skill`,
+`promote_skill` and `list_skills`.
 """
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         semantic_search,
     )
 
-__all__ = [  # noqa: RUF022 - as one would look for them
+__all__ = [  # noqa: RUF022 - grouped by purpose
     "call_mcp_tool",
     "call_mcp_tool_sync",
     "call_custom_tool",
@@ -33,7 +33,7 @@ __all__ = [  # noqa: RUF022 - as one would look for them
 
 
 def __getattr__(name: str) -> object:
-    """Imported when first asked for: a sandbox starts without."""
+    """Imports the calls on first use: a sandbox starts without them."""
     if name in __all__:
         from toolyard_runtime import calls
 

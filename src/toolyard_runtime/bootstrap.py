@@ -1,7 +1,7 @@
-"""The quickest way up: a first worker is forked before the warden imports anything, and both go on side by side.
+"""The fastest start: forks a first worker before the supervisor imports anything, so that both start in parallel.
 
-The worker imports what Python code needs while the warden gets ready; then it is told the set-up, raises the same
-walls, and says so. Nothing of the agent's runs before the walls of both stand.
+The worker imports what Python code needs while the supervisor prepares. Then it receives the setup, applies the same
+restrictions and confirms that. No agent code runs before both are restricted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from toolyard_runtime.pipes import open_worker_pipes
 
 
 def main() -> None:
+    """Forks the first worker and becomes the supervisor."""
     ours, theirs = open_worker_pipes()
     pid = os.fork()
     if pid == 0:

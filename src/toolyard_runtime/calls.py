@@ -1,7 +1,7 @@
-"""What agent code calls: tools of servers, custom tools, search, and skills.
+"""The functions that agent code calls: tools of servers, custom tools, search, and skills.
 
-Each function sends one request to the host's broker and returns its answer, or raises what `failures` lists. The
-plain names are to be awaited, those that end in `_sync` block; search and skills block.
+Each sends one request to the host's broker and returns its answer, or raises an exception of `errors`. The plain
+names are coroutines, those that end in `_sync` block; search and skills block.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ async def call_mcp_tool(
     tool: str,
     arguments: Mapping[str, Any] | None = None,
     *,
-    timeout: float | None = None,  # noqa: ASYNC109 - the server is told to stop, which a timeout around it cannot do
+    timeout: float | None = None,  # noqa: ASYNC109 - it also stops the server, unlike asyncio.timeout
     progress: Progress | None = None,
 ) -> Result[Any]:
-    """Call a tool of a server. `timeout` is in seconds; `progress` gets (done, total or None, message)."""
+    """Calls a tool of a server. `timeout` is in seconds; `progress` gets (done, total or None, message)."""
     from toolyard_runtime import channel
 
     request = _mcp_request(server, tool, arguments, timeout, progress)
@@ -49,28 +49,28 @@ def call_mcp_tool_sync(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Result[Any]:
-    """As `call_mcp_tool`, but it blocks."""
+    """As `call_mcp_tool`, but blocks."""
     from toolyard_runtime import broker
 
     return _result(broker.call(_mcp_request(server, tool, arguments, timeout, progress), progress))
 
 
 async def call_custom_tool(*tool_name: str, **arguments: Any) -> Any:
-    """Call a custom tool by its name, "group.tool", with its arguments by theirs."""
+    """Calls a custom tool by its name, "group.tool", with keyword arguments."""
     from toolyard_runtime import channel
 
     return _plain_value(await channel.call(_custom_request(tool_name, arguments)))
 
 
 def call_custom_tool_sync(*tool_name: str, **arguments: Any) -> Any:
-    """As `call_custom_tool`, but it blocks."""
+    """As `call_custom_tool`, but blocks."""
     from toolyard_runtime import broker
 
     return _plain_value(broker.call(_custom_request(tool_name, arguments)))
 
 
 class ToolMatch:
-    """One tool that a search found, with what it takes to call it."""
+    """One tool that a search found, with the information needed to call it."""
 
     __slots__ = ("path", "relevance_score", "server", "signature", "summary", "tool")
 
@@ -87,7 +87,7 @@ class ToolMatch:
 
 
 def semantic_search(query: str, search_paths: Sequence[str] | None = None, top_k: int = 5) -> list[ToolMatch]:
-    """The tools that fit a task best, the best first. `search_paths` narrows it, e.g. to `["servers/github/"]`."""
+    """Returns the tools that fit a task best, the best first. `search_paths` narrows it: `["servers/github/"]`."""
     from toolyard_runtime import broker
 
     wanted: Message = {"query": query, "top_k": top_k}
@@ -97,22 +97,22 @@ def semantic_search(query: str, search_paths: Sequence[str] | None = None, top_k
 
 
 def save_skill(name: str, code: str, description: str) -> str:
-    """Keep Python code as the skill `name`, under your own name; the path of its folder.
+    """Saves Python code as the skill `name` of this agent; returns the path of its folder.
 
-    It is refused, with the reason, when it does not parse, imports what is not there, or has an example (a `>>>` in a
-    docstring) that fails. `from skills.<name> import ...` uses it from then on; the former one stays as a version.
+    It is refused, with the reason, if it does not parse, imports a missing module, or has an example (a `>>>` in a
+    docstring) that fails. Use it with `from skills.<name> import ...`; the previous one is kept as a version.
     """
     arguments = {"name": name, "code": code, "description": description}
     return _request_skill("skill", arguments)
 
 
 def promote_skill(name: str, *, replace: bool = False) -> str:
-    """Copy a skill of yours to everybody's, `skills/community/<name>`. `replace` takes another agent's place."""
+    """Copies a skill of this agent to `skills/community/<name>`. `replace` overwrites another agent's."""
     return _request_skill("promote", {"name": name, "replace": replace})
 
 
 class SkillInfo:
-    """One skill that can be used here. `module` is how it is imported, empty where it has no Python."""
+    """One skill that can be used here. `module` is its import name, empty if it has no Python."""
 
     __slots__ = ("description", "module", "name", "owner", "path")
 
@@ -128,7 +128,7 @@ class SkillInfo:
 
 
 def list_skills() -> list[SkillInfo]:
-    """The skills that can be used here: your own, the community's, other agents', those of attached folders."""
+    """Returns the usable skills: your own, the community's, other agents', those of attached folders."""
     from toolyard_runtime import broker
 
     return list(map(SkillInfo, broker.call({"do": "skills", "arguments": {}})))
@@ -140,7 +140,7 @@ def _request_skill(do: str, arguments: Message) -> str:
     from toolyard_runtime import broker
 
     path = str(broker.call({"do": do, "arguments": arguments}))
-    importlib.invalidate_caches()  # so that it can be imported at once
+    importlib.invalidate_caches()  # so that it can be imported immediately
     return path
 
 
@@ -156,7 +156,7 @@ def _mcp_request(
 
 
 def _custom_request(tool_name: tuple[str, ...], arguments: dict[str, Any]) -> Message:
-    """The name may be given by its keyword too, unless the tool has an argument of that name."""
+    """Builds a request. The name may be a keyword argument too, unless the tool has an argument called that."""
     if len(tool_name) > 1:
         raise TypeError("arguments of a custom tool are given by name")
     if not tool_name and "tool_name" not in arguments:
@@ -170,7 +170,7 @@ def _result(answer: Any) -> Result[Any]:
 
 
 def _plain_value(answer: Any) -> Any:
-    """What a function of the host's returned: its value, or its text; a Result where there is more to it."""
+    """Returns what a host function returned: its value, or its text; a Result for other content."""
     if "structured" in answer:
         return answer["structured"]
     result = _result(answer)

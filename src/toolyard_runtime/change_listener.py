@@ -1,7 +1,7 @@
-"""A worker's part in recording what a run changes: it installs the filter and hands the listener to the supervisor.
+"""A worker's part in recording what a run changes: installs the filter and passes the listener to the supervisor.
 
-The filter holds for the worker and all it starts, for good. The listener is never held while the agent's code runs.
-Imported only where runs are recorded: it takes the whole of ctypes.
+The filter applies to the worker and all that it starts, permanently. The worker never holds the listener while agent
+code runs. Imported only if runs are recorded, because it needs all of ctypes.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def install(recording: Recording, requests: int) -> None:
-    """Announce what this process changes from now on to whoever is at the other end of the socket `requests`.
+    """Reports changes of this process from now on to the supervisor at the other end of the socket `requests`.
 
-    Where the kernel refuses, the run goes on without; the other end is told.
+    If the kernel refuses, the run continues without a record, and the supervisor is informed.
     """
     listener = _create_listener(recording)
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, requests)
@@ -50,12 +50,12 @@ def install(recording: Recording, requests: int) -> None:
 
 
 def receive_listener(requests: int) -> int:
-    """The listener that the worker at the other end of `requests` handed over; -1 where it has none."""
+    """Receives the listener from the worker at the other end of `requests`; -1 if it has none."""
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, requests)
     room = _socket.CMSG_SPACE(_DESCRIPTOR.size)
     try:
         _, handed, _, _ = link.recvmsg(1, room, _socket.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT)
-    except OSError:  # it died just now
+    except OSError:  # the worker has just died
         return -1
     finally:
         link.detach()
@@ -69,10 +69,10 @@ def receive_listener(requests: int) -> int:
 
 
 def _create_listener(recording: Recording) -> int:
-    """Its descriptor; -1 where the kernel refuses: it is too old, or somebody around us listens already."""
+    """Returns the listener's descriptor; -1 if the kernel is too old, or an outer filter already listens."""
     instructions = recording["filter"]
     program = _Program(len(instructions) // _BPF_INSTRUCTION_BYTES, instructions)
-    # Without the second flag (Linux 5.19) a signal can interrupt a call that never was interrupted before.
+    # Without the second flag (Linux 5.19) a signal can interrupt calls that are otherwise never interrupted.
     for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
         listener = _libc.syscall(
             ctypes.c_long(recording["seccomp"]),

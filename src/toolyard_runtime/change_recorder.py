@@ -1,9 +1,9 @@
-"""The supervisor's record of what one run changes: answers its listener, collects paths, hands them out in batches.
+"""The supervisor's record of what one run changes: answers its listener, collects paths, returns them in batches.
 
-Contract: it owns the listener until `close()`. Every notification is answered with "go on", whatever becomes of the
-record, because the caller waits for it. It lives in the supervisor, which no process inside can signal or inspect: if
-it exited, the kernel would fail the pending calls. What it collects is bounded. Past a number of paths their folders
-are recorded, and past a number of folders the record is marked incomplete: the run may then have changed anything.
+Contract: it owns the listener until `close()`. It lets every notified call continue, whatever happens to the record,
+because the caller waits. It runs in the supervisor, which no process inside can signal or inspect: if it exited, the
+kernel would fail the pending calls. The collection is bounded. Past a number of paths only their folders are
+recorded, and past a number of folders the record is marked incomplete: the run may then have changed anything.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ if TYPE_CHECKING:
     from toolyard_runtime.messages import Recording
 
 BATCH_SECONDS, REPEAT_SECONDS = 0.05, 1.0
-"""How long a path may wait for others before all are handed out; and one that was handed out before."""
+"""How long a path may wait for others before all are reported; and a path that was reported before."""
 MOST_PATHS, MOST_BYTES, MOST_FOLDERS = 100_000, 16 * 1024 * 1024, 1_000
 _MOST_REMEMBERED = 256
-"""Folders whose place is remembered, for as long as a batch takes: a caller can spell one in any number of ways."""
+"""Folders whose real paths are cached during a batch: a caller can spell one in any number of ways."""
 _BATCH_BYTES = 512 * 1024
 
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 _SYNCHRONOUS_WAKE_UP = 1
 _CONTINUE = 1
 _CREATING_EFFECTS = frozenset({"opened", "opened-how"})
-"""Calls that take nothing away, so that the caller need not wait until it is known where their paths lead."""
+"""Calls that remove nothing, so the caller need not wait until their paths are resolved."""
 _NOTIFICATION = Struct("=QIIiIQ6Q")  # struct seccomp_notif: id, pid, flags, then the call's number and arguments
 _RESPONSE = Struct("=QqiI")
 _EMPTY_NOTIFICATION = bytes(_NOTIFICATION.size)
 
 
 class ChangeRecorder:
+    """Records the changes of one run."""
+
     def __init__(self, listener: int, recording: Recording) -> None:
         self.listener = listener
         self.is_complete = True
@@ -45,7 +47,7 @@ class ChangeRecorder:
         self._roots = tuple(os.fsencode(root.rstrip("/")) + b"/" for root in recording["roots"])
         self._folders: dict[bytes, bytes] = {}
         self._forget_at = 0.0
-        self._reported_ns: dict[bytes, int] = {}  # paths that were handed out, and when they changed
+        self._reported_ns: dict[bytes, int] = {}  # reported paths, and when they changed
         self._bytes = 0
         self._trees: set[bytes] = set()
         self._new: dict[bytes, tuple[int, bool]] = {}
@@ -54,16 +56,16 @@ class ChangeRecorder:
 
     @property
     def seconds_until_due(self) -> float:
-        """The seconds until what it has should be handed out."""
+        """The time until the collected paths should be reported."""
         if self._new:
             return BATCH_SECONDS
         return REPEAT_SECONDS if self._repeated else float("inf")
 
     def answer_notification(self) -> None:
-        """One call that waits."""
+        """Answers one waiting call."""
         try:
             received = fcntl.ioctl(self.listener, _RECEIVE, _EMPTY_NOTIFICATION)
-        except OSError:  # its process was killed just now
+        except OSError:  # its process has just been killed
             return
         notification = _NOTIFICATION.unpack(received)
         named = self._calls.get(notification[3])
@@ -74,17 +76,17 @@ class ChangeRecorder:
                 found = requested_paths(notification[1], named, notification[6:])
         except UnobservableChange:
             self.is_complete = False
-        if how not in _CREATING_EFFECTS:  # afterwards what it names may be gone
+        if how not in _CREATING_EFFECTS:  # afterwards the named file may be gone
             self._record(found, are_moved=how == "moved")
         try:
             fcntl.ioctl(self.listener, _SEND, _RESPONSE.pack(notification[0], 0, 0, _CONTINUE))
-        except OSError:  # it did not wait: it was killed
+        except OSError:  # the caller was killed
             return
         if how in _CREATING_EFFECTS:
             self._record(found, are_moved=False)
 
     def pop_frame_bodies(self, *, is_final: bool = False) -> list[bytes]:
-        """What has not been handed out yet, as bodies of frames. `is_final`: the run is over."""
+        """Returns the paths that were not reported yet, as frame bodies. `is_final`: the run is over."""
         self._folders.clear()
         now = time_ns()
         for path, touch in tuple(self._repeated.items()):
@@ -113,7 +115,7 @@ class ChangeRecorder:
             for path, is_tree in real_paths(requested, self._folders, are_moved=are_moved):
                 if path.startswith(self._roots):
                     self._add_path(path, is_tree=is_tree)
-        except Exception:  # noqa: BLE001 - whatever it is, the process that made the call waits for an answer
+        except Exception:  # noqa: BLE001 - whatever fails, the calling process still waits for an answer
             self.is_complete = False
 
     def _add_path(self, path: bytes, *, is_tree: bool) -> None:
@@ -137,7 +139,7 @@ class ChangeRecorder:
 
 
 def _set_synchronous_wakeup(listener: int) -> None:
-    """Have callers wake us, and us them, without a detour to another processor."""
+    """Makes the kernel wake callers and us on the same processor, which is faster."""
     try:
         fcntl.ioctl(listener, _SET_FLAGS, _SYNCHRONOUS_WAKE_UP)
     except OSError:  # before Linux 6.6

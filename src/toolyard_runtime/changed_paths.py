@@ -1,9 +1,8 @@
-"""Which paths a system call of another process is about to change: read from its memory while it waits.
+"""Determines which paths a system call of another process is about to change, from its memory while it waits.
 
-Paths are resolved as the kernel would: from the caller's working folder or descriptor, through every link on
-the way. What cannot be read because the call itself will fail (a bad pointer, a closed descriptor, a folder that is
-not there) changes nothing. The caller may rewrite its memory after it was read, so a hostile
-program can hide its changes.
+Paths are resolved as the kernel would: from the caller's working folder or descriptor, through every link on the way.
+If the call itself will fail (a bad pointer, a closed descriptor, a missing folder), nothing changes. The caller may
+rewrite its memory after it was read, so a hostile program can hide its changes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from toolyard_runtime.messages import CallPath
 
 _FIRST_READ_BYTES, _MAX_PATH_BYTES = 256, 4_096
-"""Bytes of a path that are read first, and at most: as many as the kernel takes."""
+"""Bytes of a path that are read first, and at most: the kernel's own limit."""
 _MOST_LINKS = 40
 _LOW_32_BITS = 0xFFFFFFFF
 _WORKING_FOLDER = 0xFFFFFF9C  # AT_FDCWD
@@ -33,14 +32,14 @@ _OWN_RESOURCE_ERRORS = frozenset(
 _OWN_DESCRIPTORS, _OWN_ENTRIES = b"/dev/fd/", (b"/proc/self/", b"/proc/thread-self/")
 
 
-class UnobservableChange(Exception):  # noqa: N818 - what became of a change, not what is wrong
-    """The call may change something that cannot be told."""
+class UnobservableChange(Exception):  # noqa: N818 - control flow, not an error
+    """The call may change something that cannot be determined."""
 
 
 def requested_paths(pid: int, named: list[CallPath], arguments: tuple[int, ...]) -> list[tuple[bytes, bytes, bool]]:
-    """The paths as the caller spells them: from which folder, the path, whether a link in its place is followed.
+    """Returns the paths as the caller spelled them: the base folder, the path, and whether a final link is followed.
 
-    Only while it waits for the answer. Raises Unseen.
+    Valid only while the caller waits for the answer. Raises UnobservableChange.
     """
     how, _, folder_at, _ = named[0]
     if how == "unseen":
@@ -53,7 +52,7 @@ def requested_paths(pid: int, named: list[CallPath], arguments: tuple[int, ...])
             found = [_requested_path(pid, memory, each, arguments) for each in named]
         finally:
             os.close(memory)
-    except PermissionError:  # it keeps others out of its memory
+    except PermissionError:  # its memory is protected
         raise UnobservableChange from None
     except OSError as error:
         if error.errno in _OWN_RESOURCE_ERRORS:
@@ -67,9 +66,9 @@ def requested_paths(pid: int, named: list[CallPath], arguments: tuple[int, ...])
 def real_paths(
     requested: list[tuple[bytes, bytes, bool]], folders: dict[bytes, bytes], *, are_moved: bool
 ) -> list[tuple[bytes, bool]]:
-    """The real paths, each with whether everything beneath it changes too.
+    """Returns the real paths, each with whether everything beneath it changes too.
 
-    `folders` remembers where folders really lie; the caller empties it now and then.
+    `folders` caches the real paths of folders; the caller clears it regularly.
     """
     found: list[bytes] = []
     for base, path, follows in requested:
@@ -102,7 +101,7 @@ def _requested_path(
     own = _split_proc_self(path)
     if own is not None:
         entry, rest = own
-        # The link itself can be neither made nor removed.
+        # The link itself cannot be created or removed.
         return (_read_link(b"/proc/%d/%b" % (pid, entry)), rest, follows and bool(rest)) if rest or follows else None
     if path[:1] == b"/":
         return _read_link(b"/proc/%d/root" % pid), path, follows
@@ -112,7 +111,7 @@ def _requested_path(
 
 
 def _split_proc_self(path: bytes) -> tuple[bytes, bytes] | None:
-    """The link in its own folder of /proc that a process names a path through, and the rest: ours is another."""
+    """Splits a path through the caller's own /proc entry into the entry and the rest: ours would be another one."""
     if path.startswith(_OWN_DESCRIPTORS):
         path = b"/proc/self/fd/" + path[len(_OWN_DESCRIPTORS) :]
     for prefix in _OWN_ENTRIES:
@@ -126,7 +125,7 @@ def _split_proc_self(path: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _read_c_string(memory: int, address: int) -> bytes | None:
-    """The text at an address, up to its end; None where it has none, as then the call fails."""
+    """Reads a NUL-terminated string; None if there is none, because the call then fails."""
     for size in (_FIRST_READ_BYTES, _MAX_PATH_BYTES):
         read = os.pread(memory, size, address)
         end = read.find(b"\0")
@@ -138,11 +137,11 @@ def _read_c_string(memory: int, address: int) -> bytes | None:
 
 
 def _real_path(base: bytes, path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
-    """`path` from the folder `base`, with no link on the way to its last name; None where there is no such folder."""
+    """Resolves `path` from the folder `base` up to its last name; None if its folder does not exist."""
     path = path.rstrip(b"/")
     if b"/" not in path and path not in {b"", b".", b".."}:
         found = b"%b/%b" % (base, path)
-        if found in folders:  # it may be about to become something else
+        if found in folders:  # the call may be about to replace it
             folders.clear()
         return found
     above, _, name = (b"%b/%b" % (base, path)).rpartition(b"/")
@@ -155,14 +154,14 @@ def _real_path(base: bytes, path: bytes, folders: dict[bytes, bytes]) -> bytes |
 
 
 def _real_folder(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
-    """Where a folder really lies. Raises Unseen."""
+    """Returns the real path of a folder. Raises UnobservableChange."""
     found = folders.get(path)
     if found is None:
         try:
             handle = os.open(path, _FOLDER)
         except OSError as error:
             if error.errno in _OWN_RESOURCE_ERRORS and (error.errno != _TOO_LONG or len(path) >= _MAX_PATH_BYTES):
-                raise UnobservableChange from None  # the caller may get there from where it stands
+                raise UnobservableChange from None  # the caller may reach it by a relative path
             return None
         try:
             found = _read_link(b"/proc/self/fd/%d" % handle)
@@ -173,14 +172,14 @@ def _real_folder(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
 
 
 def _follow_links(path: bytes, folders: dict[bytes, bytes]) -> bytes | None:
-    """Where the links lead that a file's name may be."""
+    """Follows the links from a file's name to its target."""
     found: bytes | None = path
     for _ in range(_MOST_LINKS):
         if found is None:
             return None
         try:
             target = os.readlink(found)
-        except OSError:  # it is no link, or nothing yet
+        except OSError:  # not a link, or it does not exist yet
             return found
         base = b"" if target[:1] == b"/" else found.rpartition(b"/")[0]
         found = _real_path(base, target, folders)
@@ -195,6 +194,6 @@ def _is_folder(path: bytes) -> bool:
 
 
 def _read_link(path: bytes) -> bytes:
-    """Where it leads; empty for the root, so that a name can follow."""
+    """Reads a link; empty for the root, so that a name can be appended."""
     found = os.readlink(path)
     return b"" if found == b"/" else found

@@ -1,8 +1,8 @@
-"""Calls from event loops: one connection for each loop, with many calls in flight on it.
+"""Calls from event loops: one connection per loop, with many calls in flight.
 
-A channel belongs to its loop and is used on its thread only. It closes when the broker does, and when its loop was
-closed and another loop makes a call. In a child that was forked its descriptor is closed and the loop's own list of
-descriptors is left alone: parent and child share that one.
+A LoopConnection belongs to its loop and is used only on its thread. It is closed when the broker closes it, or when
+its loop was closed and another loop makes a call. In a forked child its descriptor is closed and the loop's own list
+of descriptors is left alone, because parent and child share that.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from toolyard_runtime.broker import (
 from toolyard_runtime.errors import BrokerLost
 
 _MOST_CALLS = 128
-"""In flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""
+"""Calls in flight on one connection. Fewer than the broker allows, so that a cancellation is always read."""
 
 _BUSY_POLL_SECONDS = 0.0003
-"""How long a lone call looks for its answer before it sleeps: most are there by then, being woken takes longer."""
+"""How long a single call polls for its answer before it sleeps: most arrive by then, and waking up takes longer."""
 
 _PendingCall = tuple["asyncio.Future[Any]", Message, "Progress | None"]
 
 
 class LoopConnection:
+    """The connection of one event loop."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._socket = connect()
         self._socket.settimeout(0)
         self._received = bytearray()
-        self._buffer = memoryview(bytearray(CHUNK))  # kept, as in `broker.Line`
+        self._buffer = memoryview(bytearray(CHUNK))  # reused, as in `broker.BlockingConnection`
         self._unsent = bytearray()
         self._pending: dict[int, _PendingCall] = {}
         self._last_id = 0
@@ -51,8 +53,9 @@ class LoopConnection:
         loop.add_reader(self._socket.fileno(), self._on_readable)
 
     async def call(self, message: Message, progress: Progress | None) -> Any:
+        """Sends a request and awaits its result."""
         async with self._free_slots:
-            if not self.is_open:  # it ended while this call waited for its turn
+            if not self.is_open:  # it was closed while this call waited for a slot
                 return await call(message, progress)
             self._last_id = number = self._last_id + 1
             message["id"] = number
@@ -73,13 +76,13 @@ class LoopConnection:
                 raise
 
     def _busy_poll(self, until: float) -> None:
-        """Keep the loop from sleeping while it waits for an answer. Whoever else has work goes first."""
+        """Keeps the loop from sleeping while it waits for an answer. Other processes with work go first."""
         os.sched_yield()
         if self._pending and time.perf_counter() < until:
             self._loop.call_soon(self._busy_poll, until)
 
     def close(self) -> None:
-        """Of a loop that is closed, or is another process's: it is not told."""
+        """Closes the connection without touching the loop, which is closed or belongs to another process."""
         self.is_open = False
         self._socket.close()
 
@@ -92,7 +95,7 @@ class LoopConnection:
         return self._last_id
 
     def _send(self, frame: bytes) -> bool:
-        """False when nobody is there any more."""
+        """Sends a frame, or queues it. Returns False if the connection is gone."""
         if not self.is_open:
             return False
         if self._unsent:
@@ -142,8 +145,8 @@ class LoopConnection:
                 answer = decode_body(held[at + HEADER : end])
                 at = end
                 self._handle_answer(answer)
-        except (BrokerLost, ValueError, KeyError):  # whoever speaks there is no broker
-            self._disconnect("what came back made no sense")
+        except (BrokerLost, ValueError, KeyError):  # the peer is not a broker
+            self._disconnect("The broker sent an invalid frame.")
         del held[:at]
 
     def _handle_answer(self, answer: Message) -> None:
@@ -155,10 +158,10 @@ class LoopConnection:
         if under is None:
             return  # it was cancelled
         future, _, progress = under
-        told = answer.get("progress")
-        if told is not None:
+        update = answer.get("progress")
+        if update is not None:
             if progress is not None:
-                self._report_progress(number, future, progress, told)
+                self._report_progress(number, future, progress, update)
             return
         del self._pending[number]
         if future.done():
@@ -171,7 +174,7 @@ class LoopConnection:
     def _report_progress(self, number: int, future: asyncio.Future[Any], progress: Progress, update: Message) -> None:
         try:
             report_progress(progress, update)
-        except Exception as error:  # noqa: BLE001 - the caller's own function: the call it belongs to fails with it
+        except Exception as error:  # noqa: BLE001 - the caller's own function: its exception fails the call
             if not future.done():
                 future.set_exception(error)
             self._pending.pop(number, None)
@@ -194,7 +197,7 @@ _connections: dict[asyncio.AbstractEventLoop, LoopConnection] = {}
 
 
 async def call(message: Message, progress: Progress | None = None) -> Any:
-    """Send a request and await what it returns. Raises what `failures` lists."""
+    """Sends a request and awaits its result. Raises the exceptions of `errors`."""
     loop = asyncio.get_running_loop()
     channel = _connections.get(loop)
     if channel is None or not channel.is_open:
@@ -209,7 +212,7 @@ def _close_stale() -> None:
 
 
 def _reset_after_fork() -> None:
-    """In a child that was forked."""
+    """Drops inherited connections in a forked child."""
     for channel in _connections.values():
         channel.close()
     _connections.clear()

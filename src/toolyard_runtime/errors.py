@@ -1,16 +1,16 @@
-"""What a tool call raises in agent code.
+"""The exceptions that a tool call raises in agent code.
 
     RuntimeError
-    ├── ToolError            the server ran the tool and said that it failed
+    ├── ToolError            the server ran the tool and reported a failure
     │   └── ToolTimeout      no answer in time (a TimeoutError as well)
     └── ServerUnavailable    the server cannot be reached or started
     ValueError
     └── InvalidArguments     there is no such tool, or it refused the arguments
     ConnectionError
-    └── BrokerLost           the line to the host broke while the call was under way
+    └── BrokerLost           the connection to the host broke during the call
 
 A call that the agent is not allowed to make raises the builtin `PermissionError`. Every message says what happened
-and what to do next; it is written on the host's side of the wall.
+and what to do next; the host writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 class _CallFailure(Exception):  # noqa: N818 - a half of the classes below
-    """What every failure knows: the server and the tool that were called, and what came back."""
+    """The fields that every failure has: the server and the tool that were called, and what came back."""
 
     server: str
     tool: str
@@ -37,12 +37,12 @@ class _CallFailure(Exception):  # noqa: N818 - a half of the classes below
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The plain way rebuilds from `args`, which hold the message alone: a failure must survive a process pool.
+        # The default rebuilds from `args`, which contain only the message: a failure must survive a process pool.
         return type(self), (self.message, self.server, self.tool, self.content)
 
 
 class ToolError(_CallFailure, RuntimeError):
-    """The server ran the tool and said that it failed. `content` holds the blocks it answered with."""
+    """The server ran the tool and reported a failure. `content` has the blocks of its answer."""
 
 
 class ToolTimeout(ToolError, TimeoutError):  # noqa: N818
@@ -50,7 +50,7 @@ class ToolTimeout(ToolError, TimeoutError):  # noqa: N818
 
 
 class ServerUnavailable(_CallFailure, RuntimeError):  # noqa: N818 - agents read it as a sentence
-    """The server cannot be reached, or died while it was asked."""
+    """The server cannot be reached, or died during the call."""
 
 
 class InvalidArguments(_CallFailure, ValueError):  # noqa: N818
@@ -58,7 +58,7 @@ class InvalidArguments(_CallFailure, ValueError):  # noqa: N818
 
 
 class BrokerLost(_CallFailure, ConnectionError):  # noqa: N818
-    """The line to the host broke. The call may or may not have been made."""
+    """The connection to the host broke. The call may or may not have been made."""
 
 
 _EXCEPTION_KINDS: Mapping[str, type[_CallFailure]] = {
@@ -68,13 +68,13 @@ _EXCEPTION_KINDS: Mapping[str, type[_CallFailure]] = {
     "invalid": InvalidArguments,
     "lost": BrokerLost,
 }
-"""The `kind` of an error frame, and what it raises. `permission` is the builtin; any other is a RuntimeError."""
+"""The exception for each `kind` of an error frame. `permission` is the builtin; any other is a RuntimeError."""
 
 
 def exception_for(
     kind: str, message: str, *, server: str = "", tool: str = "", content: Sequence[Any] = ()
 ) -> Exception:
-    """The exception for an error that came over the wire."""
+    """Returns the exception for an error that came over the wire."""
     if kind == "permission":
         return PermissionError(message)
     made = _EXCEPTION_KINDS.get(kind)

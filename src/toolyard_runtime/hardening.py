@@ -1,7 +1,7 @@
-"""Walls that a process puts around itself: no new privileges, Landlock, seccomp. For good.
+"""Restrictions that a process applies to itself, permanently: no new privileges, Landlock, seccomp.
 
-The host decides what the walls let through and hands over finished structures; this file only makes the system
-calls. Nothing is skipped in silence: a wall that was asked for and does not stand raises OSError.
+The host decides what is allowed and sends finished structures; this module only makes the system calls. Nothing is
+skipped silently: a restriction that cannot be applied raises OSError.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPE_OF_FILE, _FOLDER = 0o170000, 0o040000  # `stat` would be one more import a
 
 
 def apply_restrictions(ruleset: bytes, rules: list[tuple[str, int, int]], seccomp: bytes) -> None:
-    """`ruleset` is Landlock's attribute structure and `rules` what stays open; empty means no such wall is wanted."""
+    """Applies Landlock (`ruleset` and `rules`) and a seccomp filter; an empty value skips that restriction."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if ruleset:
         _apply_landlock(ruleset, rules)
@@ -32,17 +32,17 @@ def apply_restrictions(ruleset: bytes, rules: list[tuple[str, int, int]], seccom
 
 
 def become_subreaper() -> None:
-    """Become the parent of what our descendants leave behind, where we are not the first process anyway."""
+    """Becomes the parent of orphaned descendants, for a process that is not the first of its namespace."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent dies, where no namespace sees to that."""
+    """Makes the kernel kill this process when its parent dies, for a sandbox without a pid namespace."""
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
 
 
 def drop_capabilities() -> None:
-    """Root keeps its name and nothing else. Capabilities of the user's namespace are gone for good."""
+    """Drops all capabilities of the user namespace permanently: root keeps only its name."""
     capability = 0
     try:
         while True:
@@ -50,15 +50,15 @@ def drop_capabilities() -> None:
             try:
                 _prctl(_PR_CAPBSET_DROP, capability)
             except PermissionError:
-                break  # nothing to drop: the set below is empty already, and no_new_privs keeps it so
+                break  # nothing to drop: the set is already empty, and no_new_privs keeps it so
             capability += 1
     except OSError:
-        pass  # there is no capability of that number: these were all
+        pass  # there is no capability with this number: all are dropped
     libc.call("capset", _CAPABILITY_VERSION.to_bytes(4, sys.byteorder) + bytes(4), bytes(24))
 
 
 def set_dumpable(*, enabled: bool) -> None:
-    """Whether processes of the same user may look into this one's memory and files (`/proc/PID`)."""
+    """Sets whether processes of the same user may read this one's memory and files (`/proc/PID`)."""
     _prctl(_PR_SET_DUMPABLE, int(enabled))
 
 
@@ -69,7 +69,7 @@ def _apply_landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> Non
             try:
                 fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
-                continue  # gone since the rules were made: one thing less that is allowed
+                continue  # it was removed since the rules were made, so nothing needs to be allowed
             try:
                 is_folder = os.fstat(fd).st_mode & _TYPE_OF_FILE == _FOLDER
                 access = of_folder if is_folder else of_file
@@ -83,7 +83,10 @@ def _apply_landlock(attributes: bytes, rules: list[tuple[str, int, int]]) -> Non
 
 
 def _install_seccomp(instructions: bytes) -> None:
-    """Where bubblewrap has not done it already. The structure holds a pointer, so this takes the whole of ctypes."""
+    """Installs the filter, unless bubblewrap has done it.
+
+    The structure has a pointer, so this needs all of ctypes.
+    """
     import ctypes
 
     class Program(ctypes.Structure):

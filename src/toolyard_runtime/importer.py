@@ -1,10 +1,10 @@
-"""`servers`, `tools` and `skills` can be imported from wherever the code stands.
+"""Makes `servers`, `tools` and `skills` importable from any folder.
 
-The finder comes after all others. So a package of the code's own that has one of these names is found first, as
-anywhere in Python, and what it lacks is found here: with a `tools` of one's own, `tools.web` is still the custom
-tools' (unless one's own is a single file, which can have nothing below it). A skill is found by its bare name, too:
-`skills.create_website` is one's own of that name, else the community's, else another agent's, else one of a folder
-that the user attached, where `create-website` is a spelling of it. `_massgen_runtime` is found here too.
+The finder comes after all others. So a package of the code's own with one of these names is found first, as usual in
+Python, and its missing modules are found here: beside the code's own `tools` package, `tools.web` is still the custom
+tools' (unless the code's own is a single file, which has no submodules). A skill is also found by its bare name:
+`skills.create_website` is the agent's own, else the community's, else another agent's, else one of an attached
+folder, where it may be spelled `create-website`. `_massgen_runtime` is found here too.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ VARIABLE = "TOOLYARD_PACKAGES"
 _NAMES = frozenset({"servers", "tools", "skills"})
 _ALIAS = "_massgen_runtime"
 SKILLS_VARIABLE = "TOOLYARD_SKILLS"
-"""The name of the folder of one's own skills, and the folders that are attached, with colons between them."""
-_FALLBACK_FOLDER = ".toolyard"  # where the host puts folders of ours when the workspace has one of the same name
+"""The name of the folder with the agent's own skills, then the attached folders, separated by colons."""
+_FALLBACK_FOLDER = ".toolyard"  # where the host puts our folders if the workspace has one of the same name
 _OWN_PACKAGES = os.path.join(os.path.dirname(__file__), "own_packages")
-"""Tool files of Toolyard's own tools, for workspaces in which no sync has written any."""
+"""Tool files of Toolyard's own tools, for workspaces without synced tool files."""
 _SKILLS, _COMMUNITY = "skills", "community"
 _MODULE = "__init__.py"
 _MAX_REPORTED = 64
 
 
 class PackageFinder:
+    """Finds the packages below one root."""
+
     def __init__(self, root: str) -> None:
         self._root = root
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        """As `sys.meta_path` wants it."""
+        """Implements the finder protocol of `sys.meta_path`."""
         if name == _ALIAS:
             return _alias_spec()
         first, *below = name.split(".")
@@ -50,12 +52,12 @@ class PackageFinder:
         if inner != [_SKILLS]:
             return PathFinder.find_spec(name, folders)
         own, *more = os.environ.get(SKILLS_VARIABLE, "").split(os.pathsep)
-        attached = [folder for folder in more if folder]  # an empty one would mean where the code stands
+        attached = [folder for folder in more if folder]  # an empty one would mean the current folder
         found = PathFinder.find_spec(name, [*folders, *self._skill_folders(own), *attached])
         return found or _find_dashed_skill(name, below[-1], attached)
 
     def _skill_folders(self, own: str) -> list[str]:
-        """The folders of skills, one's own first."""
+        """Returns the folders with skills, the agent's own first."""
         skills = os.path.join(self._root, _SKILLS)
         try:
             agents = sorted(os.listdir(skills))
@@ -67,7 +69,7 @@ class PackageFinder:
 
 
 class StagedSkillFinder:
-    """Finds one skill in the folder where it lies before it is kept, whatever is kept under its name."""
+    """Finds one skill in its staging folder before it is saved, in preference to a saved one of that name."""
 
     def __init__(self, owner: str, name: str, folder: str) -> None:
         self._names = (f"{_SKILLS}.{name}", f"{_SKILLS}.{owner}.{name}")
@@ -78,12 +80,15 @@ class StagedSkillFinder:
 
 
 def try_out(owner: str, name: str, folder: str) -> None:
-    """Import the skill `name` from `folder` in this process."""
+    """Imports the skill `name` from `folder` in this process."""
     sys.meta_path.insert(0, StagedSkillFinder(owner, name, folder))
 
 
 def stand_aside() -> None:
-    """Stand in an empty folder until this process ends: what an example writes is no part of the agent's work."""
+    """Changes to an empty temporary folder until this process ends.
+
+    Files that a skill's example writes must not appear in the workspace.
+    """
     import atexit
     import shutil
     import tempfile
@@ -97,13 +102,13 @@ _reported: set[str] = set()
 
 
 def skills_used() -> list[str]:
-    """The folders that modules of skills were imported from since this was last asked."""
+    """Returns the folders that skill modules were imported from since the last call."""
     if _SKILLS not in sys.modules:
         return []
     files = [
         getattr(module, "__file__", None) for name, module in list(sys.modules.items()) if _is_skill_module(name)
     ]
-    # Where they really lie: the code may stand beside a link to them.
+    # The real paths: the code may have imported them through a link.
     folders = {os.path.realpath(os.path.dirname(file)) for file in files if isinstance(file, str)} - _reported
     new = sorted(folders)[:_MAX_REPORTED]
     _reported.update(new)
@@ -115,7 +120,7 @@ def _is_skill_module(name: str) -> bool:
 
 
 def _find_dashed_skill(name: str, last: str, folders: list[str]) -> ModuleSpec | None:
-    """A skill of another program, whose folder is spelled as its format wants: `pdf-forms` is `pdf_forms`."""
+    """Finds a skill of another program whose folder is spelled with dashes: `pdf-forms` is `pdf_forms`."""
     for folder in folders:
         try:
             entries = sorted(os.listdir(folder))
@@ -128,7 +133,7 @@ def _find_dashed_skill(name: str, last: str, folders: list[str]) -> ModuleSpec |
 
 
 def _package_spec(name: str, folder: str) -> ModuleSpec | None:
-    """The package that a folder is; without a module of its own, what lies in it can be imported."""
+    """Returns the spec of the package in a folder; a namespace package if it has no `__init__.py`."""
     from importlib.machinery import ModuleSpec
     from importlib.util import spec_from_file_location
 
@@ -143,7 +148,7 @@ def _package_spec(name: str, folder: str) -> ModuleSpec | None:
 
 
 def install() -> None:
-    """Once for each process, where there is a folder to import from."""
+    """Installs the finder once per process, if there is a folder to import from."""
     root = os.environ.get(VARIABLE, "")
     if root and not any(isinstance(finder, PackageFinder) for finder in sys.meta_path):
         sys.meta_path.append(PackageFinder(root))

@@ -1,4 +1,4 @@
-"""The way to the broker for processes that may connect to nothing: made before their walls stand, and inherited."""
+"""The inherited connection to the broker, for processes that may not connect once they are restricted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 
 
 def connect_at_descriptor(path: str, number: int) -> None:
-    """Keep a connection at descriptor `number`, for this process and all it starts.
+    """Connects to `path` and keeps the connection at descriptor `number`, for this process and all that it starts.
 
-    Where nobody listens it stays closed: whoever calls a tool then is told.
+    If the broker does not listen, the descriptor stays closed, and tool calls report that.
     """
     there = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
     try:
-        # Through a handle: the whole path may be too long for a socket's name.
+        # Through a folder handle, because the full path may be too long for a socket address.
         there.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
         os.dup2(there.fileno(), number, inheritable=True)
     except OSError:

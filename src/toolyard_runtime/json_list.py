@@ -1,6 +1,6 @@
-"""Files that hold a JSON list, read so strictly that nothing is lost when they are written again. Pure.
+"""Reads files that contain a JSON list, so strictly that nothing is lost when they are written again. Pure.
 
-The host and the code in its sandbox write the same files, so both read them here.
+The host and the code in its sandbox write the same files, so both use this module.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class UnreadableFile(ValueError):  # noqa: N818 - a state of the file, told to its reader in words
-    """Content that cannot be what the file is for. The text says why."""
+class UnreadableFile(ValueError):  # noqa: N818 - describes the state of the file
+    """The file's content is not what it should be. The message says why."""
 
 
 def decode_text(data: bytes) -> str:
+    """Decodes UTF-8 text. Raises UnreadableFile for other content."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableFile(f"is not UTF-8 text (byte {error.start})") from None
     if "\0" in text:
-        raise UnreadableFile("holds NUL bytes, which no text does")
+        raise UnreadableFile("contains NUL bytes, so it is not text")
     return text
 
 
 def parse_list(data: bytes) -> list[Any]:
-    """A JSON list. What would be lost when it is written again (keys that appear twice, NaN) is refused."""
+    """Parses a JSON list. Refuses what would be lost when it is written again (duplicate keys, NaN)."""
     import json
 
     text = decode_text(data)
@@ -48,17 +49,18 @@ def parse_list(data: bytes) -> list[Any]:
     except ValueError as error:  # a number with thousands of digits
         raise UnreadableFile(f"cannot be read: {error}") from None
     if not isinstance(value, list):
-        raise UnreadableFile("has to be a list, as in [ {…}, {…} ]")
+        raise UnreadableFile("must be a list, as in [ {…}, {…} ]")
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def write_list(entries: list[Any], _: bytes = b"") -> bytes:
+    """Encodes the entries as indented JSON."""
     import json
 
     text = json.dumps(entries, ensure_ascii=False, indent=2) + "\n"
     try:
         return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: only its escape can be written
+    except UnicodeEncodeError:  # a lone surrogate: only its escape can be written
         return (json.dumps(entries, indent=2) + "\n").encode()
 
 
@@ -70,11 +72,11 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise UnreadableFile(f"holds {name}, which is not JSON")
+    raise UnreadableFile(f"contains {name}, which is not JSON")
 
 
 def _finite_float(text: str) -> float:
     number = float(text)
     if number in {float("inf"), float("-inf")}:
-        raise UnreadableFile(f"holds a number that is too large: {text}")
+        raise UnreadableFile(f"contains a number that is too large: {text}")
     return number

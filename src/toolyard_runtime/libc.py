@@ -1,7 +1,7 @@
-"""Calls that Python has no function for, through the C module below `ctypes`.
+"""C functions that Python does not expose, called through the C module below `ctypes`.
 
 `ctypes` itself takes several milliseconds to import, which every cold start would pay for two or three calls. It is
-imported when a call fails: the same call is made again to learn why.
+imported only when a call fails: the same call is then repeated to learn the errno.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LIBC: int = _ctypes.dlopen(None, _RESOLVE_NOW)  # pyright: ignore[reportArgumen
 
 
 def call(function: str, *arguments: int | bytes, about: str = "") -> int:
-    """What the function returns; OSError about `about` when that is negative. Integers are C ints, bytes pointers."""
+    """Calls a C function. Raises OSError about `about` if the result is negative. Ints are C ints, bytes pointers."""
     result = call_unchecked(function, *arguments)
     if result < 0:
         number = _errno_of_failed_call(function, arguments)
@@ -23,7 +23,7 @@ def call(function: str, *arguments: int | bytes, about: str = "") -> int:
 
 
 def call_unchecked(function: str, *arguments: int | bytes) -> int:
-    """What the function returns, for callers that can go on when it fails."""
+    """Calls a C function and returns its result, for callers that can continue if it fails."""
     return _ctypes.call_function(_ctypes.dlsym(_LIBC, function), arguments)
 
 

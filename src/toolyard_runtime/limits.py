@@ -1,4 +1,4 @@
-"""The limits that the kernel holds for each process. A worker gets them while it waits, before it runs anything."""
+"""The limits that the kernel enforces for each process. A worker sets them before it runs anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RESOURCES = {
 }
 
 _GRACE = {resource.RLIMIT_CPU: 1}
-"""A second in which the kernel says with a signal of its own why it ends a process, before it just kills it."""
+"""One second in which the kernel sends a signal that says why it ends a process, before it kills it."""
 
 
 _ULIMIT_OPTIONS = {
@@ -25,17 +25,17 @@ _ULIMIT_OPTIONS = {
     resource.RLIMIT_FSIZE: ("f", 1024),
     resource.RLIMIT_CORE: ("c", 1024),
 }
-"""The letter by which bash knows it, and the unit it counts in."""
+"""The option letter of bash's ulimit, and the unit it counts in."""
 
 
 def apply_limits(limits: dict[str, int]) -> None:
-    """Set them for this process."""
+    """Sets the limits for this process."""
     for which, soft, hard in _effective_limits(limits):
         resource.setrlimit(which, (soft, hard))
 
 
 def ulimit_command(limits: dict[str, int]) -> str:
-    """A line by which bash sets them for itself: nobody inside may set another's. Units are rounded up."""
+    """Returns a bash command that sets the limits: one process cannot set another's. Units are rounded up."""
     soft: list[str] = []
     hard: list[str] = []
     for which, low, high in _effective_limits(limits):
@@ -46,7 +46,7 @@ def ulimit_command(limits: dict[str, int]) -> str:
 
 
 def _effective_limits(limits: dict[str, int]) -> list[tuple[int, int, int]]:
-    """Each resource with its soft and its hard limit; never more than there is to give away."""
+    """Returns each resource with its soft and hard limit, no higher than the current hard limit."""
     found: list[tuple[int, int, int]] = []
     for name, value in limits.items():
         which = _RESOURCES[name]

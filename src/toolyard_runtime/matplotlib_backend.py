@@ -15,6 +15,8 @@ from toolyard_runtime import notebook_images
 
 
 class FigureManager(FigureManagerBase):
+    """Sends shown figures to the notebook."""
+
     def show(self) -> None:
         notebook_images.take_figure(self.canvas.figure, f"Figure {self.num}")
 

@@ -1,14 +1,14 @@
-"""An agent's memory for the code in its sandbox: the same files, form and lock that the host uses.
+"""An agent's memory for the code in its sandbox: the same files, format and lock that the host uses.
 
     from toolyard_runtime import memory
 
     memory.remember("The reports need an index on created_at", topic="databases")
     memory.recall("which index do the reports need")
 
-Each change is made under the folder's lock and replaces its file in one step, so code, other agents and the host lose
-nothing of each other's. What cannot be read is left as it is. `agent` names somebody else's memory; the sandbox
-decides whether it can be seen or written. `preferences.yaml` is left to plain access: YAML is not in the standard
-library.
+Each change is made under the folder's lock and replaces its file atomically, so code, other agents and the host do
+not lose each other's changes. A file that cannot be parsed is left unchanged. `agent` names another agent's memory;
+the sandbox decides whether it can be read or written. Use plain file access for `preferences.yaml`: the standard
+library has no YAML parser.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ _ID_BYTES = 8
 
 
 def folder(agent: str = "") -> str:
-    """Where the memory lies: one's own, or another agent's. Raises PermissionError for one that is not shown here."""
+    """Returns the folder of the agent's own memory, or another agent's.
+
+    Raises PermissionError if it is not visible.
+    """
     root, own = os.environ.get(_ROOT, ""), os.environ.get(_AGENT, "")
     if not root or not own:
-        raise RuntimeError("Here is no agent whose memory this could be: the code runs outside of code mode.")
+        raise RuntimeError("There is no agent memory here: the code runs outside of code mode.")
     if "/" in agent or agent in {".", ".."}:
-        raise ValueError(f"{agent!r} is no name of an agent.")
+        raise ValueError(f"{agent!r} is not the name of an agent.")
     path = os.path.join(root, "agents", agent or own, "memory")
     if agent and agent != own and not os.path.isdir(path):
         raise PermissionError(
@@ -46,12 +49,12 @@ def folder(agent: str = "") -> str:
 
 
 def facts(agent: str = "") -> list[Any]:
-    """Every fact as it stands in `core_memories.json`: an object, or whatever else somebody wrote."""
+    """Returns every fact of `core_memories.json`: an object, or whatever another program wrote."""
     return _read(folder(agent), entries.FACTS, parse_list)
 
 
 def remember(text: str, topic: str = "", metadata: dict[str, Any] | None = None, agent: str = "") -> Any:
-    """Keep a fact and return its entry. One that is known, word for word and topic, is not kept twice."""
+    """Stores a fact and returns its entry. A fact with the same text and topic is not stored twice."""
     _check("text", text, entries.MOST_TEXT)
     entry: dict[str, Any] = {}
     if topic:
@@ -60,21 +63,21 @@ def remember(text: str, topic: str = "", metadata: dict[str, Any] | None = None,
     entry |= {"id": _new_id(), "text": text, "created": entries.utc_timestamp()}
     if metadata:
         entry["metadata"] = _json_copy(metadata)
-    kept: list[Any] = []
+    stored: list[Any] = []
 
     def change(known: list[Any]) -> list[Any]:
         same = [each for each in known if (entries.text_of_fact(each), entries.topic_of(each)) == (text, topic)]
-        kept[:] = same[:1] or [entry]
+        stored[:] = same[:1] or [entry]
         if not same and len(known) >= entries.MOST_FACTS:
             raise ValueError(f"A memory holds at most {entries.MOST_FACTS:,} facts. Forget what is not needed.")
         return known if same else [*known, entry]
 
     _change_list(folder(agent), entries.FACTS, change)
-    return kept[0]
+    return stored[0]
 
 
 def forget(identity: str, agent: str = "") -> Any:
-    """Take a fact out and return its entry. LookupError when there is none of that id."""
+    """Removes a fact and returns its entry. Raises LookupError if there is none with that id."""
     gone: list[Any] = []
 
     def change(known: list[Any]) -> list[Any]:
@@ -88,12 +91,12 @@ def forget(identity: str, agent: str = "") -> Any:
 
 
 def history(agent: str = "") -> list[Any]:
-    """Every task of `task_history.json`, the oldest first."""
+    """Returns every task of `task_history.json`, the oldest first."""
     return _read(folder(agent), entries.HISTORY, parse_list)
 
 
 def add_task(description: str, outcome: str, agent: str = "", **details: Any) -> dict[str, Any]:
-    """Add a task that is over. `details` are further keys; one with the `id` of a known task is not added again."""
+    """Adds a finished task. `details` are further keys; a task whose `id` exists is not added again."""
     _check("description", description, entries.MOST_TEXT)
     _check("outcome", outcome, entries.MOST_TEXT)
     more = _json_copy(details) if details else {}
@@ -116,12 +119,12 @@ def add_task(description: str, outcome: str, agent: str = "", **details: Any) ->
 
 
 def patterns(agent: str = "") -> list[tuple[str, str]]:
-    """The sections of `learned_patterns.md`, as title and text."""
+    """Returns the sections of `learned_patterns.md`, as title and text."""
     return entries.patterns_in(_read(folder(agent), entries.PATTERNS, decode_text))
 
 
 def note_pattern(title: str, text: str, agent: str = "") -> None:
-    """Add a section to `learned_patterns.md`."""
+    """Adds a section to `learned_patterns.md`."""
     title = " ".join(title.split())
     _check("title", title, entries.MOST_TITLE)
     _check("text", text, entries.MOST_TEXT)
@@ -133,20 +136,20 @@ def note_pattern(title: str, text: str, agent: str = "") -> None:
 
 
 def recall(question: str, top: int = 10, agent: str = "") -> list[dict[str, Any]]:
-    """What is remembered and nearest to a question, the best first: `file`, `id`, `text` and `score` of each."""
+    """Returns the entries nearest to a question, the best first, each with `file`, `id`, `text` and `score`."""
     from toolyard_runtime.ranking import rank
 
-    told = [(entries.FACTS, entries.fact_id(each), _fact_text(each)) for each in facts(agent)]
+    candidates = [(entries.FACTS, entries.fact_id(each), _fact_text(each)) for each in facts(agent)]
     for task in history(agent):
         words = (entries.entry_field(task, key) for key in ("description", "outcome"))
-        said = task if isinstance(task, str) else " ".join(word for word in words if isinstance(word, str))
-        told.append((entries.HISTORY, str(entries.entry_field(task, "id") or ""), said))
-    told += [(entries.PATTERNS, title, text) for title, text in patterns(agent)]
-    best = rank(question, [f"{identity} {text}" for _, identity, text in told], top)
+        text_of_task = task if isinstance(task, str) else " ".join(word for word in words if isinstance(word, str))
+        candidates.append((entries.HISTORY, str(entries.entry_field(task, "id") or ""), text_of_task))
+    candidates += [(entries.PATTERNS, title, text) for title, text in patterns(agent)]
+    best = rank(question, [f"{identity} {text}" for _, identity, text in candidates], top)
     return [
         {"file": file, "id": identity, "text": text, "score": round(score, 4)}
         for score, position in best
-        for file, identity, text in (told[position],)
+        for file, identity, text in (candidates[position],)
     ]
 
 
@@ -177,7 +180,7 @@ def _change_file(place: str, name: str, transform: Callable[[bytes], bytes]) -> 
 
 def _check(field: str, text: str, most: int) -> None:
     if not text.strip() or len(text) > most:
-        raise ValueError(f"{field}: has to be 1 to {most:,} characters.")
+        raise ValueError(f"{field}: must have 1 to {most:,} characters.")
 
 
 def _json_copy(values: dict[str, Any]) -> dict[str, Any]:

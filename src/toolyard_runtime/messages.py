@@ -1,26 +1,29 @@
-"""What the host tells the warden, as types. Imported by type checkers only: inside, they are plain dictionaries."""
+"""Types of what the host sends to the supervisor.
+
+Imported only by type checkers: at run time they are plain dicts.
+"""
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
 Step = tuple[str, str, str, bool, int, int, bool]
-"""One of `mounts`: its kind, target, source, whether it is writable, size, mode; whether no link may lead to it."""
+"""One of `mounts`: kind, target, source, writable, size, mode, and whether links in the source's path are refused."""
 
 
 CallPath = tuple[str, int, int, int]
-"""A path of a system call: what happens to it, then its argument, its folder's and its flags', each -1 without."""
+"""A path of a system call: its effect, then the positions of the path, its folder and its flags; -1 for none."""
 
 
 class Recording(TypedDict):
-    """How to learn what runs change."""
+    """How to record what runs change."""
 
     filter: bytes
-    """Announces calls that change files."""
+    """The seccomp filter that reports calls that change files."""
     seccomp: int
     """The number of seccomp(2)."""
     calls: dict[int, list[CallPath]]
-    """The paths of each call that is announced, by its number."""
+    """The paths of each reported call, by its number."""
     roots: list[str]
     """Folders whose files are recorded, by their real paths inside."""
 
@@ -29,29 +32,29 @@ class Setup(TypedDict):
     """What the host decides once for the whole sandbox."""
 
     mounts: NotRequired[list[Step]]
-    """How to build the view of files, for a warden that has to do it itself."""
+    """The steps that build the file system, for a supervisor that has to do that itself."""
     runtime: NotRequired[str]
-    """With `mounts`: where the runtime package lies in that view."""
+    """With `mounts`: the folder of the runtime package in that file system."""
     pid_max: int
     landlock: bytes
     landlock_rules: list[tuple[str, int, int]]
     seccomp: bytes
     scratch: NotRequired[str]
-    """A folder that goes when the sandbox does, also when the host cannot see to it any more."""
+    """A folder to remove with the sandbox, even if the host can no longer do it."""
     hand: NotRequired[str]
-    """With walls in workers: the socket that hands connections to the broker over, empty where there is none."""
+    """With restrictions in workers: the socket that passes connections to the broker; empty for none."""
     hand_at: NotRequired[int]
-    """The descriptor it is held at."""
+    """The descriptor at which that connection is kept."""
     walls_in_worker: bool
-    """Workers alone are walled in: the warden must stay outside of what they may signal."""
+    """Whether only workers are restricted: the supervisor must stay out of reach of their signals."""
     recording: NotRequired[Recording]
-    """Where runs can be asked for with a record of what they change."""
+    """Present if runs can record what they change."""
     shown: list[tuple[str, int, int]]
-    """Mounts that have to be found where they belong: path, device and inode."""
+    """Mounts that must be found at their paths: path, device and inode."""
     hidden: list[str]
-    """Paths that have to be covered by a mount."""
+    """Paths that must be covered by a mount."""
     forward: str
-    """The socket of the proxy that leads to the allowed hosts, empty when there are none."""
+    """The socket of the proxy to the allowed hosts; empty if there are none."""
     forward_port: int
     shell: str
     environment: dict[str, str]
@@ -59,7 +62,7 @@ class Setup(TypedDict):
 
 
 class Request(TypedDict):
-    """One run. `session` is empty for one that stands alone."""
+    """One run. `session` is empty for a run without a session."""
 
     what: str
     code: str
@@ -67,4 +70,4 @@ class Request(TypedDict):
     folder: str
     output_bytes: int
     records: NotRequired[bool]
-    """Whether the host wants to know what it changes."""
+    """Whether the host wants a record of its changes."""

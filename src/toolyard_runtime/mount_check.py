@@ -1,6 +1,6 @@
-"""Whether every mount is where it belongs, looked at from inside before anything of the agent's runs.
+"""Checks from inside, before any agent code runs, that every mount is where it belongs.
 
-The mounts were made by path. Somebody who could write a folder above one may have led it elsewhere, by a link.
+The mounts were made by path. A process with write access to a parent folder may have redirected one with a link.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b
 
 
 def check_mounts(shown: list[tuple[str, int, int]], hidden: list[str]) -> None:
-    """Raises OSError about the first that is not as it should be."""
+    """Raises OSError about the first mount that is wrong."""
     points = _mount_points()
     for path, device, inode in shown:
         fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -23,10 +23,10 @@ def check_mounts(shown: list[tuple[str, int, int]], hidden: list[str]) -> None:
         finally:
             os.close(fd)
         if not is_there or (found.st_dev, found.st_ino) != (device, inode) or os.fsencode(path) not in points:
-            raise OSError(errno.ELOOP, "a link was put in its way", path)
+            raise OSError(errno.ELOOP, "its path contains a symbolic link", path)
     for path in hidden:
         if os.fsencode(path) not in points:
-            raise OSError(errno.ELOOP, "it is not covered", path)
+            raise OSError(errno.ELOOP, "it is not covered by a mount", path)
 
 
 def _mount_points() -> set[bytes]:

@@ -1,8 +1,8 @@
-"""The warden moves into a file system of its own: it makes the mounts, changes its root, and gives up the old one.
+"""Moves the supervisor into its own file system: makes the mounts, changes the root, and detaches the old one.
 
-For the sandbox that is started with fresh namespaces and without bubblewrap. It needs every capability of its own
-user namespace; the warden drops them afterwards. Each step is (kind, target, source, writable, size, mode, plain),
-in the words of the host's `sandbox.view`. A step that fails raises OSError: there is no half-built view.
+For the tier with fresh namespaces and without bubblewrap. It needs every capability of its own user namespace; the
+supervisor drops them afterwards. Each step is (kind, target, source, writable, size, mode, no_symlinks), as the
+host's `sandbox.mount_plan` defines them. A step that fails raises OSError: there is no partially built file system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from toolyard_runtime.messages import Step
 
-_BASE = "/tmp"  # noqa: S108 - covered by a mount of ours, which nobody else sees
+_BASE = "/tmp"  # noqa: S108 - covered by a private mount
 _OLD, _NEW = "/old", "/new"
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SYS_MOUNT_SETATTR = 442  # Linux 5.12; the same on every architecture
@@ -38,8 +38,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(steps: list[Step], runtime: str) -> None:
-    """Build the view and make it the only one. The runtime package is at `runtime` from then on."""
-    found = [(*step[:2], _resolve_source(step), *step[3:]) for step in steps]  # before anything is covered
+    """Builds the file system and makes it the only one. The runtime package is at `runtime` afterwards."""
+    found = [(*step[:2], _resolve_source(step), *step[3:]) for step in steps]  # before any mount covers a path
     _prepare_roots()
     for kind, target, source, writable, size, mode, plain in found:
         place = _NEW + (target if target != "/" else "")
@@ -65,6 +65,7 @@ def enter(steps: list[Step], runtime: str) -> None:
 
 
 def bring_up_loopback() -> None:
+    """Sets the host name and brings up the loopback interface."""
     import fcntl
     import socket
     import struct
@@ -77,13 +78,13 @@ def bring_up_loopback() -> None:
 
 
 def _resolve_source(step: Step) -> str:
-    """Links are followed while the root they count from is still the host's; to a plain source leads none."""
+    """Resolves links while the root is still the host's; a source with `no_symlinks` must not contain any."""
     kind, source, plain = step[0], step[2], step[6]
     return os.path.realpath(source) if kind in {"bind", "bind-if-there"} and not plain else source
 
 
 def _prepare_roots() -> None:
-    """The old root at `_OLD`, an empty new one at `_NEW`."""
+    """Mounts the old root at `_OLD` and an empty new one at `_NEW`."""
     _mount("", "/", "", _RECURSIVE | _PRIVATE)
     _mount("tmpfs", _BASE, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")
     for path in (_OLD, _NEW):
@@ -95,20 +96,21 @@ def _prepare_roots() -> None:
 
 
 def _switch_root() -> None:
+    """Makes `_NEW` the root and detaches the old one."""
     _check_errno(_LIBC.umount2(_OLD.encode(), _DETACH), _OLD)
     os.chdir(_NEW)
-    _pivot(".", ".")  # the root before lies on top of the new one then
+    _pivot(".", ".")  # afterwards the old root is mounted on top of the new one
     _check_errno(_LIBC.umount2(b".", _DETACH), "/")
     os.chdir("/")
 
 
 def _bind(source: str, place: str, attributes: int, *, plain: bool = False) -> None:
-    """By a handle, so that what is mounted is what was looked at."""
+    """Binds through a handle, so that the mounted file is the one that was checked."""
     fd = os.open(_OLD + source, os.O_PATH | os.O_CLOEXEC | (os.O_NOFOLLOW if plain else 0))
     try:
         handle = f"{_OLD}/proc/self/fd/{fd}"
         if plain and (_is_link(fd) or os.readlink(handle) != _OLD + source):
-            raise OSError(errno.ELOOP, "a link was put in its way", source)
+            raise OSError(errno.ELOOP, "its path contains a symbolic link", source)
         if os.path.isdir(handle):
             _ensure_folder(place)
         elif not os.path.lexists(place):
@@ -126,7 +128,7 @@ def _is_link(fd: int) -> bool:
 
 def _make_devices(place: str) -> None:
     _ensure_folder(place)
-    _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")  # the devices are mounts themselves
+    _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0755")  # each device below is a mount of its own
     for name in _DEVICES:
         _bind(f"/dev/{name}", f"{place}/{name}", _NO_SUID)
     for name, text in _LINKS.items():
@@ -140,7 +142,7 @@ def _ensure_folder(place: str) -> None:
 
 
 def _open_folder(place: str) -> int:
-    """A handle on the folder, made where it is missing. Step by step: a link could lead to the host's own files."""
+    """Opens the folder and creates missing parts. Walks step by step: a link could lead to the host's own files."""
     handle = os.open("/", _STEP)
     for name in filter(None, place.split("/")):
         try:
@@ -175,7 +177,7 @@ def _write(place: str, text: str) -> None:
 
 
 def _check_no_symlinks(place: str) -> None:
-    """A link on the way would put the mount elsewhere, and leave this place without it."""
+    """Raises OSError if the path contains a link: the mount would go elsewhere and leave this path uncovered."""
     if os.path.realpath(place) != place:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place.removeprefix(_NEW))
 

@@ -1,4 +1,4 @@
-"""Pieces of Python code, run one after another in one namespace.
+"""Runs pieces of Python code one after another in one namespace.
 
     notebook = Notebook()
     notebook.run("x = 20")
@@ -7,18 +7,18 @@
 
 Contract
 - One process serves one notebook, in its main thread. The caller owns the process, its limits and its descriptors:
-  it puts the run's pipes at 1 and 2 (and /dev/null at 0) before each run. Time-outs and crashes are its affair.
-- `run` returns when the code has ended, in every ending: `status` is "ok", "error" (an exception, told in `error`)
-  or "exit" (SystemExit, with its `exit_code`). It raises only if a signal's exception arrives while it tidies up.
+  it puts the run's pipes at 1 and 2 (and /dev/null at 0) before each run, and handles timeouts and crashes.
+- `run` returns when the code has ended, however it ended: `status` is "ok", "error" (an exception, described in
+  `error`) or "exit" (SystemExit, with its `exit_code`). It raises only for a signal that arrives during cleanup.
 - The code is the module `__main__`, without `__file__`. It may await at the top level: all pieces share one event
-  loop, which only runs while a piece awaits. `value` is the repr of the last expression, unless it is None or a `;`
+  loop, which runs only while a piece awaits. `value` is the repr of the last expression, unless it is None or a `;`
   follows it; `_` is that value in the next piece.
-- `images` are PNG or JPEG: figures shown or left open (they are closed), what `display()` is given, a last value that
-  is an image. What was left out, and what threads of earlier runs printed, is told in `notes`.
-- A child that the code forks and lets run on to its end ends here; it never returns to the caller.
+- `images` are PNG or JPEG: figures shown or left open (they are closed), arguments of `display()`, a last value that
+  is an image. `notes` report omitted images, and what threads of earlier runs printed.
+- A child that the code forks and that reaches the end of the code exits here; it never returns to the caller.
 - `close` does what the end of a program does: cancels tasks, joins threads, runs exit handlers, drops the variables
-  so that open files are written. A one-off run is `run`, `close`, and only then the answer: closing may print.
-- `preload` imports what most code needs. Call it once, in idle time, in the process that notebooks are forked from.
+  so that open files are written. For a single run, call `run`, then `close`, then send the answer: closing may print.
+- `preload` imports what most code needs. Call it once, while idle, in the process that notebooks are forked from.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PRELOADED = (
 
 
 def preload() -> None:
-    """Import what nearly every piece of code needs, and keep the garbage collector away from it."""
+    """Imports what nearly every piece of code needs, and excludes it from garbage collection."""
     import gc
     from importlib import import_module
 
@@ -69,6 +69,8 @@ def preload() -> None:
 
 
 class Notebook:
+    """One namespace with its streams, images and event loop."""
+
     def __init__(self) -> None:
         self._module = type(sys)("__main__")
         self._namespace: dict[str, Any] = self._module.__dict__
@@ -76,7 +78,7 @@ class Notebook:
         self._sources = CellSources()
         self._streams = StandardStreams()
         self._images = notebook_images.new_image_collector()
-        # One for everything: numpy's print options or decimal's precision hold for awaiting pieces and reprs too.
+        # One context for everything, so that numpy's print options or decimal's precision also apply to later pieces.
         self._context = copy_context()
         self._runner: Runner | None = None
         self._future_flags = 0
@@ -85,7 +87,7 @@ class Notebook:
         self._last_value: Any = None
 
     def run(self, code: str) -> dict[str, Any]:
-        """Run one piece of code and tell, ready for JSON, how it ended."""
+        """Runs one piece of code and returns how it ended, in values that JSON can represent."""
         notes = self._begin_run()
         process, trace = os.getpid(), sys.gettrace()
         status, exit_code, value, error = "ok", 0, None, None
@@ -115,7 +117,7 @@ class Notebook:
         }
 
     def close(self) -> None:
-        """End as a program ends. The notebook cannot be used afterwards."""
+        """Ends as a program ends. The notebook cannot be used afterwards."""
         self._streams.release()
         for step in (self._end_loop, _join_threads, _run_exit_handlers, flush_open_files, self._drop_names):
             try:
@@ -138,7 +140,7 @@ class Notebook:
         gc.collect()
 
     def display(self, *values: object, **_options: object) -> None:
-        """Show each value: an image as an image, anything else as text. Offered to the code as `display`."""
+        """Shows each value: an image as an image, anything else as text. Available to the code as `display`."""
         for value in values:
             if not self._images.add_value(value):
                 print(_repr(value))  # noqa: T201 (this is what it is for)
@@ -154,7 +156,7 @@ class Notebook:
         sys.modules["__main__"] = self._module
         sys.argv = [""]
         self._set_first_path()
-        # One registry a run: a warning is shown once in each run, not once in a session.
+        # A new registry for each run: a warning is shown once per run, not once per session.
         self._namespace.pop("__warningregistry__", None)
         self._namespace.pop(VALUE_NAME, None)
         _install_builtins(self)
@@ -194,12 +196,12 @@ class Notebook:
         try:
             self._runner.run(coroutine, context=self._context)
         except KeyboardInterrupt as stop:
-            # The runner cancels the code and raises anew: the cancelled code's traceback is the one that says where.
+            # The runner cancels the code and raises a new exception: the cancelled code's traceback has the location.
             cancelled = stop.__context__
             raise (stop.with_traceback(cancelled.__traceback__) if cancelled else stop) from None
 
     def _display_result(self, value: Any) -> str:
-        # A `_` that the code bound itself (gettext, a loop variable) stays its own.
+        # A `_` that the code assigned itself (gettext, a loop variable) is not replaced.
         if self._namespace.get("_") is self._last_value:
             self._namespace["_"] = self._last_value = value
         self._images.add_value(value)
@@ -264,7 +266,7 @@ def _advice(fault: BaseException) -> list[str]:
 
 
 def _end_child(exit_code: int, error: str | None) -> None:
-    """A forked child came to the end of the code. The result is its parent's to give."""
+    """Ends a forked child that reached the end of the code. Its parent returns the result."""
     try:
         if error is not None:
             print(error, file=sys.stderr)  # noqa: T201 (as the interpreter does)

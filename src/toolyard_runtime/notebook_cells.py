@@ -1,4 +1,4 @@
-"""One piece of code, compiled so that it may await and so that its last expression's value can be had."""
+"""Compiles one piece of code so that it may use top-level await and its last expression's value is available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Node = TypeVar("Node", _ast.Name, _ast.Assign)
 
-# No source can spell this name, so the value of the last expression disturbs no variable.
+# Not a valid identifier, so it cannot clash with a variable of the code.
 VALUE_NAME = " value of the last expression"
 CELL_PREFIX = "<code"
 KEPT_CELLS = 1_000
@@ -21,17 +21,17 @@ _CO_COROUTINE = 0x80  # inspect.CO_COROUTINE, without the cost of importing insp
 
 
 def cell_name(number: int) -> str:
-    """The file name of the numbered piece in tracebacks: `<code>`, `<code 2>`, …"""
+    """Returns the file name of the numbered piece in tracebacks: `<code>`, `<code 2>`, …"""
     return f"{CELL_PREFIX}>" if number == 1 else f"{CELL_PREFIX} {number}>"
 
 
 def with_plain_newlines(source: str) -> str:
-    """The source with the line ends the compiler counts by."""
+    r"""Returns the source with `\n` line ends, which the compiler counts by."""
     return source.replace("\r\n", "\n").replace("\r", "\n") if "\r" in source else source
 
 
 def compile_cell(source: str, name: str, future_flags: int) -> CodeType:
-    """Compile a piece; the value of a last expression without a `;` after it is stored as VALUE_NAME."""
+    """Compiles a piece; the value of a last expression without a trailing `;` is stored as VALUE_NAME."""
     flags = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | future_flags
     tree: _ast.Module = compile(source, name, "exec", flags | _ast.PyCF_ONLY_AST, dont_inherit=True)
     last = tree.body[-1] if tree.body else None
@@ -46,7 +46,7 @@ def is_coroutine(code: CodeType) -> bool:
 
 
 def future_flags_of(source: str, code: CodeType) -> int:
-    """The `from __future__` features a piece turned on: they hold for the pieces after it, as at a prompt."""
+    """Returns the `from __future__` features that a piece enables: they apply to later pieces, as at a prompt."""
     if "__future__" not in source:
         return 0
     import __future__
@@ -71,12 +71,13 @@ def _ends_with_semicolon(source: str, last: _ast.Expr) -> bool:
 
 
 class CellSources:
-    """The text of the last pieces, where tracebacks, warnings and inspect look lines up."""
+    """The source of the latest pieces, registered in linecache for tracebacks, warnings and inspect."""
 
     def __init__(self) -> None:
         self._cells: dict[str, tuple[int, None, list[str], str]] = {}
 
     def add(self, name: str, source: str) -> None:
+        """Registers the source of a piece and drops the oldest one if there are too many."""
         lines = [line + "\n" for line in source.split("\n")]
         # No modification time: linecache then keeps the entry although no such file exists.
         self._cells[name] = (len(source), None, lines, name)
@@ -84,13 +85,13 @@ class CellSources:
         if oldest is not None:
             del self._cells[oldest]
         if "linecache" not in sys.modules and "import" not in source:
-            return  # nobody can look a line up but our own tracebacks, which refresh; it takes long to import
+            return  # only our tracebacks look lines up, and they call refresh(); importing linecache takes long
         self.refresh()
         if oldest is not None:
             sys.modules["linecache"].cache.pop(oldest, None)
 
     def refresh(self) -> None:
-        """Put the entries back that the code may have dropped with linecache.clearcache()."""
+        """Restores the entries that the code may have dropped with linecache.clearcache()."""
         import linecache
 
         linecache.cache.update(self._cells)

@@ -1,4 +1,4 @@
-"""An exception as the agent should read it: its own lines and the libraries', none of this package's."""
+"""Formats an exception for the agent: with the frames of its own code and of libraries, without this package's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# A traceback longer than this is read from its end: a raised recursion limit can make millions of frames.
+# Of a longer traceback only the end is read: with a raised recursion limit it can have millions of frames.
 FRAMES_READ_WHOLE = 2_000
 FRAMES_OF_A_LONG_ONE = 300
 
 
 def render(fault: BaseException) -> str:
-    """The traceback as text, of bounded length. Never raises, whatever the exception's own methods do."""
+    """Returns the traceback as text of bounded length. Never raises, whatever the exception's own methods do."""
     try:
         return shorten(_traceback_text(fault))
     except Exception as broken:  # noqa: BLE001 (the exception's class is the agent's and may do anything)
@@ -27,7 +27,7 @@ def render(fault: BaseException) -> str:
 
 
 def summary(fault: BaseException) -> str:
-    """The exception in one short line."""
+    """Returns the exception in one short line."""
     try:
         text = str(fault)
     except Exception:  # noqa: BLE001 (as above)
@@ -75,10 +75,10 @@ def _filter_stack(part: TracebackException) -> None:
     if not stack:
         return
     if stack[0].filename.startswith(OWN_FOLDER):
-        # What lies between this package and the code (the event loop) is its machinery too.
+        # Frames between this package and the code (the event loop) are dropped as well.
         first = next((at for at, frame in enumerate(stack) if frame.filename.startswith(CELL_PREFIX)), 0)
         del stack[:first]
     stack[:] = [frame for frame in stack if not frame.filename.startswith(OWN_FOLDER)]
     if not stack:
-        # Without frames there is no "Traceback" heading either: a syntax error shows just its own line.
+        # Without frames there is no "Traceback" heading: a syntax error shows only its own line.
         part.stack = None  # pyright: ignore[reportAttributeAccessIssue]

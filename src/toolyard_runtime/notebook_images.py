@@ -24,6 +24,8 @@ _METHODS = (("_repr_png_", PNG), ("_repr_jpeg_", "image/jpeg"))
 
 
 class ImageCollector:
+    """Collects the images of one run within limits, and notes on those that it omits."""
+
     def __init__(self) -> None:
         self.images: list[dict[str, str]] = []
         self._notes: list[str] = []
@@ -31,6 +33,7 @@ class ImageCollector:
         self._omitted: list[str] = []
 
     def add(self, media_type: str, data: bytes, label: str) -> None:
+        """Adds an image, or notes that it was left out."""
         if len(data) > MAX_IMAGE_BYTES:
             self.add_note(f"{label} left out: it has {len(data):,} bytes, more than {MAX_IMAGE_BYTES:,}.")
         elif self.is_full() or self._total + len(data) > MAX_TOTAL_BYTES:
@@ -40,6 +43,7 @@ class ImageCollector:
             self.images.append({"media_type": media_type, "data": b2a_base64(data, newline=False).decode("ascii")})
 
     def add_figure(self, figure: Any, label: str) -> None:
+        """Renders a matplotlib figure as PNG and adds it."""
         if self.is_full():
             self._omitted.append(label)
             return
@@ -47,12 +51,12 @@ class ImageCollector:
         import warnings
 
         target = io.BytesIO()
-        # What drawing warns of has no line of the agent's to point at, so it becomes a note.
+        # Warnings while drawing do not point to a line of the agent's code, so they become notes.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
             try:
                 figure.savefig(target, format="png", bbox_inches="tight")
-            except Exception as fault:  # noqa: BLE001 (whatever the agent put in the figure fails here)
+            except Exception as fault:  # noqa: BLE001 (the figure's content is the agent's and may raise anything)
                 self.add_note(f"{label} could not be drawn: {summary(fault)}")
                 return
         for text in dict.fromkeys(str(warning.message) for warning in caught):
@@ -60,7 +64,7 @@ class ImageCollector:
         self.add(PNG, target.getvalue(), label)
 
     def add_value(self, value: object) -> bool:
-        """Take the value if it is an image. Returns whether it was."""
+        """Adds the value if it is an image. Returns whether it was."""
         label = f"The image of a {type(value).__name__}"
         if _is_figure(value):
             self.add_figure(value, label)
@@ -92,26 +96,26 @@ class ImageCollector:
 
 
 class _CurrentRun:
-    """Where figures go that are shown now: matplotlib finds its backend by name, so no argument can say it."""
+    """The collector of the current run: matplotlib loads its backend by name and passes no arguments."""
 
     collector: ImageCollector | None = None
 
 
 def new_image_collector() -> ImageCollector:
-    """The gallery of a run that begins."""
+    """Returns the collector for a new run."""
     _CurrentRun.collector = ImageCollector()
     return _CurrentRun.collector
 
 
 def take_figure(figure: Any, label: str) -> None:
-    """Add a figure to the run that is going on, if there is one, and close it."""
+    """Adds a figure to the current run, if there is one, and closes it."""
     if _CurrentRun.collector is not None:
         _CurrentRun.collector.add_figure(figure, label)
         close_figure(figure)
 
 
 def take_open_figures() -> None:
-    """Take the figures that pyplot holds open."""
+    """Adds and closes the figures that pyplot has open."""
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or not hasattr(pyplot, "get_fignums"):  # absent, or only half imported
         return
@@ -120,7 +124,7 @@ def take_open_figures() -> None:
 
 
 def close_figure(value: object) -> None:
-    """Close the value if it is a figure: one that was shown is not shown again as one left open."""
+    """Closes the value if it is a figure, so that it is not shown again as an open one."""
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None and _is_figure(value):
         pyplot.close(value)
@@ -133,7 +137,7 @@ def _is_figure(value: object) -> bool:
 
 
 def _encoded_images(value: object) -> Iterator[tuple[str, bytes]]:
-    # Looked up on the class: objects that answer to every name (mocks, proxies) are no images.
+    # Looked up on the class: objects with every attribute (mocks, proxies) are not images.
     for name, media_type in _METHODS:
         method = getattr(type(value), name, None)
         if method is None:

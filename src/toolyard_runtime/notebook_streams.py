@@ -1,12 +1,12 @@
 """Standard input and output of the code in a notebook.
 
-The caller puts the run's pipes at descriptors 1 and 2; this module owns the text streams over them, never the
-descriptors. Both streams are line-buffered, so a run that is killed has already shown its whole lines, and both are
-flushed when a run ends, also when the code put something else in `sys.stdout`. When a run ends, the streams and the
-descriptors are again what they were when it began, whatever the code closed or redirected.
+The caller puts the run's pipes at descriptors 1 and 2; this module owns the text streams over them, but not the
+descriptors. Both streams are line-buffered, so a killed run has already printed its complete lines, and both are
+flushed when a run ends, even if the code replaced `sys.stdout`. When a run ends, the streams and descriptors are
+restored to what they were when it began, whatever the code closed or redirected.
 
-A thread that a run leaves behind must not write into the output of the next one. Its text is set aside, bounded, and
-told in that run's notes. Threads of executors are no such thread: they print for whoever gave them work.
+A thread that a run leaves behind must not write into the output of the next run. Its text is collected, with a bound,
+and reported in that run's notes. Threads of executors are exempt: they print for the code that gives them work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BUFFERED_TYPES = (io.TextIOWrapper, io.BufferedRandom, io.BufferedWriter)
 
 
 class LeftoverOutput:
-    """What threads of earlier runs print, and which threads those are."""
+    """The output of threads of earlier runs, and the set of those threads."""
 
     def __init__(self) -> None:
         self.threads: set[Thread] = set()
@@ -39,7 +39,7 @@ class LeftoverOutput:
         self._size = 0
 
     def is_leftover_thread(self) -> bool:
-        """Whether the thread that asks was left behind by an earlier run."""
+        """Whether the current thread was left behind by an earlier run."""
         if not self.threads:
             return False
         import threading
@@ -47,7 +47,7 @@ class LeftoverOutput:
         return get_ident() != threading.main_thread().ident and threading.current_thread() in self.threads
 
     def mark_running_threads(self) -> None:
-        """Take every thread that runs now for one that was left behind."""
+        """Marks every thread that runs now as left behind."""
         threading = sys.modules.get("threading")
         if threading is None or threading.active_count() == 1:
             self.threads = set()
@@ -58,6 +58,7 @@ class LeftoverOutput:
         self.threads = {thread for thread in threading.enumerate() if thread is not main} - workers
 
     def add(self, text: str) -> int:
+        """Stores text and drops the oldest part of it if there is too much."""
         self._parts.append(text)
         self._size += len(text)
         while self._size > 2 * LEFTOVER_CHARS and len(self._parts) > 1:
@@ -65,12 +66,13 @@ class LeftoverOutput:
         return len(text)
 
     def pop_text(self) -> str:
+        """Returns and clears the stored text."""
         parts, self._parts, self._size = self._parts, [], 0
         return shorten("".join(parts).rstrip(), LEFTOVER_CHARS)
 
 
 class DescriptorStream(io.TextIOWrapper):
-    """Text to a descriptor it does not own."""
+    """A text stream to a descriptor that it does not own."""
 
     def __init__(self, descriptor: int, leftover: LeftoverOutput) -> None:
         self._raw = io.FileIO(descriptor, "w", closefd=False)
@@ -89,11 +91,13 @@ class DescriptorStream(io.TextIOWrapper):
         return super().write(text)
 
     def abandon(self) -> None:
-        """Forget what could not be written, so that it does not turn up in a later run."""
+        """Drops unwritten text, so that it does not appear in a later run."""
         self._raw.close()
 
 
 class StandardStreams:
+    """The standard streams of a notebook."""
+
     def __init__(self) -> None:
         self.leftover = LeftoverOutput()
         self._out: DescriptorStream | None = None
@@ -102,18 +106,18 @@ class StandardStreams:
         self._saved: dict[int, int] = {}
 
     def begin_run(self) -> None:
-        """Make sys.stdin, sys.stdout and sys.stderr usable, and remember what lies beneath them."""
+        """Makes sys.stdin, sys.stdout and sys.stderr usable, and saves the descriptors beneath them."""
         for descriptor in (STDIN, STDOUT, STDERR):
             _open_if_closed(descriptor)
         self._restore()
         for descriptor in (STDIN, STDOUT, STDERR):
             try:
                 self._saved[descriptor] = os.dup(descriptor)
-            except OSError:  # the code holds all descriptors: go on without a copy
+            except OSError:  # the code uses all descriptors: continue without a copy
                 break
 
     def end_run(self) -> None:
-        """End of a run: flush what the code wrote, and put streams and descriptors back."""
+        """Flushes what the code wrote, and restores streams and descriptors."""
         for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
             if stream is not self._out and stream is not self._err:
                 _flush(stream)
@@ -129,7 +133,7 @@ class StandardStreams:
         self.leftover.mark_running_threads()
 
     def release(self) -> None:
-        """The last run is over and no other follows: what threads print belongs to it."""
+        """Ends the capture of leftover output: no other run follows, so it belongs to the last one."""
         self.leftover.threads = set()
         late = self.leftover.pop_text()
         if late and self._out is not None:
@@ -146,13 +150,13 @@ class StandardStreams:
 
 
 def no_input(prompt: object = "", /) -> str:
-    """Stands in for input(): nobody is there to type."""
+    """Replaces input(): raises EOFError, because no user can type here."""
     print(prompt, end="", flush=True)  # noqa: T201 (what input does with its prompt)
-    raise EOFError("input() has nobody to answer it here; put the value in the code or read it from a file")
+    raise EOFError("input() cannot be answered here; put the value in the code or read it from a file")
 
 
 def flush_open_files() -> None:
-    """Write what open files still hold. Collected in a cycle, a text file may lose it: its buffer is closed first."""
+    """Flushes open files. The garbage collector may close a text file's buffer first and lose its text."""
     import gc
 
     files = [item for item in gc.get_objects() if type(item) in _BUFFERED_TYPES]
@@ -170,18 +174,18 @@ def _is_usable(stream: io.TextIOWrapper) -> bool:
 def _flush(stream: Any) -> bool:
     try:
         stream.flush()
-    except Exception:  # noqa: BLE001 (the code may have put any object there, or closed the descriptor)
+    except Exception:  # noqa: BLE001 (the stream may be any object, or its descriptor closed)
         return False
     return True
 
 
 def _restore_descriptor(copy: int, descriptor: int) -> None:
-    """Make the descriptor what it was when it was copied, and close the copy."""
+    """Restores the descriptor from its copy, and closes the copy."""
     try:
         if not _is_same_file(copy, descriptor):
             os.dup2(copy, descriptor)
         os.close(copy)
-    except OSError:  # the code closed the copy: what it did stays done
+    except OSError:  # the code closed the copy: nothing can be restored
         return
 
 

@@ -5,7 +5,7 @@ HEAD_SHARE = 0.6
 
 
 def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
-    """The text itself, or its head and tail with the number of characters between them that were left out."""
+    """Returns the text, or its head and tail with the number of omitted characters between them."""
     text = str.__str__(text)
     if len(text) > limit:
         head = int(limit * HEAD_SHARE)
@@ -13,5 +13,5 @@ def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
         text = f"{text[:head]}\n… {len(text) - limit:,} characters left out …\n{text[-tail:]}"
     if text.isascii():
         return text
-    # A lone surrogate is legal in a str and in no encoding: it must not break the message that carries the text.
+    # A str may contain a lone surrogate, which UTF-8 cannot encode: it must not break the message.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

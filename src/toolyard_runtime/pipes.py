@@ -1,4 +1,4 @@
-"""The four pipes between the warden and a worker."""
+"""The four pipes between the supervisor and a worker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def open_worker_pipes() -> tuple[list[int], list[int]]:
-    """The warden's ends and the worker's, each in the order requests, reply, out, err."""
+    """Returns the supervisor's ends and the worker's, each in the order requests, reply, out, err."""
     ours: list[int] = []
     theirs: list[int] = []
     for end in range(4):

@@ -1,7 +1,7 @@
-"""Finding and ending what a run left behind.
+"""Finds and ends the processes that a run left behind.
 
-The warden is the first process of its namespace, or a subreaper, so whatever loses its parent becomes its child.
-A child that the warden did not fork itself is therefore a leftover: of a run that is over, or of one being ended.
+The supervisor is the first process of its namespace, or a subreaper, so every orphan becomes its child. A child that
+the supervisor did not fork itself is therefore a leftover: of a run that is over, or of one that is being ended.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _MY_CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
 
 def on_child_exit(number: int, frame: object) -> None:
-    """Handles SIGCHLD only so that it is delivered: the wake-up descriptor tells the loop."""
+    """Handles SIGCHLD only so that it is delivered: the wake-up descriptor notifies the loop."""
 
 
 def child_pids() -> set[int]:
-    """The pids of this process's children, zombies too."""
+    """Returns the pids of this process's children, including zombies."""
     try:
         with open(_MY_CHILDREN, "rb", buffering=0) as file:
             return {int(pid) for pid in file.read().split()}
@@ -33,7 +33,7 @@ def child_pids() -> set[int]:
 
 
 def has_children(pid: int) -> bool:
-    """Whether another process has any, as far as can be told: yes when in doubt."""
+    """Whether another process has children; True if that cannot be determined."""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
@@ -45,9 +45,9 @@ def has_children(pid: int) -> bool:
 
 
 def is_idle(pid: int) -> bool:
-    """Whether another process waits and has nothing that could act meanwhile: no thread, no child, no signal handler.
+    """Whether another process waits and cannot act meanwhile: it has no thread, child or signal handler.
 
-    Python handles SIGINT, which somebody else would have to send. No when in doubt.
+    Python handles SIGINT, which another process would have to send. False if that cannot be determined.
     """
     try:
         with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
@@ -60,28 +60,28 @@ def is_idle(pid: int) -> bool:
 
 
 def terminate_tree(root: int) -> None:
-    """Send SIGTERM to a process and all that descends from it, so that those who handle it can clean up.
+    """Sends SIGTERM to a process and all its descendants, so that their handlers can clean up.
 
-    To the process itself first: a shell whose children end before it hears of it goes on with its next command.
+    The process itself comes first: a shell whose children end before it continues with its next command.
     """
     for pid in (root, *_descendants({root})):
         _signal(pid, _SIGTERM)
 
 
 def kill_tree(root: int) -> None:
-    """Kill a process and all that descends from it. What is orphaned on the way turns up among our children."""
+    """Kills a process and all its descendants. Orphans that appear meanwhile become our children."""
     for pid in (root, *_descendants({root})):
         _kill_group(pid)
         _signal(pid, SIGKILL)
 
 
 def kill_leftovers(known: set[int], *, alone: bool) -> tuple[int, bool]:
-    """Kill every child that is not in `known`, with all its descendants.
+    """Kills every child that is not in `known`, with all its descendants.
 
-    Returns how many leftovers there were, and whether the known children went with them. `alone` says that no
-    other run is under way: then one signal to everybody ends them all at once, which no fork can outrun. It is also
-    the last resort when a tree forks faster than it can be killed. Where there are processes of others beside us, the
-    process groups of the leftovers are what is killed at once.
+    Returns how many leftovers there were, and whether the known children were killed with them. `alone` means that no
+    other run is active: one signal to all processes then ends them at once, leaving no time to fork. It is also the
+    last resort if a tree forks faster than it can be killed. If unrelated processes run beside us, the process groups
+    of the leftovers are killed instead.
     """
     left = child_pids() - known
     if not left:
@@ -114,7 +114,7 @@ def _reap(pids: set[int]) -> None:
 
 
 def _kill_group(pid: int) -> None:
-    """Kill a process's whole group at once, which no fork can outrun. Never our own."""
+    """Kills a process's whole group at once, leaving no time to fork. Never our own group."""
     try:
         group = os.getpgid(pid)
         if group not in {0, os.getpgrp()}:
@@ -141,7 +141,7 @@ def _descendants(roots: set[int]) -> set[int]:
 
 
 def _parents() -> dict[int, int]:
-    """Each visible process and its parent."""
+    """Returns each visible process with its parent."""
     found: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -151,6 +151,6 @@ def _parents() -> dict[int, int]:
                 stat = file.read(1024)
         except OSError:
             continue
-        # The program's name is in brackets and may itself hold brackets and blanks.
+        # The program's name is in parentheses and may itself contain parentheses and spaces.
         found[int(name)] = int(stat[stat.rindex(b")") + 2 :].split()[1])
     return found

@@ -1,8 +1,8 @@
-"""The frames that host and warden exchange over one byte stream.
+"""The frames that host and supervisor exchange over one byte stream.
 
-A frame is a header (the run's number, the kind, the length of the body) and a body. What the host sends is trusted
-and carries plain values in `marshal` form, which costs no import; what the warden sends is bytes and fixed numbers,
-because code of the agent had its hands on part of it. `docs/sandbox.md` describes every kind.
+A frame is a header (the run's number, the kind, the length of the body) and a body. Frames from the host are trusted
+and carry plain values in `marshal` form, which needs no import. Frames from the supervisor contain bytes and fixed
+numbers, because agent code controls part of them. `docs/sandbox.md` describes every kind.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 
-# host to warden
+# host to supervisor
 SETUP, RUN, KILL, DROP, TERMINATE = 1, 2, 3, 4, 5
-# warden to host
+# supervisor to host
 READY, OUT, ERR, VALUE, FOLDER, EXIT, BROKEN = 16, 17, 18, 19, 20, 21, 22
 CHANGES, RECORDED = 23, 24
 
@@ -30,37 +30,42 @@ _MARSHAL_VERSION = 2  # readable by every Python, whichever is inside
 _HEADER = Struct("<IBI")
 HEADER_SIZE = _HEADER.size
 
-# How a run ended, its exit code (or minus the signal), processes it left behind that were ended.
+# How a run ended, its exit code (or the negative signal number), and how many leftover processes were killed.
 EXIT_STATUS = Struct("<BiI")
 BY_ITSELF, KILLED, TOO_MUCH_OUTPUT = 0, 1, 2
 
-# One path of CHANGES, which follows: when it changed, whether all beneath it did too, its length.
+# The header of one path in CHANGES: when it changed, whether everything beneath it did too, its length.
 CHANGE_HEADER = Struct("<QBH")
-# Of RECORDED: CHANGES name all that the run changes; or they do not, or not any more.
+# The body of RECORDED: whether CHANGES list everything that the run changes.
 COMPLETE, INCOMPLETE = b"1", b"0"
 
 
 def frame(run: int, kind: int, body: bytes = b"") -> bytes:
+    """Builds one frame."""
     return _HEADER.pack(run, kind, len(body)) + body
 
 
 def pack_values(values: dict[str, Any]) -> bytes:
+    """Serialises the values of a frame from the host."""
     return marshal.dumps(values, _MARSHAL_VERSION)
 
 
 def unpack_values(body: bytes) -> object:
-    """Only for what the host sent: marshal is not safe to read from a stranger."""
+    """Deserialises the body of a frame from the host. Never use it on other input: marshal is not safe."""
     return marshal.loads(body)  # noqa: S302 - see the docstring
 
 
 class FrameParser:
-    """Bytes in, whole frames out."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
-        """The frames that are complete now, as (run, kind, body). ValueError when the stream makes no sense."""
+        """Returns the frames that are complete now, as (run, kind, body).
+
+        Raises ValueError if the stream is invalid.
+        """
         self._buffer += data
         found: list[tuple[int, int, bytes]] = []
         at = 0
@@ -80,13 +85,14 @@ class FrameParser:
 
 
 def write_all(fd: int, data: bytes) -> None:
+    """Writes all of `data` to a blocking descriptor."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def read_exactly(fd: int, size: int) -> bytes:
-    """`size` bytes, or EOFError."""
+    """Reads `size` bytes. Raises EOFError if the stream ends first."""
     parts: list[bytes] = []
     while size:
         part = os.read(fd, min(size, 1 << 20))

@@ -1,11 +1,11 @@
-"""The sandbox's end of its way out: what connects to a port on its loopback goes to the proxy's unix socket.
+"""The sandbox's end of the network proxy: forwards a loopback port to the proxy's unix socket.
 
-Programs know proxies by host and port, not by path; this stands between. It decides nothing: what may go out is
-decided on the other side of the socket, so whoever inside goes round this file, or breaks it, gains nothing.
+Programs need a proxy's host and port, not a path; this process translates. It decides nothing: the other side of the
+socket decides what is allowed, so code inside that bypasses or breaks this process gains nothing.
 
-Contract: the warden makes the listener (`listen`) before any run can start, forks, and the child calls `serve`, which
-never returns. It ends with the sandbox. One thread, bounded connections and buffers; when all are taken, new ones
-wait in the kernel. A connection that lies idle is closed.
+Contract: the supervisor creates the listener (`listen`) before any run can start, forks, and the child calls `serve`,
+which never returns. It ends with the sandbox. It has one thread and bounded connections and buffers; when all are in
+use, new connections wait in the kernel. Idle connections are closed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import selectors
 import socket
 from time import monotonic, sleep
 
-CONNECTIONS = 128  # below what the proxy serves and lets wait together, so that connecting to it never blocks
+CONNECTIONS = 128  # less than the proxy's connections and backlog together, so that connecting to it never blocks
 _BUFFER_BYTES = 64 * 1024
 _BACKLOG = 256
-_IDLE_SECONDS = 180.0  # longer than the proxy's own, which knows better
+_IDLE_SECONDS = 180.0  # longer than the proxy's own timeout, which is more precise
 _DRAIN_SECONDS = 5.0
 _SWEEP_SECONDS = 1.0
 _RETRY_ACCEPT_SECONDS = 0.05
@@ -31,7 +31,7 @@ _PROXY_DOWN_RESPONSE = (
 
 
 def listen(port: int = 0) -> socket.socket:
-    """A listener on the loopback of this network namespace. Raises OSError."""
+    """Creates a listener on the loopback of this network namespace. Raises OSError."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,14 +44,14 @@ def listen(port: int = 0) -> socket.socket:
 
 
 def serve(listener: socket.socket, socket_path: str) -> None:
-    """Forward for as long as the process lives."""
+    """Forwards connections for as long as the process lives."""
     listener.settimeout(0)
     with selectors.DefaultSelector() as selector:
         _Forwarder(selector, listener, socket_path).run()
 
 
 class _Flow:
-    """One direction of a connection: at most a buffer's worth read from `source` and not yet taken by `sink`."""
+    """One direction of a connection, with at most one buffer read from `source` and not yet written to `sink`."""
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:
         self.source = source
@@ -59,7 +59,7 @@ class _Flow:
         self.waiting = b""
         self.source_ended = False
         self.sink_ended = False
-        """Told of the source's end, or gone; what still comes from the source is dropped."""
+        """Whether the sink was shut down or is gone; later data from the source is dropped."""
         self.source_broken = False
         self.sink_broken = False
 
@@ -96,6 +96,8 @@ class _Flow:
 
 
 class _Pair:
+    """A connection of a program with its connection to the proxy."""
+
     def __init__(self, inner: socket.socket, outer: socket.socket) -> None:
         self.inner = inner
         self.outer = outer
@@ -104,7 +106,7 @@ class _Pair:
         self.last_active = monotonic()
 
     def wanted_events(self, end: socket.socket) -> int:
-        """What `end` is to be watched for."""
+        """Returns the events to watch `end` for."""
         reading, writing = (self.out, self.back) if end is self.inner else (self.back, self.out)
         wanted = _READ if not reading.source_ended and not reading.waiting else 0
         return wanted | (_WRITE if writing.waiting else 0)
@@ -120,12 +122,12 @@ class _Pair:
 
     @property
     def is_over(self) -> bool:
-        # Once the program is gone nobody is left to serve; once the proxy is, its last words may be on their way.
+        # It is over once the program is gone. If only the proxy is gone, its last bytes may still be in flight.
         return (self.out.is_done and self.back.is_done) or self.out.source_broken or self.back.sink_broken
 
     def is_stale(self, now: float) -> bool:
-        # The answer is there and the proxy takes no more: the rest of what the program sends is read and dropped for
-        # a while, because closing the socket under it would cost it the answer.
+        # The answer is complete and the proxy reads no more: the rest that the program sends is read and dropped
+        # for a while, because closing the socket during that would lose the answer.
         limit = _DRAIN_SECONDS if self.out.sink_ended and self.back.is_done else _IDLE_SECONDS
         return now - self.last_active > limit
 
@@ -144,8 +146,8 @@ class _Forwarder:
             for key, events in self._selector.select(_SWEEP_SECONDS if self._pairs else None):
                 if key.data is None:
                     self._accept()
-                elif key.data in self._pairs:  # its other end may have ended it a moment ago
-                    key.data.step(key.fileobj, events)
+                elif key.data in self._pairs:  # an event of its other end may have closed it
+                    key.data.handle_events(key.fileobj, events)
                     self._update_pair(key.data)
             if monotonic() - swept > _SWEEP_SECONDS:
                 swept = monotonic()
@@ -156,13 +158,13 @@ class _Forwarder:
         try:
             inner, _ = self._listener.accept()
         except BlockingIOError:
-            return  # the client went away again
+            return  # the client has already disconnected
         except OSError:
-            sleep(_RETRY_ACCEPT_SECONDS)  # no descriptors left: they come back as connections end
+            sleep(_RETRY_ACCEPT_SECONDS)  # out of descriptors: they are freed as connections end
             return
         try:
             outer = _connect(self._socket_path)
-        except OSError:  # no descriptors left
+        except OSError:  # out of descriptors
             inner.close()
             return
         inner.settimeout(0)
@@ -196,7 +198,7 @@ class _Forwarder:
 
 
 def _connect(path: str) -> socket.socket:
-    """A connection to the proxy; in its place, when there is none, one that says so."""
+    """Connects to the proxy; if that fails, returns a connection that answers with an error."""
     outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     outer.settimeout(0)
     try:

@@ -1,7 +1,7 @@
-"""Ranked keyword search over a few thousand short texts: BM25, computed when asked. Pure.
+"""Ranked keyword search over a few thousand short texts: BM25, computed on demand. Pure.
 
-The search over tools keeps an index of its own. A memory is small and changes all the time: counting its words anew
-takes less than keeping an index true. The host and the code in its sandbox rank alike.
+The search over tools has its own index. A memory is small and changes all the time: counting its words again is
+cheaper than maintaining an index. The host and the code in its sandbox rank alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_REMEMBERED = 1 << 15
 
 
 def stemmed_words(text: str) -> list[str]:
-    """Its words in one spelling: small letters, without the commonest endings; `createIndex` is two."""
+    """Returns the words of a text in lower case without the most common endings; `createIndex` is two words."""
     return [stem for word in _WORD.findall(text) for stem in _stems(word)]
 
 
@@ -46,17 +46,20 @@ _STOP_WORDS = frozenset(
         " this to was we were what when where which who why will with you your"
     )
 )
-"""Words that say nothing of a question. In a small memory they are rare, and would count for much."""
+"""Words without meaning for a query. In a small memory they are rare, and would get a high weight."""
 
 
 def query_words(query: str) -> set[str]:
-    """The words of a query that say something; all of them where none does."""
+    """Returns the significant words of a query; all of them if none is significant."""
     asked = stemmed_words(query)[:_MOST_QUERY_WORDS]
     return {word for word in asked if word not in _STOP_WORDS} or set(asked)
 
 
 def rank(query: str, texts: Sequence[str], top: int) -> list[tuple[float, int]]:
-    """The best `top` texts that have a word of the query, as score and position; of equals, the later one first."""
+    """Returns the best `top` texts that contain a word of the query, as score and position.
+
+    Of texts with equal scores the later one comes first.
+    """
     wanted = query_words(query)
     counted = [Counter(stemmed_words(text)) for text in texts]
     if not wanted or not counted:

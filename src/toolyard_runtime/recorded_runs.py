@@ -1,6 +1,6 @@
-"""Runs whose changes are recorded, from the listener that a worker hands over to the last batch of paths.
+"""The runs whose changes are recorded, from receiving the listener of a worker to the last batch of paths.
 
-A listener outlives its run by as long as a process is left that was started in it; until then it is answered.
+A listener outlives its run as long as a process that was started in it exists; it is answered until then.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
 _MS = 1_000
 _NEVER = float("inf")
 _MAX_ANSWERS_IN_A_ROW, _FOLLOW_UP_MS = 100, 1
-"""Calls of one listener that are answered before the warden looks at the rest, and how close they have to follow."""
+"""Calls of one listener that are answered before other events, and how closely they have to follow each other."""
 
 
 class RecordedRuns:
+    """Answers the listeners of all recorded runs and sends their changes to the host."""
+
     def __init__(
         self, poll: select.poll, send: Callable[[int, int, bytes], None], urgent: tuple[int, ...] = ()
     ) -> None:
-        """Adds descriptors to the warden's `poll`; `send` sends a frame to the host.
+        """Adds descriptors to the supervisor's `poll`; `send` sends a frame to the host.
 
-        Nothing of `urgent`, the warden's own descriptors, waits for a run that changes files all the time.
+        The descriptors in `urgent`, the supervisor's own, never wait for a run that changes files continuously.
         """
         self._poll, self._send = poll, send
         self._recording: Recording | None = None
-        self._expected_listeners: dict[int, WorkerRun] = {}  # by the socket that the listener comes through
+        self._expected_listeners: dict[int, WorkerRun] = {}  # by the socket through which the listener arrives
         self._runs: dict[int, WorkerRun] = {}  # by listener
         self._ended: dict[int, ChangeRecorder] = {}
         self._due_at = _NEVER
@@ -44,7 +46,7 @@ class RecordedRuns:
 
     @staticmethod
     def preload_modules(setup: Setup) -> None:
-        """Load what workers need, which are copies of this process, where runs can be recorded."""
+        """Imports the modules that workers need, which are forked from this process, if runs can be recorded."""
         if "recording" in setup:
             from toolyard_runtime import change_listener, change_recorder
 
@@ -52,19 +54,20 @@ class RecordedRuns:
 
     @property
     def is_due(self) -> bool:
+        """Whether a batch of changes should be sent now."""
         return monotonic() >= self._due_at
 
     def poll_timeout_ms(self, default_ms: int | None) -> int | None:
-        """How long the warden may wait: as long as it would, or until a batch is due."""
+        """Returns how long the supervisor may wait: `default_ms`, or less if a batch is due."""
         if self._due_at == _NEVER:
             return default_ms
         left = max(int((self._due_at - monotonic()) * _MS) + 1, 0)
         return left if default_ms is None else min(left, default_ms)
 
     def begin_run(self, run: WorkerRun, number: int, request: Request, setup: Setup | None) -> None:
-        """Before a run is given to its worker. In a session the first request decides for all.
+        """Prepares recording before a run is sent to its worker. In a session the first request decides for all.
 
-        A listener is taken only from a worker that has run nothing of an agent's yet: no other is to be believed.
+        A listener is accepted only from a worker that has run no agent code yet: others could send a false one.
         """
         if setup is None or "recording" not in setup or not request.get("records"):
             return
@@ -76,14 +79,14 @@ class RecordedRuns:
             self._poll.register(run.requests, select.POLLIN)
 
     def handle_event(self, fd: int, event: int) -> bool:
-        """Whether it was about a recorded run, and has been dealt with."""
+        """Handles an event. Returns whether it belonged to a recorded run."""
         if fd in self._runs:
             run = self._runs[fd]
             if run.recorder is not None and event & select.POLLIN:
                 self._answer_notifications(run.recorder)
                 self._schedule(run)
             elif event & (select.POLLHUP | select.POLLERR):
-                self._unwatch(fd)  # no process is left that could change something
+                self._unwatch(fd)  # no process is left that could change anything
                 del self._runs[fd]
             return True
         if fd in self._ended:
@@ -99,13 +102,13 @@ class RecordedRuns:
         return False
 
     def _schedule(self, run: WorkerRun) -> None:
-        """See to it that what a run has to tell is told in time. An idle session tells it with its next run."""
+        """Schedules the next batch of a run. An idle session sends its changes with its next run."""
         if run.recorder is not None and run.number:
             is_given_up = run.is_recorded and not run.recorder.is_complete
             self._due_at = min(self._due_at, monotonic() + (0.0 if is_given_up else run.recorder.seconds_until_due))
 
     def _answer_notifications(self, recorder: ChangeRecorder) -> None:
-        """The calls of one listener, as long as they follow each other closely and nothing else happens."""
+        """Answers calls of one listener while they follow each other closely and nothing else happens."""
         recorder.answer_notification()
         for _ in range(_MAX_ANSWERS_IN_A_ROW):
             events = self._quick_poll.poll(_FOLLOW_UP_MS)
@@ -114,6 +117,7 @@ class RecordedRuns:
             recorder.answer_notification()
 
     def send_due_changes(self) -> None:
+        """Sends the changes of all runs if a batch is due."""
         if not self.is_due:
             return
         self._due_at = _NEVER
@@ -122,7 +126,7 @@ class RecordedRuns:
             self._schedule(run)
 
     def send_changes(self, run: WorkerRun, *, is_over: bool = False) -> None:
-        """Tell the host what is new of a run."""
+        """Sends the new changes of a run to the host."""
         if run.recorder is None or not run.number:
             return
         for body in run.recorder.pop_frame_bodies(is_final=is_over):
@@ -131,7 +135,7 @@ class RecordedRuns:
             self._send_coverage(run, run.number)
 
     def end_run(self, run: WorkerRun) -> None:
-        """The run's first process is gone."""
+        """Ends recording for a run whose first process is gone."""
         if self._expected_listeners.pop(run.requests, None) is not None:
             self._poll.unregister(run.requests)
         self.send_changes(run, is_over=True)

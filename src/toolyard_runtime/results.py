@@ -1,7 +1,7 @@
-"""What a tool call gives back.
+"""The results of tool calls.
 
-`Result` stands for an answer without a declared shape: `.text`, `.content`, `.structured`, and `result["key"]`, which
-reads `structured`. `Block` is one piece of its content. `Record` is a dictionary whose keys also read as attributes.
+`Result` is an answer without a declared shape: `.text`, `.content`, `.structured`, and `result["key"]`, which reads
+`structured`. `Block` is one block of its content. `Record` is a dictionary whose keys also read as attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Record(dict[str, Any]):
 
 
 def as_records(value: Any) -> Any:
-    """The value with its dictionaries as `Record`s, down through lists."""
+    """Returns the value with its dictionaries as `Record`s, also inside lists."""
     if isinstance(value, Record):
         return value
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def as_records(value: Any) -> Any:
 
 
 class Block:
-    """One piece of content: text, an image, audio, an embedded resource or a link to one. `raw` is as it came."""
+    """One block of content: text, an image, audio, an embedded resource or a link. `raw` is the original block."""
 
     __slots__ = ("raw",)
 
@@ -64,7 +64,7 @@ class Block:
 
     @property
     def data(self) -> bytes:
-        """The bytes of an image, of audio or of a binary resource; of text, its UTF-8."""
+        """The bytes of an image, of audio or of a binary resource; for text, its UTF-8."""
         import base64
 
         coded = self._field("data") or self._field("blob")
@@ -84,7 +84,7 @@ class Block:
         return str(self._field("name") or "")
 
     def save(self, path: str) -> str:
-        """Write the bytes to a file and return its path."""
+        """Writes the bytes to a file and returns its path."""
         with open(path, "wb") as file:
             file.write(self.data)
         return path
@@ -100,11 +100,11 @@ class Block:
     def __repr__(self) -> str:
         if self.type == "text":
             return f"<text {_truncate(self.text)!r}>"
-        kept = [part for part in (self.mime_type, self.uri) if part]
-        return " ".join([f"<{self.type or 'block'}", *kept]) + ">"
+        details = [part for part in (self.mime_type, self.uri) if part]
+        return " ".join([f"<{self.type or 'block'}", *details]) + ">"
 
     def _field(self, key: str) -> Any:
-        """A field of the block, or of the resource that it embeds."""
+        """Returns a field of the block, or of the resource that it embeds."""
         inner = self.raw.get("resource")
         found = self.raw.get(key)
         return cast("dict[str, Any]", inner).get(key) if found is None and isinstance(inner, dict) else found
@@ -122,12 +122,12 @@ class Result(Generic[Shape]):
 
     @property
     def text(self) -> str:
-        """The text blocks, one after the other."""
+        """The text blocks, joined by newlines."""
         return "\n".join(block.text for block in self.content if block.type == "text")
 
     @property
     def structured(self) -> Shape:
-        """The structured content. Where the server sent none and its text is one JSON object or array, that."""
+        """The structured content. If the server sent none: the text, parsed, if it is one JSON object or array."""
         if self._structured is not None:
             return self._structured
         if self._read is _UNREAD:
@@ -135,6 +135,7 @@ class Result(Generic[Shape]):
         return self._read
 
     def get(self, key: str, default: Any = None) -> Any:
+        """Returns `structured[key]`, or `default`."""
         shape: Any = self.structured
         return cast("dict[str, Any]", shape).get(key, default) if isinstance(shape, dict) else default
 
@@ -175,12 +176,12 @@ class Result(Generic[Shape]):
 
     def __repr__(self) -> str:
         kinds = [repr(block) for block in self.content if block.type != "text"]
-        told = [repr(_truncate(self.text))] if self.text else []
-        return f"Result({', '.join([*told, *kinds]) or repr(self._structured)})"
+        texts = [repr(_truncate(self.text))] if self.text else []
+        return f"Result({', '.join([*texts, *kinds]) or repr(self._structured)})"
 
 
 def read_json(text: str) -> Any:
-    """The value of a text that is one JSON object or array, else None."""
+    """Parses a text that is one JSON object or array; None for any other text."""
     if text.lstrip()[:1] not in {"{", "["}:
         return None
     import json

@@ -1,4 +1,4 @@
-"""One worker and, when it has been given one, the run it is busy with: the warden's notes about it."""
+"""The supervisor's state of one worker and, once it has a request, of its run."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from toolyard_runtime.messages import Request
 
 _REQUEST_WRITE_MS = 1_000
-"""How long a worker may leave a request lying: nobody else is served meanwhile."""
+"""How long a worker may take to read a request: no other run is served meanwhile."""
 _SIGCONT = 18
 
 
 class WorkerRun:
+    """One worker process, its pipes and its current run."""
+
     def __init__(self, pid: int, fds: list[int], *, is_shell: bool) -> None:
         self.pid = pid
         self.requests, self.reply, self.out, self.err = fds
         self.is_shell = is_shell
-        """A waiting shell; it takes a command and nothing else."""
+        """Whether it is a waiting shell, which accepts one command and nothing else."""
         self.number = protocol.NO_RUN
         self.session = ""
         self.is_python = False
@@ -33,16 +35,18 @@ class WorkerRun:
         self.answer = bytearray()
         self.end_kind = protocol.BY_ITSELF
         self.is_terminating = False
-        """It was sent SIGTERM: what it started may still be cleaning up when its first process has ended."""
+        """Whether it was sent SIGTERM: processes that it started may still clean up after its first process has
+        ended."""
         self.status = 0
-        """How that process ended, while the others are waited for."""
+        """The wait status of the first process, while the supervisor waits for the others."""
         self.is_fresh = True
-        """No request was given to it yet: nothing of an agent's has run in it."""
+        """Whether it has had no request yet: no agent code has run in it."""
         self.recorder: ChangeRecorder | None = None
         self.is_recorded = False
-        """Whether the host was told that all it changes is recorded."""
+        """Whether the host was informed that all its changes are recorded."""
 
     def start_run(self, number: int, request: Request) -> None:
+        """Sends a request to the worker."""
         self.number = number
         self.session = request["session"]
         self.is_python = request["what"] == "python"
@@ -51,23 +55,23 @@ class WorkerRun:
         self.is_fresh = False
         self.answer.clear()
         if self.is_shell:
-            said = shell.encode_command(request["folder"], request["code"])
+            data = shell.encode_command(request["folder"], request["code"])
         else:
             body = protocol.pack_values({**request})
-            said = protocol.LENGTH_PREFIX.pack(len(body)) + body
+            data = protocol.LENGTH_PREFIX.pack(len(body)) + body
         try:
             os.kill(self.pid, _SIGCONT)  # another run may have stopped it while it waited
-            self._write_request(said)
+            self._write_request(data)
         except (BrokenPipeError, ProcessLookupError):
-            return  # it died just now; its end is told like any other
+            return  # it has just died; the supervisor reports its end as usual
 
     def send_values(self, values: dict[str, Any]) -> None:
-        """Send something to the worker that is no run."""
+        """Sends values that are not a run, such as the setup."""
         body = protocol.pack_values(values)
         self._write_request(protocol.LENGTH_PREFIX.pack(len(body)) + body)
 
     def _write_request(self, data: bytes) -> None:
-        """Write a request, of which a pipe holds only a part; end a worker that does not take the rest."""
+        """Writes a request, which may exceed the pipe's capacity; kills a worker that does not read it."""
         view = memoryview(data)
         while view:
             try:

@@ -1,7 +1,7 @@
-"""Who goes first when processors are short: a run that somebody waits for, before workers that get ready for later.
+"""Sets time slices: an active run goes before workers that are only being prepared.
 
-Linux 6.12 and later let any process ask for a longer time slice and be put behind those with shorter ones. Older
-kernels take no notice, and a kernel that refuses loses us nothing but speed.
+Linux 6.12 and later let any process request a longer time slice, and run it after those with shorter ones. Older
+kernels ignore it; a refusal only costs speed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ _DEFAULT_SLICE_NS = 0
 
 
 def set_background_slice() -> None:
-    """Let others go first, from now on, and so do the processes forked from this one."""
+    """Lets other processes go first from now on, for this process and those forked from it."""
     _set_slice(_BACKGROUND_SLICE_NS)
 
 
 def set_default_slice() -> None:
+    """Restores the default time slice."""
     _set_slice(_DEFAULT_SLICE_NS)
 
 

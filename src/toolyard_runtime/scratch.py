@@ -1,4 +1,7 @@
-"""Removing a sandbox's private folder, whatever its runs left in it. For the host, and for a warden without one."""
+"""Removes a sandbox's private folder, whatever its runs left in it.
+
+Used by the host, and by a supervisor without one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 
 
 def remove(folder: str) -> None:
-    """As much of it as can be: what stays behind is nobody's fault that could be told to anyone."""
+    """Removes as much of the folder as possible; errors are ignored, because no caller could act on them."""
     import shutil
 
     try:
@@ -14,12 +17,12 @@ def remove(folder: str) -> None:
             for name in names:
                 _make_accessible(os.path.join(path, name))
         shutil.rmtree(folder, ignore_errors=True)
-    except RecursionError:  # nested deeper than Python's calls can be
+    except RecursionError:  # nested deeper than Python's recursion limit
         return
 
 
 def _make_accessible(folder: str) -> None:
-    """It may be closed even to its owner. By handle: a run that is not quite dead may put a link in its place."""
+    """Makes a folder accessible to its owner. By handle: a dying run might put a link in its place."""
     try:
         fd = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -1,8 +1,8 @@
-"""Changing a file that the host and other sandboxes change too: under the folder's lock, and in one step.
+"""Changes a file that the host and other sandboxes change too: under the folder's lock, and atomically.
 
 The lock and the way to replace a file are the host's (`toolyard/files/file_io.py`): an exclusive `flock` on the
-folder, new content under a temporary name that listings leave out, synced, then renamed. A lock belongs to the
-descriptor that is opened here, and goes with it however the process ends.
+folder, new content under a temporary name that listings omit, synced, then renamed. A lock belongs to the descriptor
+that is opened here, and is released with it however the process ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 def read(folder: str, name: str, max_bytes: int) -> bytes | None:
-    """The whole of a file, None when there is none."""
+    """Returns the content of a file; None if it does not exist."""
     try:
         at = os.open(folder, _FOLDER)
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def read(folder: str, name: str, max_bytes: int) -> bytes | None:
 
 
 def change(folder: str, name: str, transform: Callable[[bytes], bytes], max_bytes: int) -> None:
-    """What `transform` makes of the content becomes the file. When it raises, nothing is changed."""
+    """Replaces the file with what `transform` makes of its content. If that raises, nothing changes."""
     os.makedirs(folder, exist_ok=True)
     at = os.open(folder, _FOLDER)
     try:
@@ -52,7 +52,7 @@ def change(folder: str, name: str, transform: Callable[[bytes], bytes], max_byte
 
 
 def _read_content(at: int, folder: str, name: str, max_bytes: int) -> tuple[bytes | None, int | None]:
-    """The bytes and the mode of a plain file. A link is not followed: it could lead to somebody else's."""
+    """Returns the bytes and the mode of a regular file. A link is not followed: it could lead to another file."""
     try:
         fd = os.open(name, os.O_RDONLY | _SAFE_FLAGS, dir_fd=at)
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _read_content(at: int, folder: str, name: str, max_bytes: int) -> tuple[byte
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", f"{folder}/{name}")
+            raise OSError(errno.EINVAL, "not a regular file", f"{folder}/{name}")
         parts: list[bytes] = []
         size = 0
         while chunk := os.read(fd, _CHUNK):
@@ -74,7 +74,7 @@ def _read_content(at: int, folder: str, name: str, max_bytes: int) -> tuple[byte
 
 
 def _lock(at: int, folder: str) -> None:
-    """Tried, not awaited, so that somebody who never lets go cannot hang the code."""
+    """Locks the folder. Polls with a deadline, so that another program's lock cannot block the code forever."""
     import fcntl
     import time
 

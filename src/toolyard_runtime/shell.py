@@ -1,7 +1,7 @@
-"""bash: waiting ahead for a command, or taking a worker's place.
+"""bash: a shell that waits for a command, or one that replaces a worker.
 
-A waiting shell has everything loaded and reads from its descriptor 4 where to stand and what to do. It reads byte by
-byte, as shells do, so a long command goes another way: a worker becomes bash and has the text in memory.
+A waiting shell has everything loaded and reads the working folder and the command from its descriptor 4. It reads
+byte by byte, as shells do, so a long command takes another way: a worker becomes bash and has the text in memory.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ REPLY_FD = 3
 REQUEST_FD = 4
 _MAX_PIPED_CHARS = 4_000  # characters that a waiting shell is given to read
 
-# The folder a command ends in is where the next one starts. The trap tells it, whatever way the command ends.
+# The next command starts in the folder in which this one ends. The trap reports it, however the command ends.
 _REPORT_FOLDER = "trap 'pwd -P >&3 2>/dev/null' EXIT; "
 _RUN_ARGUMENT = f'{_REPORT_FOLDER}REPLY=$1; shift; eval "$REPLY"'
-# The kernel takes no longer argument than 128 KiB, so a longer command is read from a file in memory.
+# The kernel limits an argument to 128 KiB, so a longer command is read from a memory file.
 _READ = f"IFS= read -r -d '' -u {REQUEST_FD}"
 _RUN_FROM_FILE = f'{_REPORT_FOLDER}{_READ}; exec {REQUEST_FD}<&-; eval "$REPLY"'
 _WAIT_FOR_COMMAND = (
-    f'{_READ} || exit; cd -- "$REPLY" 2>/dev/null || {{ echo "The run cannot start in $REPLY: it is not there" >&2; '
-    f'exit 1; }}; {_READ}; exec {REQUEST_FD}<&-; {_REPORT_FOLDER}eval "$REPLY"'
+    f'{_READ} || exit; cd -- "$REPLY" 2>/dev/null || {{ echo "The run cannot start in $REPLY: it does not exist" >&2'
+    f'; exit 1; }}; {_READ}; exec {REQUEST_FD}<&-; {_REPORT_FOLDER}eval "$REPLY"'
 )
 _BASH = ("bash", "--noprofile", "--norc", "-c")
 _MAX_ARGUMENT_BYTES = 100_000
@@ -39,7 +39,7 @@ _DEFAULT_SIGNALS = (_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGINT, _signal.SI
 
 
 def open_pipes_with_socket() -> tuple[list[int], list[int]]:
-    """As `open_worker_pipes`, but requests come through a socket, which no other process can open from /proc."""
+    """Returns the pipes, but with a socket for requests, which no other process can open through /proc."""
     import _socket
 
     ours, theirs = open_worker_pipes()
@@ -52,7 +52,7 @@ def open_pipes_with_socket() -> tuple[list[int], list[int]]:
 
 
 def spawn_waiting_shell(shell: str, environment: dict[str, str], fds: list[int], prepare: str) -> int:
-    """Start a shell that does what `prepare` says and waits for its command; its pid. Raises OSError."""
+    """Starts a shell that executes `prepare` and waits for its command; returns its pid. Raises OSError."""
     requests, reply, out, err = fds
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
@@ -64,24 +64,24 @@ def spawn_waiting_shell(shell: str, environment: dict[str, str], fds: list[int],
 
 
 def become_waiting_shell(shell: str) -> None:
-    """Turn this process into a shell that waits for its command. Never returns."""
+    """Replaces this process with a shell that waits for its command. Never returns."""
     os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
     os.set_inheritable(REQUEST_FD, True)  # noqa: FBT003
     os.execve(shell, (*_BASH, _WAIT_FOR_COMMAND), os.environ)  # noqa: S606 - this process becomes the shell
 
 
 def fits_waiting_shell(folder: str, command: str) -> bool:
-    """Whether a waiting shell may be given this."""
+    """Whether a waiting shell can read this command."""
     return len(command) <= _MAX_PIPED_CHARS and "\0" not in command and "\0" not in folder
 
 
 def encode_command(folder: str, command: str) -> bytes:
-    """What a waiting shell reads."""
+    """Returns the bytes that a waiting shell reads."""
     return b"\0".join((folder.encode("utf-8", "surrogateescape"), command.encode("utf-8", "surrogateescape"), b""))
 
 
 def become_shell(shell: str, command: str) -> None:
-    """Turn this process into the shell that runs `command`. Never returns."""
+    """Replaces this process with a shell that runs `command`. Never returns."""
     code = command.encode("utf-8", "surrogateescape")
     line = [*_BASH, _RUN_ARGUMENT, "bash", code]
     os.set_inheritable(REPLY_FD, True)  # noqa: FBT003 - the call takes nothing else
@@ -96,7 +96,7 @@ def become_shell(shell: str, command: str) -> None:
 
 
 def _put_in_memory_file(code: bytes) -> None:
-    """Where `_RUN_FROM_FILE` reads it: the descriptor that requests came from is not needed any more."""
+    """Puts the command where `_RUN_FROM_FILE` reads it: at the descriptor for requests, which is no longer needed."""
     fd = os.memfd_create("command", os.MFD_CLOEXEC)
     protocol.write_all(fd, code)
     os.lseek(fd, 0, os.SEEK_SET)

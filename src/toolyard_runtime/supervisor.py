@@ -1,10 +1,10 @@
-"""The warden: the first process of a sandbox. Starts runs, relays what they print, ends what they leave behind.
+"""The supervisor: the first process of a sandbox. Starts runs, relays their output, ends their leftover processes.
 
-Contract: it speaks `wire` frames on two descriptors (which may be one socket). The first frame sets it up, walls
-included; it answers READY and then serves runs until the host's end of the stream closes, whatever the reason. Then
-it exits, and the kernel ends every process of its namespace with it; where it has no namespace of its own it kills
-its descendants first. It is single-threaded, imports next to nothing, and never runs a line of the agent's code in
-itself: that happens in workers (`worker`), of which one is always forked ahead.
+Contract: it exchanges `protocol` frames on two descriptors (which may be one socket). The first frame sets it up,
+including its restrictions; it answers READY and then serves runs until the host's end of the stream closes, for any
+reason. Then it exits, and the kernel ends every process of its namespace; without a namespace of its own it first
+kills its descendants. It is single-threaded, imports very little, and never runs agent code in itself: workers
+(`worker`) do that, and one is always forked ahead of time.
 """
 
 from __future__ import annotations
@@ -30,24 +30,26 @@ else:  # `signal` itself would import more than a cold start can afford
     import _signal
 
 _CHUNK = 1 << 16
-_MOST_READ_AT_ONCE = 16 * _CHUNK  # so that one loud run does not hold up the others
+_MOST_READ_AT_ONCE = 16 * _CHUNK  # so that one run with much output does not delay the others
 _SPARE_AFTER_MS, _PRELOAD_AFTER_MS = 3, 5
 _RESTRICTIONS_WAIT_MS = 5_000
 _FOLDER_BYTES, _ANSWER_BYTES = 8192, 48 * 1024 * 1024
-_REAPING_SECONDS = 0.05  # a run may make orphans faster than they can be reaped, and the host must be heard
+_REAPING_SECONDS = 0.05  # a run may create orphans faster than they can be reaped, and the host's frames must be read
 _MAX_REAP_WAITS, _REAP_WAIT_SECONDS = 1_000, 0.002
 
 
 class Supervisor:
+    """Serves the runs of one sandbox over a pair of descriptors."""
+
     def __init__(self, incoming: int, outgoing: int, first: First | None = None) -> None:
         self._first, self._incoming, self._outgoing = first, incoming, outgoing
         self._frames = protocol.FrameParser()
         self._poll = select.poll()
         self._runs: dict[int, WorkerRun] = {}  # by pid
-        self._lingering: list[WorkerRun] = []  # ended, while what they started cleans up
+        self._lingering: list[WorkerRun] = []  # ended, while the processes that they started clean up
         self._by_fd: dict[int, WorkerRun] = {}
         self._sessions: dict[str, WorkerRun] = {}
-        self._spares: dict[str, WorkerRun] = {}  # by what they are for
+        self._spares: dict[str, WorkerRun] = {}  # by kind
         self._last_kind = PYTHON
         self._setup: Setup | None = None
         self._to_import: list[str] = list(worker.FIRST_STEPS)
@@ -55,15 +57,15 @@ class Supervisor:
         self._wakeup_read, self._wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         _signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, processes.on_child_exit)
-        # A run may send it. The kernel keeps signals without a handler from a namespace's first process, and Python
-        # brings a handler for this one.
+        # A run may send SIGINT. The kernel does not deliver signals without a handler to a namespace's first process,
+        # but Python installs a handler for this one.
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         for fd in (incoming, self._wakeup_read):
             self._poll.register(fd, select.POLLIN)
         self._recorded_runs = RecordedRuns(self._poll, self._send, (incoming, self._wakeup_read))
 
     def serve(self) -> None:
-        """Until the host is gone."""
+        """Serves runs until the host disconnects."""
         while True:
             events = self._poll.poll(self._recorded_runs.poll_timeout_ms(self._poll_timeout_ms()))
             if not events and not self._recorded_runs.is_due:
@@ -81,7 +83,7 @@ class Supervisor:
                     while self._lingering and not self._leftover_children():
                         done = self._lingering.pop()
                         self._finish(done, done.status)
-                    self._refill(self._last_kind)  # right after a run's end is when another of its kind may come
+                    self._refill(self._last_kind)  # another run of the same kind often follows immediately
                 elif (
                     not self._recorded_runs.handle_event(fd, event) and fd in self._by_fd
                 ):  # an earlier event of this round may have closed it
@@ -89,7 +91,7 @@ class Supervisor:
             self._recorded_runs.send_due_changes()
 
     def end_all_runs(self) -> None:
-        """End what is under way, where no namespace does it for us."""
+        """Ends every active run, for a supervisor without a namespace that would end them."""
         for run in self._runs.values():
             processes.kill_tree(run.pid)
         processes.kill_leftovers(set(), alone=True)
@@ -124,7 +126,7 @@ class Supervisor:
             if not setup["walls_in_worker"]:
                 hardening.apply_restrictions(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
             hardening.set_dumpable(enabled=False)
-            worker.apply_environment(setup)  # for workers, which are copies of this process
+            worker.apply_environment(setup)  # workers are forked from this process and inherit it
             self._recorded_runs.preload_modules(setup)
         except OSError as error:
             self._send(protocol.NO_RUN, protocol.BROKEN, f"{error.filename or ''}: {error.strerror}".encode())
@@ -135,7 +137,7 @@ class Supervisor:
         self._send(protocol.NO_RUN, protocol.READY, str(protocol.PROTOCOL).encode())
 
     def _set_up_first_worker(self, setup: Setup) -> WorkerRun | None:
-        """The worker that was forked before everything else; it puts its own walls up while we do ours."""
+        """Sends the setup to the worker that was forked first; it applies its restrictions while we apply ours."""
         if self._first is None:
             return None
         (pid, ours), self._first = self._first, None
@@ -149,10 +151,10 @@ class Supervisor:
         if waiting.poll(_RESTRICTIONS_WAIT_MS) and os.read(run.reply, 1):
             self._spares[PYTHON] = run
         else:
-            processes.kill_tree(run.pid)  # another is made when it is needed
+            processes.kill_tree(run.pid)  # another one is started when it is needed
 
     def _fork_forwarder(self) -> None:
-        """Keep the way to the allowed hosts open: code inside may have ended the process that was it."""
+        """Starts the proxy forwarder, or restarts it: code inside may have killed it."""
         if self._setup is not None and self._setup["forward"] and not self._forwarder:
             self._forwarder = worker.fork_forwarder(self._setup)
 
@@ -162,12 +164,12 @@ class Supervisor:
             run = self._worker_for(request)
             if run is None:
                 self._refuse(number, b"No process could be started: the sandbox is full.\n")
-                if not self._is_busy():  # nothing that ends would make room: the host starts another sandbox
+                if not self._is_busy():  # no run will end and free a slot: the host starts another sandbox
                     raise SystemExit(1)
                 return
             if request["session"]:
                 self._sessions[request["session"]] = run
-        else:  # it is idle: the host lets one run at a time into a session
+        else:  # it is idle: the host allows one run at a time per session
             self._discard_idle_output(run)
         if self._forwarder:
             os.kill(self._forwarder, _signal.SIGCONT)  # another run may have stopped it
@@ -183,7 +185,7 @@ class Supervisor:
         return run or self._new_worker(self._last_kind)
 
     def _reap_until_free(self) -> None:
-        """The dead take up room too. While nothing runs, all are waited for: the killed die late where it is busy."""
+        """Reaps dead processes, which count as processes too. While nothing runs, waits for all of them."""
         for _ in range(_MAX_REAP_WAITS):
             self._reap()
             if self._is_busy() or not self._leftover_children():
@@ -195,7 +197,7 @@ class Supervisor:
         self._send(number, protocol.EXIT, protocol.EXIT_STATUS.pack(protocol.BY_ITSELF, 1, 0))
 
     def _poll_timeout_ms(self) -> int | None:
-        """How long to wait for something to happen before idle time is put to use."""
+        """Returns how long to wait for events before idle time is used."""
         if self._setup is None:
             return None
         if self._missing_spares():
@@ -207,8 +209,8 @@ class Supervisor:
         return [kind for kind in wanted if kind not in self._spares]
 
     def _can_prestart_shell(self) -> bool:
-        """Where workers are walled in one by one, bash has to be started by one."""
-        setup = self._setup  # recorded runs need a worker too
+        """Whether bash can be started ahead. With restrictions per worker, only a worker can start it."""
+        setup = self._setup  # recorded runs need a worker as well
         return os.getpid() == 1 and setup is not None and not setup["walls_in_worker"] and "recording" not in setup
 
     def _refill(self, kind: str) -> None:
@@ -216,30 +218,30 @@ class Supervisor:
             self._spares[kind] = run
 
     def _use_idle_time(self) -> None:
-        """One small step at a time: whoever asks for a run meanwhile waits for it."""
+        """Does one small step of preparation: a request that arrives meanwhile has to wait for it."""
         missing = self._missing_spares()
         if missing:
             self._refill(missing[0])
             return
         self._to_import += worker.preload(self._to_import.pop(0))
         if not self._to_import:
-            processes.kill_tree(self._spares.pop(PYTHON).pid)  # it has none of what was imported since
+            processes.kill_tree(self._spares.pop(PYTHON).pid)  # it lacks the modules that were imported since
 
     def _is_busy(self, beside: WorkerRun | None = None) -> bool:
         runs = (*self._runs.values(), *self._lingering)
         return any(run is not beside and (run.number or run.session) for run in runs)
 
     def _new_worker(self, kind: str) -> WorkerRun | None:
-        """A worker of this kind that waits for its request; None where no process can be started."""
+        """Returns a new worker of this kind that waits for its request; None if no process can be started."""
         if self._setup is None:
             return None
         run = worker_factory.start_worker(kind, self._setup, is_alone=self._is_alone)
         return None if run is None else self._watch_worker(run)
 
     def _is_alone(self) -> bool:
-        """Whether nothing of a run is at work: there are only workers that wait for one, and sessions that lie idle.
+        """Whether no run is active: there are only waiting workers and idle sessions.
 
-        A session can pretend to. Then it stops its own sandbox, which the host gives up and replaces.
+        A session can pretend to be idle. It then stops its own sandbox, which the host discards and replaces.
         """
         waiting = {run.pid for run in self._spares.values()}
         others = [run for run in self._runs.values() if run.pid not in waiting]
@@ -247,7 +249,7 @@ class Supervisor:
         return is_idle and not self._leftover_children()
 
     def _leftover_children(self) -> set[int]:
-        """Children that the warden did not start: what runs left behind."""
+        """Returns children that the supervisor did not start: processes that runs left behind."""
         return processes.child_pids() - {*self._runs, self._forwarder}
 
     def _watch_worker(self, run: WorkerRun) -> WorkerRun:
@@ -259,7 +261,7 @@ class Supervisor:
         return run
 
     def _relay(self, run: WorkerRun, fd: int, most: int) -> None:
-        """Pass on what is there to read, without waiting for more."""
+        """Forwards the available output without waiting for more."""
         while most > 0:
             try:
                 data = os.read(fd, _CHUNK)
@@ -287,7 +289,7 @@ class Supervisor:
 
     def _collect_answer(self, run: WorkerRun, data: bytes) -> None:
         if not run.number:
-            return  # nobody asked
+            return  # no run is active
         if len(run.answer) + len(data) > _ANSWER_BYTES:
             self._end(run)
             return
@@ -307,14 +309,14 @@ class Supervisor:
             run.number = protocol.NO_RUN
 
     def _end_if_clean(self, run: WorkerRun) -> bool:
-        """End a run that has answered and left nothing behind, without waiting until its memory is given back."""
+        """Ends a run that has answered and left no processes, without waiting until its memory is freed."""
         if processes.has_children(run.pid) or self._leftover_children():
             return False
         os.kill(run.pid, processes.SIGKILL)
         return True
 
     def _discard_idle_output(self, run: WorkerRun) -> None:
-        """What a session's threads printed while nobody was listening belongs to no run."""
+        """Discards what a session's threads printed between runs: it belongs to no run."""
         for fd in (run.out, run.err, run.reply):
             self._relay(run, fd, _MOST_READ_AT_ONCE)
         run.answer.clear()
@@ -331,7 +333,7 @@ class Supervisor:
 
     def _end(self, run: WorkerRun) -> None:
         if os.getpid() == 1 and not self._is_busy(beside=run):
-            os.kill(-1, processes.SIGKILL)  # no fork can outrun it
+            os.kill(-1, processes.SIGKILL)  # a signal to all processes leaves no time to fork
             self._spares.clear()
         else:
             processes.kill_tree(run.pid)
@@ -355,9 +357,9 @@ class Supervisor:
             elif run is not None:
                 self._finish(run, status)
         try:
-            os.write(self._wakeup_write, b"\0")  # for the rest, after whatever else there is to do
+            os.write(self._wakeup_write, b"\0")  # continue after other pending events
         except BlockingIOError:
-            return  # it is full of such words
+            return  # enough wake-ups are pending
 
     def _finish(self, run: WorkerRun, status: int) -> None:
         for fd in (run.out, run.err, run.reply):
@@ -369,11 +371,11 @@ class Supervisor:
         self._spares = {kind: spare for kind, spare in self._spares.items() if spare is not run}
         alone = not self._is_busy()
         if alone and os.getpid() == 1 and self._leftover_children():
-            os.kill(-1, processes.SIGKILL)  # before they are counted, which takes long while they fork
+            os.kill(-1, processes.SIGKILL)  # before counting them, which takes long while they fork
         left, swept_all = processes.kill_leftovers({*self._runs, self._forwarder}, alone=alone)
         if swept_all:
             self._spares.clear()
-        self._recorded_runs.end_run(run)  # when nothing of it is left that could change something
+        self._recorded_runs.end_run(run)  # now no process is left that could change anything
         if not run.number:
             return
         if not run.is_python and 0 < len(run.answer) <= _FOLDER_BYTES:
@@ -386,14 +388,15 @@ class Supervisor:
 
 
 def main(first: First | None = None) -> None:
-    warden = Supervisor(int(sys.argv[1]), int(sys.argv[2]), first)
+    """Serves the descriptors that the command line names."""
+    supervisor = Supervisor(int(sys.argv[1]), int(sys.argv[2]), first)
     try:
-        warden.serve()
-    except (BrokenPipeError, ConnectionResetError):  # the host went away while we spoke
+        supervisor.serve()
+    except (BrokenPipeError, ConnectionResetError):  # the host disconnected while we were writing
         return
     finally:
         if os.getpid() != 1:
-            warden.end_all_runs()
+            supervisor.end_all_runs()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""The decorator of every tool file: it turns a signature into a tool that can be called.
+"""The decorator of every tool file: turns a signature into a tool that can be called.
 
     @tool("filesystem", "read_text_file")
     async def read_text_file(path: str, *, head: float = ...) -> ReadTextFileResult:
         '''Read a file.'''
         ...
 
-The body of such a function never runs and its defaults are never sent: they say what the server assumes. A call binds
-its arguments as Python would (and raises the same TypeError), sends those that were given, and returns what the
-annotation says: a `Result`, or the structured content itself. `OMITTED` (which is `...`) given as an argument is the
-same as leaving it out.
+The body of such a function never runs and its defaults are never sent: they show what the server assumes. A call
+binds its arguments as Python would (and raises the same TypeError), sends the given ones, and returns what the
+annotation says: a `Result`, or the structured content itself. Passing `OMITTED` (which is `...`) as an argument is
+the same as omitting it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ OMITTED: Any = ...
 P = ParamSpec("P")
 R = TypeVar("R")
 Progress = Callable[[float, "float | None", str], None]
-"""Told as a tool works: how far, of how much, and a message."""
+"""Called as a tool works: the progress so far, the total, and a message."""
 
 
 class Tool(Generic[P, R]):
-    """One tool of a server, or with no server a custom tool: `await it(...)`, or `it.sync(...)`, which blocks."""
+    """A tool of a server, or a custom tool if `server` is empty: `await it(...)`, or `it.sync(...)`, which blocks."""
 
     def __init__(
         self, function: Callable[P, Coroutine[Any, Any, R]], server: str, name: str, names: Mapping[str, str]
@@ -56,7 +56,7 @@ class Tool(Generic[P, R]):
         return self._run(self._sent_arguments(args, kwargs))
 
     def sync(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the tool and wait for its answer, without an event loop."""
+        """Calls the tool and waits for its answer, without an event loop."""
         from toolyard_runtime import calls
 
         given = self._sent_arguments(args, kwargs)
@@ -65,7 +65,7 @@ class Tool(Generic[P, R]):
         return self._typed_answer(calls.call_custom_tool_sync(self.name, **given))
 
     def options(self, *, timeout: float | None = None, progress: Progress | None = None) -> Tool[P, R]:
-        """The same tool with a deadline in seconds, or a function that is told of progress."""
+        """Returns the same tool with a deadline in seconds, or with a progress callback."""
         twin = Tool(
             cast("Callable[P, Coroutine[Any, Any, R]]", self.__wrapped__), self.server, self.name, self._names
         )
@@ -81,7 +81,7 @@ class Tool(Generic[P, R]):
         return self._typed_answer(await calls.call_custom_tool(self.name, **given))
 
     def _sent_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """What to send: the arguments that were given, under the names that the server knows."""
+        """Returns the given arguments under the names that the server knows."""
         self._bind(*args, **kwargs).close()  # raises what Python raises; the body does not run
         given = dict(zip(self._positional, args, strict=False))
         given.update(kwargs)
@@ -89,7 +89,7 @@ class Tool(Generic[P, R]):
         return {names.get(key, key): value for key, value in given.items() if value is not OMITTED}
 
     def _typed_answer(self, answer: Any) -> R:
-        """What the annotation promises. A server that declared a shape and sent none gives the `Result` instead."""
+        """Returns what the annotation promises; the `Result` if the server declared a shape but sent none."""
         if not isinstance(answer, Result):
             return as_records(answer)
         whole = cast("Result[Any]", answer)
@@ -105,7 +105,7 @@ Decorator = Callable[[Callable[P, Coroutine[Any, Any, R]]], Tool[P, R]]
 
 
 def tool(server: str, name: str, names: Mapping[str, str] | None = None) -> Decorator[P, R]:
-    """A tool of a server. `names` maps parameters to what the server calls them, where that is no Python name."""
+    """Declares a tool of a server. `names` maps parameters to the server's names that are not valid in Python."""
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
         return Tool(function, server, name, names or {})
@@ -114,7 +114,7 @@ def tool(server: str, name: str, names: Mapping[str, str] | None = None) -> Deco
 
 
 def custom_tool(name: str, names: Mapping[str, str] | None = None) -> Decorator[P, R]:
-    """A custom tool, which runs in the host's process: `name` is "group.tool"."""
+    """Declares a custom tool, which runs in the host's process: `name` is "group.tool"."""
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Tool[P, R]:
         return Tool(function, "", name, names or {})
@@ -123,7 +123,7 @@ def custom_tool(name: str, names: Mapping[str, str] | None = None) -> Decorator[
 
 
 class _ToolPackage(ModuleType):
-    """A package whose tools have the names of their modules: the name means the tool, however it was imported."""
+    """A package whose tools have the names of their modules: the name is the tool, however it was imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         # The import system stores a submodule in its package under the submodule's name.
@@ -133,7 +133,7 @@ class _ToolPackage(ModuleType):
 
 
 def lazy_tools(package: str, names: Sequence[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package that imports each tool when it is first asked for."""
+    """Returns `__getattr__` and `__dir__` for a package that imports each tool on first use."""
     module = sys.modules[package]
     module.__class__ = _ToolPackage
     known = frozenset(names)
@@ -155,5 +155,5 @@ def _missing_tool_message(package: str, name: str, names: Sequence[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, names, 3)
-    said = f" Did you mean {', '.join(near)}?" if near else f" {package.replace('.', '/')}/INDEX.md lists them."
-    return f"{package} has no tool {name!r}.{said}"
+    hint = f" Did you mean {', '.join(near)}?" if near else f" {package.replace('.', '/')}/INDEX.md lists them."
+    return f"{package} has no tool {name!r}.{hint}"

@@ -1,7 +1,7 @@
-"""A worker: the process that one run (or one Python session) takes place in.
+"""A worker: the process in which one run (or one Python session) takes place.
 
-The warden forks it ahead of time. It waits on its pipe for one request; a command makes it become bash, Python code
-runs in this very process. It holds nothing of the warden's: every descriptor but its own four is closed first.
+The supervisor forks it ahead of time. It waits on its pipe for one request; for a command it becomes bash, Python
+code runs in this very process. It closes every descriptor except its own four, so it has none of the supervisor's.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ else:
 _HIGHEST_FD = 1 << 16
 _UMASK = 0o022
 _INTERRUPTED = 130
-"""As a shell tells of a process that SIGINT ended."""
+"""The exit code that a shell reports for a process that SIGINT ended."""
 
 NOTEBOOK = "toolyard_runtime.notebook"
-# The first steps towards workers that start quickly. The warden takes one after another while it is idle.
+# The first preloading steps for fast workers. The supervisor takes one at a time while it is idle.
 FIRST_STEPS = ("site", NOTEBOOK)
 _WARM_UP_AFTER_MS = 3
 _BROKER = "TOOLYARD_BROKER"
@@ -38,7 +38,7 @@ _TOOL_MODULES = tuple(f"toolyard_runtime.{name}" for name in ("importer", "calls
 
 
 def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
-    """Never returns."""
+    """Runs the worker: restricts itself, waits for a request and executes it. Never returns."""
     code = 1
     try:
         _detach(requests, reply, out, err)
@@ -51,16 +51,16 @@ def main(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
             hardening.apply_restrictions(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         _serve(setup["shell"], _warm_up_notebook(), setup.get("recording"))
         code = 0
-    except EOFError:  # the warden is gone or has no use for us
+    except EOFError:  # the supervisor has exited or does not need this worker
         code = 0
-    except KeyboardInterrupt:  # before there was code that could hear of it
+    except KeyboardInterrupt:  # before any code ran that could handle it
         code = _INTERRUPTED
     finally:
         os._exit(code)
 
 
 def run_waiting_shell(requests: int, reply: int, out: int, err: int, setup: Setup) -> None:
-    """Be a shell that waits for its command. Never returns."""
+    """Becomes a shell that waits for its command. Never returns."""
     code = 1
     try:
         _detach(requests, reply, out, err)
@@ -73,7 +73,7 @@ def run_waiting_shell(requests: int, reply: int, out: int, err: int, setup: Setu
 
 
 def run_first_worker(requests: int, reply: int, out: int, err: int) -> None:
-    """Be the worker that was forked before the warden knew anything (`start`). Never returns."""
+    """Runs the worker that was forked before the supervisor had its setup (`bootstrap`). Never returns."""
     code = 1
     try:
         _detach(requests, reply, out, err)
@@ -85,7 +85,7 @@ def run_first_worker(requests: int, reply: int, out: int, err: int) -> None:
         limits.apply_limits(setup["limits"])
         hardening.apply_restrictions(setup["landlock"], setup["landlock_rules"], setup["seccomp"])
         os.write(shell.REPLY_FD, b"\0")
-        gc.freeze()  # what is there now is none of the code's: nobody has to look through it when the code ends
+        gc.freeze()  # the existing objects are not the code's: the collector can skip them when the code ends
         _serve(setup["shell"], Notebook())
         code = 0
     except EOFError:
@@ -97,7 +97,7 @@ def run_first_worker(requests: int, reply: int, out: int, err: int) -> None:
 
 
 def _inherit_broker_socket(setup: Setup) -> None:
-    """The way to the broker, for code that may connect to nothing."""
+    """Connects to the broker, for code that may not connect itself."""
     path = setup.get("hand")
     if path:
         from toolyard_runtime import inherited_socket
@@ -106,15 +106,15 @@ def _inherit_broker_socket(setup: Setup) -> None:
 
 
 def apply_environment(setup: Setup) -> None:
-    """What a process of the sandbox starts from."""
+    """Sets the umask and the environment that every process of the sandbox starts with."""
     os.umask(_UMASK)
     os.environ.clear()
     os.environ.update(setup["environment"])
 
 
 def enter_file_system(setup: Setup) -> None:
-    """Go where runs take place, and check that they see what they are to see. Raises OSError."""
-    if "mounts" in setup:  # into a file system of its own, where nobody else has seen to that
+    """Enters the file system for runs and checks its mounts. Raises OSError."""
+    if "mounts" in setup:  # no other program has built the file system
         from toolyard_runtime import mounts
 
         mounts.bring_up_loopback()
@@ -131,10 +131,12 @@ def enter_file_system(setup: Setup) -> None:
 
 
 def fork_forwarder(setup: Setup) -> int:
-    """Start the process that leads to the allowed hosts; its pid."""
+    """Starts the process that forwards to the network proxy; returns its pid."""
     from toolyard_runtime import proxy_forwarder
 
-    listener = proxy_forwarder.listen(setup["forward_port"])  # before the fork: who connects next is heard
+    listener = proxy_forwarder.listen(
+        setup["forward_port"]
+    )  # before the fork, so that the next connection is not lost
     pid = os.fork()
     if pid == 0:
         _run_forwarder(listener, setup["forward"])
@@ -143,13 +145,13 @@ def fork_forwarder(setup: Setup) -> int:
 
 
 def _run_forwarder(listener: socket.socket, socket_path: str) -> None:
-    """Be the process that leads to the allowed hosts. Never returns."""
+    """Forwards to the network proxy. Never returns."""
     try:
         os.setsid()
         _default_signals()
-        heard = listener.fileno()
-        os.closerange(3, heard)
-        os.closerange(heard + 1, _HIGHEST_FD)
+        listener_fd = listener.fileno()
+        os.closerange(3, listener_fd)
+        os.closerange(listener_fd + 1, _HIGHEST_FD)
         from toolyard_runtime import proxy_forwarder as forwarding
 
         forwarding.serve(listener, socket_path)
@@ -167,7 +169,7 @@ def _default_signals() -> None:
 def _detach(requests: int, reply: int, out: int, err: int) -> None:
     os.setsid()
     _default_signals()
-    # Through high numbers first, so that none is overwritten before it is used.
+    # Move them to high numbers first, so that none is overwritten before it is used.
     high = [_dup_high(fd) for fd in (out, err, reply, requests)]
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -183,9 +185,9 @@ def _dup_high(fd: int) -> int:
 
 
 def preload(module: str) -> tuple[str, ...]:
-    """Import a module as the agent's code will find it, and tell which come next.
+    """Imports a module that agent code will need, and returns the modules to import next.
 
-    One that this Python lacks is left for the code to miss.
+    A module that this Python lacks is skipped: the code gets the ImportError.
     """
     try:
         __import__(module)
@@ -210,7 +212,7 @@ _site_enabled: list[bool] = []
 
 
 def _enable_site_packages() -> None:
-    """What Python does at its own start, if it is not told to start without, which is quicker."""
+    """Runs `site.main()`, as Python does at its start unless told to skip it, which is faster."""
     if not _site_enabled:
         import site
 
@@ -225,7 +227,7 @@ def _serve(program: str, notebook: Notebook | None, recording: Recording | None 
         from toolyard_runtime import change_listener
 
         change_listener.install(recording, shell.REQUEST_FD)
-    hardening.set_dumpable(enabled=True)  # until now another run could have told it what to do
+    hardening.set_dumpable(enabled=True)  # off until now, so that no other run could control the waiting worker
     try:
         os.chdir(request["folder"])
     except OSError as error:
@@ -233,7 +235,7 @@ def _serve(program: str, notebook: Notebook | None, recording: Recording | None 
         os._exit(1)
     if request["what"] == "command":
         shell.become_shell(program, request["code"])
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # as in every Python: what they tell of is an exception
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # as in every Python, where they become exceptions
         _signal.signal(number, _signal.SIG_IGN)
     if request["session"] or "import" in request["code"]:
         _enable_site_packages()
@@ -255,7 +257,7 @@ def _serve(program: str, notebook: Notebook | None, recording: Recording | None 
 
 
 def _run_code(notebook: Notebook, code: str) -> dict[str, Any]:
-    """How the code ended, and which skills it was the first to import."""
+    """Runs the code; adds the skills that it was the first to import."""
     answer = notebook.run(code)
     packages = sys.modules.get("toolyard_runtime.importer")
     if packages is not None and (skills := packages.skills_used()):
@@ -264,7 +266,7 @@ def _run_code(notebook: Notebook, code: str) -> dict[str, Any]:
 
 
 def _warm_up_notebook() -> Notebook | None:
-    """Touch the memory that Python code will need, unless there is work to do: the first touch is what costs."""
+    """Touches the memory that Python code will need, unless a request waits: the first access is what takes time."""
     if NOTEBOOK not in sys.modules:
         return None
     waiting = select.poll()

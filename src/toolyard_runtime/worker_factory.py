@@ -1,4 +1,4 @@
-"""Making workers: the processes that runs take place in, and that wait for them."""
+"""Starts workers: the processes that wait for runs and execute them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from toolyard_runtime.messages import Setup
 
 PYTHON, COMMAND = "python", "command"
-"""What a worker is for: anything, or a command that a shell waits for."""
+"""What a worker is for: any request, or a command for a waiting shell."""
 
 
 def start_worker(kind: str, setup: Setup, *, is_alone: Callable[[], bool]) -> WorkerRun | None:
-    """A worker of this kind that waits for its request; None where no process can be started.
+    """Starts a worker of this kind that waits for its request; returns None if no process can be started.
 
-    `is_alone` tells whether nothing of a run is at work. Then a shell is started the quickest way, in which this
-    process stands still until its child has become bash: a run that stopped the child before that would stop both.
+    `is_alone` returns whether no run is active. Then a shell is started in the fastest way, which suspends this
+    process until its child has become bash: an active run that stopped the child before that would stop both.
     """
     try:
-        is_plain = kind == PYTHON and "recording" not in setup  # only a socket can carry a listener back
+        is_plain = kind == PYTHON and "recording" not in setup  # only a socket can send a listener back
         ours, theirs = open_worker_pipes() if is_plain else shell.open_pipes_with_socket()
     except OSError:
         return None
@@ -47,7 +47,7 @@ def start_worker(kind: str, setup: Setup, *, is_alone: Callable[[], bool]) -> Wo
 
 
 def _fork_in_background(theirs: list[int], setup: Setup) -> int:
-    scheduling.set_background_slice()  # the worker has time; whoever runs now has not
+    scheduling.set_background_slice()  # the worker is not urgent; active runs are
     try:
         return _fork_worker(worker.main, theirs, setup)
     finally:

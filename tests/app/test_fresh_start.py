@@ -107,7 +107,7 @@ def test_a_folder_the_user_names_instead_is_used_as_it_is(start: Start) -> None:
     fill(other)
     start.open(str(other))
     assert (other / "deep/er/file.txt").exists()
-    assert "used as it is" in start.told[0]
+    assert "not emptied" in start.told[0]
 
 
 def test_a_second_process_joins_the_one_at_work(start: Start) -> None:
@@ -115,7 +115,7 @@ def test_a_second_process_joins_the_one_at_work(start: Start) -> None:
     fill(start.work)
     start.open().close()
     assert (start.work / "deep/er/file.txt").exists()
-    assert "another session of a is at work" in start.told[0]
+    assert "another session of a is using it" in start.told[0]
     start.yards[0].close()
     start.open()
     assert os.listdir(start.work) == []
@@ -169,11 +169,11 @@ def test_a_single_folder_keeps_what_the_agent_remembers_and_has_learned(start: S
 
 
 DANGEROUS = {
-    "it holds the configuration": ("cwd: .", {}),
-    "it holds your home": ("cwd: shelf", {"home": "shelf/me"}),
-    "it holds your documents": ("cwd: shelf", {"documents": "shelf"}),
-    "it holds the folder for temporary files": ("cwd: shelf", {"temp_dir": "shelf/temp"}),
-    "it holds what all agents share": ("cwd: shelf", {}),
+    "it contains the configuration": ("cwd: .", {}),
+    "it contains your home": ("cwd: shelf", {"home": "shelf/me"}),
+    "it contains your documents": ("cwd: shelf", {"documents": "shelf"}),
+    "it contains the folder for temporary files": ("cwd: shelf", {"temp_dir": "shelf/temp"}),
+    "it contains what all agents share": ("cwd: shelf", {}),
 }
 
 

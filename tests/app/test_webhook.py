@@ -213,7 +213,7 @@ def test_a_public_name_that_leads_inside_gets_nothing(platform, monkeypatch):
     hook.enqueue(ActivityEvent(LoggerName.FILES, Severity.INFO, {"event": "file_operation"}))
     hook.close()
     assert told == [
-        "The webhook at hooks.example.com does not get file operations: its name leads to a private network."
+        "The webhook at hooks.example.com does not get file operations: its name resolves to a private network."
     ]
 
 

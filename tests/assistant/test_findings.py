@@ -72,7 +72,7 @@ def test_the_usual_words_are_severities(word, severity):
 
 @pytest.mark.parametrize("word", ["urgent", "", "42", "🔴", "not critical"])
 def test_other_words_are_not(word):
-    assert read(said(severity=word)) == CheckedFindings((), (f'"Off by one": "{word}" is no severity',))
+    assert read(said(severity=word)) == CheckedFindings((), (f'"Off by one": "{word}" is not a severity',))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_file_may_be_spelled_in_other_ways(spelled, path):
     "file", ["src/c.py", "", "other/a.py", "other/b.py", "../src/x.py", "/etc/passwd", "src", "."]
 )
 def test_a_file_that_was_not_sent_is_no_place(file):
-    assert read(said(file=file)) == CheckedFindings((), (f'"Off by one": "{file}" is none of the files',))
+    assert read(said(file=file)) == CheckedFindings((), (f'"Off by one": "{file}" is not one of the files',))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_path_that_is_longer_than_any_takes_no_memory():
     tracemalloc.stop()
     assert [finding.file for finding in found.findings] == ["src/a.py"]
     assert len(found.dropped) == 10
-    assert found.dropped[0].endswith("is no path: it is longer than 4,096 characters")
+    assert found.dropped[0].endswith("is not a path: it is longer than 4,096 characters")
     assert peak < 10_000_000
 
 

@@ -93,7 +93,7 @@ def test_numbers_that_belong_to_a_name_are_part_of_it():
 
 @pytest.mark.parametrize("reply", ["text", 5, None, True, {"areas": "text"}, {"areas": None}])
 def test_a_reply_of_another_shape_is_refused(reply):
-    with pytest.raises(NotJson, match='no object with "areas"'):
+    with pytest.raises(NotJson, match='not an object with "areas"'):
         read_areas(reply, ["a"])
 
 

@@ -77,7 +77,7 @@ def test_what_models_do_to_json_is_understood(text, value):
         ('As in [1]: {"findings": [{"a": 1}, {"b": "cut he', "Unterminated string starting at"),
         ('{"a": 1 "b": 2}', "Expecting ',' delimiter"),
         ("{'a': 1}", "Expecting property name"),
-        ('{"a": NaN}', "NaN is no JSON"),
+        ('{"a": NaN}', "NaN is not JSON"),
         ('{"a": ' + "9" * 5000 + "}", "digits"),
         ("[" * 100_000, "nested too deeply"),
         ("x" * (MOST_CHARS + 1), "longer than"),
@@ -103,7 +103,7 @@ def test_commas_in_what_turns_out_to_be_broken_count_as_well():
 
 
 def test_the_error_of_a_reply_is_one_of_the_tool():
-    with pytest.raises(ToolError, match=r"not the JSON that was asked for: there is no JSON in it\. Ask again"):
+    with pytest.raises(ToolError, match=r"not the requested JSON: there is no JSON in it\. Ask again"):
         extract_json("no")
 
 

@@ -55,8 +55,8 @@ def test_nothing_outside_is_read_but_what_is_given_for_this_run(gate, tmp_path):
     (tmp_path / "beside" / "a").write_text("beside")
     mount = Mount(str(tmp_path / "beside"), writable=True)
     assert shell(gate, f"cat {tmp_path}/beside/a").exit_code != 0
-    assert shell(gate, f"cat {tmp_path}/beside/a", also=(mount,)).out == b"beside"
-    assert shell(gate, f"touch {tmp_path}/beside/b", also=(mount,)).exit_code != 0
+    assert shell(gate, f"cat {tmp_path}/beside/a", extra_mounts=(mount,)).out == b"beside"
+    assert shell(gate, f"touch {tmp_path}/beside/b", extra_mounts=(mount,)).exit_code != 0
     assert shell(gate, f"cat {tmp_path}/beside/a").exit_code != 0
 
 
@@ -65,8 +65,8 @@ def test_many_different_views_are_not_all_kept(gate, tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "a").write_text(str(number))
-        assert shell(gate, f"cat {folder}/a", also=(Mount(str(folder)),)).out == str(number).encode()
-    assert len(gate.sandboxes._ready) == 8
+        assert shell(gate, f"cat {folder}/a", extra_mounts=(Mount(str(folder)),)).out == str(number).encode()
+    assert len(gate.sandboxes._sandboxes) == 8
 
 
 def test_what_a_rule_hides_is_hidden_from_programs_too(open_gate, workspace):
@@ -89,9 +89,9 @@ def test_variables_of_our_own_are_given(gate):
 
 
 def test_a_program_that_takes_too_long_or_prints_too_much_is_ended_and_that_is_told(gate):
-    assert not shell(gate, "echo begun; sleep 60", seconds=1.0).is_whole
+    assert not shell(gate, "echo begun; sleep 60", seconds=1.0).is_complete
     ran = shell(gate, "yes", output_bytes=10_000)
-    assert (ran.is_whole, len(ran.out)) == (False, 10_000)
+    assert (ran.is_complete, len(ran.out)) == (False, 10_000)
 
 
 def test_a_program_ends_with_the_call_that_runs_it(gate):
@@ -110,7 +110,7 @@ def test_a_program_has_no_more_time_than_its_call(gate):
 
 def test_a_sandbox_that_is_lost_is_replaced(gate):
     assert shell(gate, "echo 1").out == b"1\n"
-    gate.sandboxes.reading().sandbox._process.kill()
+    gate.sandboxes.get_read_only_sandbox().sandbox._process.kill()
     assert shell(gate, "echo 2").out == b"2\n"
 
 
@@ -128,10 +128,10 @@ def test_switching_off_the_callers_commands_leaves_our_own_programs(open_gate):
 def test_the_audit_log_is_told_of_it_once(gate):
     for _ in range(2):
         run_program(gate, ("true",))
-    assert gate.remarks == ["Ran true in a sandbox that only reads."]
+    assert gate.audit_notes == ["Ran true in a read-only sandbox."]
 
 
 def test_no_program_runs_where_everybody_else_would_wait_for_it(gate):
-    hasty = CallContext(gate.resources, Call("Probe", {}, "test"), may_block=False)
+    hasty = CallContext(gate.services, Call("Probe", {}, "test"), may_block=False)
     with pytest.raises(MustRunInThread):
         run_program(hasty, ("true",))

@@ -314,7 +314,7 @@ def test_a_refusal_names_some_of_many_and_tells_of_none():
     many = PathValidator(SecurityPolicy("/p", [f"d{n}" for n in range(12)]))
     with pytest.raises(PathRefusedError, match=r"Allowed: d0, d1, .*, d9 and 2 more\."):
         many.validate("x")
-    with pytest.raises(PathRefusedError, match=r"is not allowed\. Nothing is\."):
+    with pytest.raises(PathRefusedError, match=r"is not allowed\. No paths are allowed\."):
         PathValidator(SecurityPolicy("/p", [])).validate("x")
 
 

@@ -285,7 +285,7 @@ def test_a_cache_of_a_newer_toolyard_is_left_alone(path: Path) -> None:
     FileCache.in_sqlite(path).close()
     change(path, "PRAGMA user_version = 99")
     before = path.read_bytes()
-    with pytest.raises(SystemFault, match="newer Toolyard"):
+    with pytest.raises(SystemFault, match="newer version of Toolyard"):
         FileCache.in_sqlite(path)
     assert path.read_bytes() == before
 
@@ -294,7 +294,7 @@ def test_a_cache_of_a_newer_toolyard_is_left_alone(path: Path) -> None:
 def test_a_database_of_something_else_is_left_alone(tmp_path: Path, path: Path, statement: str) -> None:
     change(path, statement)
     before = path.read_bytes()
-    with pytest.raises(SystemFault, match="something else"):
+    with pytest.raises(SystemFault, match="another program's database"):
         FileCache.in_sqlite(path)
     assert (path.read_bytes(), os.listdir(tmp_path)) == (before, [FILE])
 

@@ -18,7 +18,7 @@ def team(attached: Attached) -> Attached:
 )
 def test_what_acts_as_an_agent_has_to_be_told_which(team: Attached, words: tuple[str, ...]) -> None:
     said = team.run(*words, code=2)
-    assert "several agents (clerk, boss)" in said
+    assert "several agents are configured (clerk, boss)" in said
     assert "--agent clerk" in said
 
 
@@ -48,7 +48,7 @@ def test_where_each_has_a_folder_and_none_is_shared_the_folder_is_not_guessed(
     del team.document["toolyard"]["workspace"]
     for agent in team.document["agents"]:
         agent.setdefault("backend", {})["cwd"] = agent["id"]
-    assert "folders of their own" in team.run(*words, code=2)
+    assert "their own folders" in team.run(*words, code=2)
 
 
 def test_the_only_agent_is_meant_without_being_named(attached: Attached) -> None:

@@ -16,7 +16,7 @@ def served(tmp_path, monkeypatch):
     """Runs the command with serving replaced by a note of what would be served."""
     notes = []
 
-    def note(yard, *, leaves=False):
+    def note(yard, *, exits_after=False):
         notes.append((yard.options, list(yard.dispatch.tools)))
 
     monkeypatch.setattr(serve_stdio, "serve_stdio", note)
@@ -62,7 +62,7 @@ def test_a_model_on_the_command_line_goes_before_its_variable(served):
         ({"models": {"chat": "flash"}}, "models of the assistant"),
         ({"aliases": {"google:gemini-2.5-pro": "ollama:x"}}, "models of the assistant"),
         ({"allowed_models": ["google:*"]}, "models of the assistant"),
-        ({"allowed_models": ["${SECRET}"]}, "takes the variable SECRET"),
+        ({"allowed_models": ["${SECRET}"]}, "uses the variable SECRET"),
         ({"thread_days": 0.001}, "threads of the assistant that go sooner"),
         ({"storage": "redis://elsewhere"}, "threads of the assistant elsewhere"),
         ({"namespace": "theirs"}, "threads of the assistant elsewhere"),

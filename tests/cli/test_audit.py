@@ -154,7 +154,7 @@ def test_follow_prints_what_comes_later_and_ends_quietly_when_interrupted(place,
 def test_verify_of_an_untouched_log_exits_0(place):
     place.append(EVENT, EVENT)
     result = place.run("--verify")
-    assert (result.exit_code, result.stdout) == (0, f"2 events: the chain is whole ({place.folder})\n")
+    assert (result.exit_code, result.stdout) == (0, f"2 events: hash chain verified ({place.folder})\n")
 
 
 def test_verify_of_a_changed_log_names_the_line_and_exits_1(place):
@@ -166,7 +166,7 @@ def test_verify_of_a_changed_log_names_the_line_and_exits_1(place):
     result = place.run("--verify")
     assert result.stdout.splitlines() == [
         "problem    line 1: was changed: its content and its hash do not agree",
-        f"2 events: the log was changed ({place.folder})",
+        f"2 events: the log was modified ({place.folder})",
     ]
     assert result.exit_code == 1
     as_json = place.run("--verify", "--json")
@@ -187,7 +187,7 @@ def test_verify_tells_what_a_killed_writer_left_and_exits_0(place):
     result = place.run("--verify")
     assert result.stdout.splitlines() == [
         "recovered  line 2: a writer was killed in the middle of the line; the next one closed it off",
-        f"3 events: the chain is whole ({place.folder})",
+        f"3 events: hash chain verified ({place.folder})",
     ]
     assert result.exit_code == 0
 
@@ -212,7 +212,7 @@ def test_no_log_is_an_object_too_when_json_was_asked_for(place):
 def test_verify_together_with_a_choice_of_lines_is_refused(place):
     result = place.run("--verify", "--last", "3")
     assert result.exit_code == 2
-    assert "--verify looks at the whole log" in result.stderr
+    assert "--verify checks the whole log" in result.stderr
 
 
 def test_the_workspace_is_the_current_folder_unless_told_and_the_state_folder_is_the_users(place, monkeypatch):

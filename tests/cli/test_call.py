@@ -70,7 +70,7 @@ def test_a_name_that_is_nobodys_is_answered_with_the_nearest(
         (("my-server.wait", "--args", '{"seconds": 9}', "--timeout", "0.2"), 1, "tool"),
         (("my-server.wait", "--permission-mode", "plan"), 126, "security"),
     ],
-    ids=["wrong use", "failed", "refused"],
+    ids=["wrong usage", "failed", "refused"],
 )
 def test_a_failure_is_json_too_and_has_its_exit_code(
     attached: Attached, words: tuple[str, ...], code: int, kind: str
@@ -103,7 +103,7 @@ def test_a_refusal_says_which_argument_is_not_what_the_schema_asks_for(attached:
 def test_a_custom_tools_wrong_arguments_are_said_once_each(attached: Attached) -> None:
     said = attached.run("call", "shop.price_of", "--args", '{"part": 1, "x": 3}', code=2)
     assert said == (
-        "x: is no argument of shop.price_of. Known here: count, part. "
+        "x: is not an argument of shop.price_of. Known here: count, part. "
         "By the schema of shop.price_of: 'part' has to be a string, and is 1."
     )
 

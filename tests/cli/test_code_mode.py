@@ -71,11 +71,11 @@ def test_what_a_person_reads_says_what_changed_and_what_it_saves(run) -> None:
         (("call", "my-server", "ad"), 2, "Did you mean my-server.add?"),
         (("call", "myserver", "add"), 2, "Did you mean my-server.add"),
         (("call", "my-server", "add", "--args", "[1]"), 2, "expected an object"),
-        (("call", "my-server", "add", "--args", "{"), 2, "no JSON"),
+        (("call", "my-server", "add", "--args", "{"), 2, "not JSON"),
         (("call", "my-server", "add", "--args", "@missing.json"), 2, "cannot be read"),
         (("call", "my-server", "wait", "--args", '{"seconds": 9}', "--timeout", "0.2"), 1, "0.2 s"),
         (("call", "my-server", "wait", "--args", '{"seconds": 0}', "--permission-mode", "plan"), 126, "plan mode"),
-        (("search", "zzzzqqq"), 1, "No tool fits."),
+        (("search", "zzzzqqq"), 1, "No tool matches."),
         (("sync", "nobody"), 2, "there is no server 'nobody'"),
     ],
 )

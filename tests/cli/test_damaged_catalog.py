@@ -44,6 +44,6 @@ def test_every_command_says_what_is_wrong_and_what_to_do(attached, kind):
     assert "sync --rebuild" in attached.run("doctor", code=1)
 
     said = attached.run("sync", "--rebuild")
-    assert "The old catalog is" in said
+    assert "The old catalog was moved to" in said
     assert "my-server.echo" in attached.run("tools", "list")
     assert [name for name in os.listdir(catalog.parent) if name.startswith("catalog.sqlite.")]

@@ -84,9 +84,9 @@ MEMORY_COMMANDS = [
 CALL = ("call", "my-server.echo", "--args", '{"text": "a"}', *AGENT)
 MOVE_AWAY = "Look at what was put there, move it away, and start again."
 REBUILD = "verify --rebuild"
-CHANGED = "the log was changed"
+CHANGED = "the log was modified"
 """The verdict of `audit --verify`, which names the state folder and the lines."""
-NO_TURNS = "No turn has all of these words."
+NO_TURNS = "No turn contains all of these words."
 """Emptied threads are as good as none."""
 REFUSED = 126
 """Of `call`."""
@@ -99,7 +99,7 @@ READERS: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "audit.head": ([("audit", *AGENT), ("audit", "--verify", *AGENT), CALL], (MOVE_AWAY, CHANGED)),
     "threads.sqlite3": (
         [("threads", "list"), ("threads", "search", "question")],
-        ("Move the file away", "Move it away", NO_TURNS),
+        ("Move it and its -wal and -shm files away", "Move it away", NO_TURNS),
     ),
     "core_memories.json": (MEMORY_COMMANDS, ("Correct the file, or move it away", "is a folder, not a file")),
     "task_history.json": (MEMORY_COMMANDS, ("Correct the file, or move it away", "is a folder, not a file")),

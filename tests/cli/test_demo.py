@@ -22,7 +22,7 @@ def test_the_demo_plays_every_step_and_leaves_nothing(temp):
     result = CliRunner().invoke(demo)
     assert (result.exit_code, os.listdir(temp)) == (0, [])
     assert re.findall(r"^\d+\. (.*)$", result.stdout, re.MULTILINE) == [step.why for step in STEPS]
-    assert f"toolyard audit --verify: {len(STEPS)} events, the chain is whole" in result.stdout
+    assert f"toolyard audit --verify: {len(STEPS)} events, hash chain verified" in result.stdout
 
 
 def test_the_folder_is_kept_on_request(temp):
@@ -43,7 +43,7 @@ def test_a_step_that_ends_otherwise_fails_the_demo(temp, monkeypatch):
 
     monkeypatch.setattr("toolyard.cli.demo.run_session", play)
     result = CliRunner().invoke(demo)
-    assert (result.exit_code, "1 steps did not end as they should." in result.stdout) == (1, True)
+    assert (result.exit_code, "1 steps did not end as expected." in result.stdout) == (1, True)
 
 
 def test_a_terminal_gets_panels_and_what_an_agent_wrote_is_no_markup(monkeypatch):

@@ -91,8 +91,8 @@ def test_a_program_that_does_not_say_its_version_is_told(desk, script):
     desk.program("claude", script)
     status, found, fix = desk.checks()["claude"]
     assert status == "warn"
-    assert "does not say its version; whether a run would attach is not known" in found
-    assert fix == "Try `claude --version`. Where it fails: `npm install -g @anthropic-ai/claude-code`"
+    assert "does not print its version; it is unknown whether a run would attach" in found
+    assert fix == "Try `claude --version`. If it fails: `npm install -g @anthropic-ai/claude-code`"
 
 
 def test_an_old_version_is_told(desk, monkeypatch):
@@ -121,7 +121,7 @@ def test_who_does_not_answer_in_time_is_not_said_to_be_unable_to_attach(desk, mo
     path = desk.program("gemini", "exec sleep 300")
     status, found, fix = desk.checks()["gemini"]
     assert status == "warn"
-    assert found.startswith(f"{path} did not say its version within 1 s; whether a run would attach is not known")
+    assert found.startswith(f"{path} did not print its version within 1 s; it is unknown whether a run would attach")
     assert "a busy machine takes longer" in fix
 
 
@@ -151,7 +151,7 @@ def test_an_entry_whose_program_is_gone_is_told_with_the_way_to_mend_it(desk):
     os.unlink(desk.bin / "toolyard")
     status, found, fix = desk.checks()["cursor"]
     assert (status, fix) == ("warn", "`toolyard install cursor --scope project --name toolyard`")
-    assert found == f'"toolyard" in {path} starts {desk.bin}/toolyard, which is not there'
+    assert found == f'"toolyard" in {path} starts {desk.bin}/toolyard, which does not exist'
 
 
 @pytest.mark.parametrize("client", ["cursor", "opencode"])  # which spell commands differently

@@ -204,12 +204,12 @@ def test_a_cli_without_a_key_and_a_login_is_not_even_started(driving):
         (["drive", "gemni", "hi"], "'gemni' is not one of"),
         (["drive", "gemnii", "hi"], 'Did you mean "gemini"?'),
         (["drive", "gemini", "hi", "--permission-mode", "pln"], 'Did you mean "plan"?'),
-        (["drive", "gemini", " "], "there is nothing to be done"),
-        (["drive", "gemini", "-"], "there is nothing to be done"),
-        (["drive", "gemini", "hi", "--timeout", "nan"], "is not more than 0 and at most"),
-        (["drive", "gemini", "hi", "--timeout", "0"], "is not more than 0 and at most"),
-        (["drive", "gemini", "hi", "--tools", "cluade"], "'cluade' is no set of tools. Did you mean \"claude\"?"),
-        (["mcp", "--tools", "foo"], "'foo' is no set of tools. Known here: all, claude, code,"),
+        (["drive", "gemini", " "], "the prompt is empty"),
+        (["drive", "gemini", "-"], "the prompt is empty"),
+        (["drive", "gemini", "hi", "--timeout", "nan"], "is not between 0 and"),
+        (["drive", "gemini", "hi", "--timeout", "0"], "is not between 0 and"),
+        (["drive", "gemini", "hi", "--tools", "cluade"], "'cluade' is not a set of tools. Did you mean \"claude\"?"),
+        (["mcp", "--tools", "foo"], "'foo' is not a set of tools. Known here: all, claude, code,"),
     ],
 )
 def test_wrong_use_is_told_before_anything_runs(words, said):
@@ -330,7 +330,7 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it(driving):
     go = driving.base / "go"
     steps = [["say", "hm"], ["wait", str(go)], ["call", "Write", {"file_path": "a.txt", "content": "x"}]]
     screen = Screen(driving, *steps, permission_mode="default")
-    screen.until("is at work")
+    screen.until("is working")
     screen.type("y\n")
     go.touch()
     screen.until("Allow it? [y/N]")

@@ -107,7 +107,7 @@ def test_a_timeout_that_is_too_long_is_refused_in_seconds(run, kind, seconds):
     config = {"toolyard": {"code_execution": {"limits": {"seconds": 2, "most_seconds": 4.5}}}}
     done = run(*kind, "--timeout", seconds, config=config)
     assert done.returncode == 2
-    assert f"'--timeout': {seconds} is not within the 4.5 seconds that a run may take." in done.stderr
+    assert f"'--timeout': {seconds} exceeds the limit of 4.5 seconds for a run." in done.stderr
     assert "milliseconds" not in done.stderr
     assert "run_in_background" not in done.stderr
 
@@ -147,7 +147,7 @@ def test_nothing_of_the_hosts_environment_is_seen_but_what_is_named(run):
 def test_where_nobody_can_be_asked_the_answer_is_no(run):
     done = run("-c", "1", "--permission-mode", "default")
     assert done.returncode == 126
-    assert "Nobody can be asked here" in done.stderr
+    assert "No one can approve it here" in done.stderr
 
 
 def test_output_is_not_cut_for_a_program(run):
@@ -156,7 +156,7 @@ def test_output_is_not_cut_for_a_program(run):
 
 def test_figures_are_kept_where_the_user_says(run, tmp_path):
     code = "import matplotlib.pyplot as p; p.plot([1, 2]); p.show()"
-    assert "[1 image(s); --images DIR keeps them]\n" in run("-c", code).stderr
+    assert "[1 image(s); --images DIR saves them]\n" in run("-c", code).stderr
     assert run("-c", code, "--images", str(tmp_path / "kept")).returncode == 0
     assert (tmp_path / "kept" / "image-1.png").read_bytes().startswith(b"\x89PNG")
 
@@ -165,14 +165,14 @@ def test_a_place_for_figures_that_is_no_folder_is_told_before_anything_runs(run,
     (tmp_path / "taken").write_text("")
     done = run("--bash", "-c", "touch made", "--images", str(tmp_path / "taken"))
     assert done.returncode == 2
-    assert f"'--images': {tmp_path}/taken cannot be a folder: File exists." in done.stderr
+    assert f"'--images': the folder {tmp_path}/taken cannot be created: File exists." in done.stderr
     assert not (run.workspace / "made").exists()
 
 
 def test_a_file_that_is_not_there_is_answered_with_the_option_that_was_meant(run):
     done = run("--bash", "ls -la")
     assert done.returncode == 2
-    assert "To give the code itself, use -c." in done.stderr
+    assert "To pass the code itself, use -c." in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("-c", "1", "-")], ids=["nothing to run", "two things to run"])
@@ -198,11 +198,11 @@ def test_an_interrupted_run_shows_what_it_had_printed(run, tmp_path, options):
         fields = json.loads(out)
         assert (fields["stdout"], fields["stderr"], fields["ending"]) == ("so far\n", "and here\n", "cancelled")
     else:
-        assert (out, err) == ("so far\n", "and here\n[Interrupted and ended; this is what it had printed.]\n")
+        assert (out, err) == ("so far\n", "and here\n[Interrupted; this is the output so far.]\n")
 
 
 def test_an_ignore_file_that_is_not_accepted_is_reported(run, tmp_path):
     (tmp_path / "ws/.toolyardignore").write_text("data/\n")
     done = run("--bash", "-c", "touch made")
     assert done.returncode == 0
-    assert "Snapshots take no notice of what .toolyardignore says" in done.stderr
+    assert "The rules in .toolyardignore have no effect on snapshots" in done.stderr

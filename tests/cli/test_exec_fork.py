@@ -15,7 +15,7 @@ from toolyard.cli.main import toolyard
 
 SECONDS = 50
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-NO_NAMESPACES = "no mounts of our own"
+NO_NAMESPACES = "its own mount namespace"
 NO_OVERLAY = """
 import sys
 from toolyard.snapshots.forks import forks
@@ -158,7 +158,7 @@ def test_the_audit_log_is_that_of_the_workspace(run):
     events = [json.loads(line) for line in run.aside("audit", "--json").splitlines()]
     assert [event["tool"] for event in events] == ["fork", "execute_bash"]
     assert "fork of snapshot" in events[0]["reason"]
-    assert "the chain is whole" in run.aside("audit", "--verify")
+    assert "hash chain verified" in run.aside("audit", "--verify")
     assert len(os.listdir(run.base / "state")) == 1
 
 
@@ -197,7 +197,7 @@ def test_a_copy_takes_the_place_of_an_overlay_and_is_told(run):
     before = run.tree()
     run.program = ["-c", NO_OVERLAY]
     done = run("exec", "--fork", "--keep", "--bash", "-c", "echo x > a.txt; rm sub/b.txt")
-    assert "[The fork is a copy: this machine lets us have no overlay: Invalid argument.]" in done.stderr
+    assert "[The fork is a copy: this machine does not allow overlay mounts: Invalid argument.]" in done.stderr
     assert done.stderr.splitlines()[1:3] == ["M a.txt", "D sub/b.txt"]
     assert (run.tree(), run.forks()) == (before, [])
 
@@ -250,7 +250,7 @@ def test_what_a_killed_run_left_goes_with_the_next(run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--keep", "-c", "1"), "--keep goes with --fork."),
+        (("--keep", "-c", "1"), "--keep needs --fork."),
         (("--fork", "script.py"), "script.py was read as the SNAPSHOT of --fork."),
     ],
 )
@@ -260,7 +260,7 @@ def test_wrong_use_is_told(run, words, said):
 
 def test_a_workspace_that_toolyard_runs_from_is_refused(run):
     run.where[1] = os.path.join(PROJECT, "src")
-    assert "Toolyard itself runs from inside" in run("exec", "--fork", "-c", "1", code=2).stderr
+    assert "Toolyard itself is installed inside" in run("exec", "--fork", "-c", "1", code=2).stderr
 
 
 def test_a_container_which_would_see_the_workspace_itself_is_refused(run):

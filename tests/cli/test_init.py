@@ -107,11 +107,11 @@ def test_every_backend_can_be_chosen(shell, name):
 def test_a_backend_that_has_no_usual_model_says_what_to_fill_in(shell):
     said = shell.run("--backend", "ollama")
     assert shell.config().agents[0].backend.model == "CHANGE_ME"
-    assert "Put the name of a model that your Ollama has in the place of CHANGE_ME." in said
+    assert "Replace CHANGE_ME by the name of a model of your Ollama." in said
 
 
 def test_an_unknown_backend_is_answered_with_what_was_meant(shell):
-    assert shell.run("--backend", "gemni", code=2) == "backend: 'gemni' is no backend. Did you mean \"gemini\"?"
+    assert shell.run("--backend", "gemni", code=2) == "backend: 'gemni' is not a backend. Did you mean \"gemini\"?"
     assert list(shell.project.iterdir()) == []
 
 
@@ -138,7 +138,7 @@ def test_several_backends_are_a_team(shell):
 def test_a_file_that_is_there_is_not_overwritten(shell):
     there = shell.write("toolyard.yaml", "ui: {display_type: simple}\n")
     said = shell.run(code=1)
-    assert "is there already; nothing was written. Name another file with --output" in said
+    assert "already exists; nothing was written. Name another file with --output" in said
     assert there.read_text() == "ui: {display_type: simple}\n"
 
 
@@ -248,7 +248,7 @@ def test_several_sources_come_together_and_the_first_of_a_name_counts(shell):
         ("b", "b"),
         ("c", None),
     ]
-    assert f'server "a": is in {shell.project}/.mcp.json as well, and differently; that one counts.' in said
+    assert f'server "a": is also in {shell.project}/.mcp.json with different settings; that entry is used.' in said
 
 
 def test_what_cannot_be_used_is_told_and_the_others_go_on(shell):
@@ -276,7 +276,7 @@ def test_files_beside_a_server_are_found_from_the_new_place(shell):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("cursro", "there is no file 'cursro', and no client of that name. Did you mean \"cursor\"?"),
+        ("cursro", "there is no file or client named 'cursro'. Did you mean \"cursor\"?"),
         ("gone.json", "cannot be read (No such file or directory)"),
         ("claude", "Claude Code has no MCP servers here: looked in"),
     ],
@@ -320,7 +320,7 @@ def test_what_stands_in_that_file_stays_with_its_comments(shell):
     shell.write(".mcp.json", {"mcpServers": {"github": GITHUB, "weather": {"command": "npx"}}})
     said = shell.run("--from", ".mcp.json", "--servers")
     assert shell.registry.read_text() == before + "weather: {command: npx}\n"
-    assert f'"github" is in {shell.registry} already, and differently; it stays.' in said
+    assert f'"github" is already in {shell.registry} with other settings, and was not changed' in said
     assert "GITHUB_TOKEN" not in said
 
 
@@ -349,7 +349,7 @@ def test_force_replaces_an_entry_of_that_name_and_keeps_the_file_as_it_was(shell
 def test_a_file_that_cannot_be_added_to_is_left_alone(shell, before):
     shell.write(".config/toolyard/servers.yaml", before, at_home=True)
     shell.write(".mcp.json", {"mcpServers": {"weather": {"command": "npx"}}})
-    assert "entries cannot be added to its end; nothing was changed" in shell.run(
+    assert "has a format to which entries cannot be appended; nothing was changed" in shell.run(
         "--from", ".mcp.json", "--servers", code=1
     )
     assert shell.registry.read_text() == before
@@ -372,4 +372,4 @@ def test_a_json_file_of_the_users_is_written_anew_only_when_forced(shell):
 
 @pytest.mark.parametrize("words", [(), ("--from", "x", "--team"), ("--from", "x", "--output", "y")])
 def test_the_servers_file_is_made_from_other_files_alone(shell, words):
-    assert "servers: goes with --from alone" in shell.run("--servers", *words, code=2)
+    assert "servers: can be used with --from only" in shell.run("--servers", *words, code=2)

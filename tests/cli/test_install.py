@@ -59,8 +59,8 @@ def test_the_entry_starts_this_very_program_on_the_current_folder(shell):
     assert shell.claude() == {"type": "stdio", "command": PROGRAM, "args": args}
     assert said == (
         f'Added "toolyard" for Claude Code: {shell.home}/.claude.json\n'
-        f"  it starts: {PROGRAM} mcp --workspace {shell.project}\n"
-        "  see it with: claude mcp list\n"
+        f"  command: {PROGRAM} mcp --workspace {shell.project}\n"
+        "  check it with: claude mcp list\n"
     )
 
 
@@ -105,7 +105,7 @@ def test_doing_it_again_says_so_and_changes_nothing(shell):
     path = shell.home / ".codex" / "config.toml"
     before = path.stat()
     said = shell.run("install", "codex")
-    assert said == f'Already there: "toolyard" in {path}. Nothing was changed.\n'
+    assert said == f'Already installed: "toolyard" in {path}. Nothing was changed.\n'
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
@@ -165,8 +165,8 @@ def test_json_says_what_was_done(shell):
 def test_a_project_gets_its_own_file_and_the_user_hears_what_is_left_to_do(shell, which):
     said = shell.run("install", "claude", *which, "--scope", "project")
     assert (shell.project / ".mcp.json").exists()
-    assert "note: Claude Code asks once" in said
-    assert "note: the file holds full paths of this machine" in said
+    assert "note: When opened in the project, Claude Code asks once" in said
+    assert "note: the file contains absolute paths of this machine" in said
     assert not (shell.home / ".claude.json").exists()
     shell.run("uninstall", "claude", *which, "--scope", "project")
     assert os.listdir(shell.project) == []
@@ -184,8 +184,8 @@ def test_what_the_server_could_not_serve_is_not_installed(shell):
     (shell.project / "team.yaml").write_text("agents:\n  - id: ada\n  - id: bob\n")
     assert "is not a folder" in shell.run("install", "claude", "--workspace", "missing", code=2)
     assert "several agents" in shell.run("install", "claude", "--config", "team.yaml", code=2)
-    assert "no set of tools" in shell.run("install", "claude", "--tools", "cloud", code=2)
-    assert "no name for a server" in shell.run("install", "claude", "--name", "a b", code=2)
+    assert "not a set of tools" in shell.run("install", "claude", "--tools", "cloud", code=2)
+    assert "not a valid server name" in shell.run("install", "claude", "--name", "a b", code=2)
     assert "--name my-yard" in shell.run("install", "gemini", "--name", "my_yard", code=2)
     assert "claude" in shell.run("install", "clyde", code=2)
     assert os.listdir(shell.home) == []
@@ -269,4 +269,4 @@ def test_a_longer_time_in_the_configuration_or_the_clients_own_settings_counts(s
 
 
 def test_what_is_not_for_the_assistant_is_wrong_use(shell):
-    assert "not for --assistant" in shell.run("install", "claude", "--assistant", "--tools", "code", code=2)
+    assert "do not apply to --assistant" in shell.run("install", "claude", "--assistant", "--tools", "code", code=2)

@@ -19,8 +19,8 @@ def served(tmp_path, monkeypatch):
     """Runs the command with serving replaced by a note of what would be served."""
     notes = []
 
-    def note(yard, token=None, address=None, listener=None, *, leaves=False):
-        assert not leaves  # the process is the test's
+    def note(yard, token=None, address=None, listener=None, *, exits_after=False):
+        assert not exits_after  # the process is the test's
         if listener is not None:
             listener.close()
         notes.append((yard.options, token, address))
@@ -211,7 +211,7 @@ def test_tools_that_are_found_and_cannot_be_called_are_told_of(served, tmp_path,
 
     result, _ = served("--tools", "code")
 
-    assert ("what search_tools finds cannot be called from code" in result.output) == is_told
+    assert ("tools that search_tools finds cannot be called from code" in result.output) == is_told
 
 
 @pytest.mark.parametrize(

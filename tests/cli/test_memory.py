@@ -62,7 +62,7 @@ def test_a_fact_is_read_from_the_input(team: Attached) -> None:
 def test_everybodys_memory_is_listed_with_counts(kept: Attached) -> None:
     said = kept.run("memory", "list")
     assert "a  1 fact, 1 task, 1 pattern, 1 preference" in said
-    assert "doing now: Build the site" in said
+    assert "current task: Build the site" in said
     assert "performance: Databases want an index" in said
     assert "b  1 fact, 0 tasks" in said
     listed = kept.json("memory", "list", "--agent", "a", "--last", "0")
@@ -75,8 +75,8 @@ def test_everybodys_memory_is_listed_with_counts(kept: Attached) -> None:
 
 
 def test_where_nothing_is_remembered_that_is_said(team: Attached) -> None:
-    assert "Nothing is remembered here yet." in team.run("memory", "list")
-    assert "Nothing that is remembered fits." in team.run("memory", "search", "tea", code=1)
+    assert "There are no memories here yet." in team.run("memory", "list")
+    assert "No memory matches." in team.run("memory", "search", "tea", code=1)
     assert "There is no core_memories.json here." in team.run("memory", "show", "facts", code=1)
 
 
@@ -121,7 +121,7 @@ def test_an_entry_is_shown_by_its_name_or_the_beginning_of_it(kept: Attached) ->
     assert "outcome: Twice as fast" in kept.run("memory", "show", "task-1")
     assert "EXPLAIN says" in kept.run("memory", "show", "Look first")
     assert "database: PostgreSQL" in kept.run("memory", "show", "database", "--agent", "a")
-    assert "Nothing called 'zebra'" in kept.run("memory", "show", "zebra", code=1)
+    assert "There is no memory called 'zebra'" in kept.run("memory", "show", "zebra", code=1)
 
 
 def test_a_file_is_shown_as_it_stands(kept: Attached) -> None:
@@ -130,7 +130,7 @@ def test_a_file_is_shown_as_it_stands(kept: Attached) -> None:
         assert kept.run("memory", "show", name) == page
     assert "description: Build the site" in kept.run("memory", "show", "task")
     said = kept.run("memory", "show", "facts", code=2)
-    assert "several have a core_memories.json: a, b, c" in said
+    assert "several agents have a core_memories.json: a, b, c" in said
     assert "--agent a" in said
     (folder(kept, "b") / "core_memories.json").write_bytes(b"\xff\x1b[2Jnonsense")
     assert kept.run("memory", "show", "facts", "--agent", "b") == "\\xff\\x1b[2Jnonsense\n"
@@ -140,7 +140,7 @@ def test_a_fact_is_added_and_forgotten(team: Attached) -> None:
     added = team.json("memory", "add", "Ünal likes tea", "--topic", "people", "--agent", "b")
     assert (added["agent"], added["entry"]["text"], added["entry"]["topic"]) == ("b", "Ünal likes tea", "people")
     assert team.json("memory", "add", "Ünal likes tea", "--topic", "people", "--agent", "b") == added
-    assert "It is b's: --agent b" in team.run("memory", "forget", added["id"], "--agent", "a", code=2)
+    assert "It belongs to b: --agent b" in team.run("memory", "forget", added["id"], "--agent", "a", code=2)
     assert "has forgotten: Ünal likes tea" in team.run("memory", "forget", added["id"], "--agent", "b")
     assert "no fact" in team.run("memory", "forget", added["id"], "--agent", "b", code=1)
     assert json.loads((folder(team, "b") / "core_memories.json").read_text()) == []
@@ -152,20 +152,20 @@ def test_a_fact_is_forgotten_by_the_beginning_of_its_id_when_that_is_one_facts(t
     facts = [{"id": number, "content": f"fact {number}"} for number in ("abcd1111", "abcd2222", "abcd2222f")]
     place.write_text(json.dumps(facts))
     forget = ("memory", "forget", "--agent", "a")
-    assert "begins several: abcd1111, abcd2222" in team.run(*forget, "abcd", code=2)
+    assert "is a prefix of several ids: abcd1111, abcd2222" in team.run(*forget, "abcd", code=2)
     assert "There is no fact abc." in team.run(*forget, "abc", code=1)
     assert team.json(*forget, "abcd2222")["id"] == "abcd2222"
     assert team.json(*forget, "abcd1")["id"] == "abcd1111"
     assert [fact["id"] for fact in json.loads(place.read_text())] == ["abcd2222f"]
     (folder(team, "b")).mkdir(parents=True)
     (folder(team, "b") / "core_memories.json").write_text("nonsense")
-    assert "It is a's: --agent a" in team.run("memory", "forget", "abcd2", "--agent", "c", code=2)
+    assert "It belongs to a: --agent a" in team.run("memory", "forget", "abcd2", "--agent", "c", code=2)
 
 
 def test_whose_memory_is_changed_is_never_guessed(team: Attached) -> None:
     for words in (("add", "x"), ("forget", "x"), ("import", "--from", "mem0", str(STORE))):
         said = team.run("memory", *words, code=2)
-        assert "several agents (a, b, c)" in said
+        assert "several agents are configured (a, b, c)" in said
         assert "--agent a" in said
     assert "Known here: a, b, c" in team.run("memory", "add", "x", "--agent", "zebra", code=2)
     assert "1 to 20,000 characters" in team.run("memory", "add", " ", "--agent", "a", code=2)
@@ -181,7 +181,7 @@ def test_what_mem0_remembers_is_brought_along_as_often_as_one_likes(team: Attach
     assert (again["added"], again["unchanged"]) == (1, 3)
     assert team.json(*words)["unchanged"] == 4
     assert team.json("memory", "search", "PostgreSQL", "--agent", "a")[0]["text"].endswith("more than MySQL")
-    assert "No memory of the store fits." in team.run(*words, "--user", "nobody", code=1)
+    assert "No memory of the store matches." in team.run(*words, "--user", "nobody", code=1)
     assert "no local store of mem0" in team.run(*words[:4], str(team.base), "--agent", "a", code=1)
     assert "'mem1' is not 'mem0'" in team.run("memory", "import", "--from", "mem1", str(STORE), code=2)
 
@@ -189,7 +189,7 @@ def test_what_mem0_remembers_is_brought_along_as_often_as_one_likes(team: Attach
 NONSENSE = {
     "not JSON": b'[{"text": "precious",}]',
     "not UTF-8 text": b'["caf\xe9"]',
-    "has to be a list": b'{"text": "precious"}',
+    "must be a list": b'{"text": "precious"}',
 }
 
 
@@ -209,7 +209,7 @@ def test_facts_edited_into_nonsense_are_told_and_nothing_of_them_is_lost(kept: A
     for words in (("add", "x"), ("forget", "x"), ("import", "--from", "mem0", str(STORE))):
         said = kept.run("memory", *words, "--agent", "a", code=1)
         assert why in said
-        assert "It was left as it is." in said
+        assert "It was left unchanged." in said
     assert file.read_bytes() == NONSENSE[why]
     (copy,) = file.parent.glob("core_memories.json.unreadable-*")
     assert copy.read_bytes() == NONSENSE[why]

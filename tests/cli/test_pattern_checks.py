@@ -37,8 +37,8 @@ def idle(section: dict[str, Any], unheard: tuple[str, ...] = (), **rest: Any) ->
         ("delete_onee", 'Did you mean "my-server.delete_one"?'),
         ("shop.prise_of", 'Did you mean "shop.price_of"?'),
         ("my_server.qqqqqq", "my-server has delete_one, list-all."),
-        ("zzzzzz.*", "There are the servers my-server, shop, time."),
-        ("*.drop_*", "Leave it if it is meant for tools to come."),
+        ("zzzzzz.*", "The servers are my-server, shop, time."),
+        ("*.drop_*", "Keep it if it is meant for future tools."),
     ],
 )
 def test_what_was_meant_is_guessed(pattern: str, hint: str) -> None:
@@ -81,7 +81,7 @@ def test_sync_and_doctor_tell_of_it(attached: Attached) -> None:
     told = {"where": "toolyard.tool_limits", "pattern": "my-server.ad", "hint": 'Did you mean "my-server.add"?'}
     assert attached.json("sync", "--dry-run")["warnings"] == [told]
     assert attached.json("sync")["warnings"] == [told]
-    said = 'toolyard.tool_limits: "my-server.ad" matches no tool that is known.'
+    said = 'toolyard.tool_limits: "my-server.ad" matches no known tool.'
     assert f'! {said} Did you mean "my-server.add"?' in attached.run("sync")
     assert f"warn  patterns: {said}" in attached.run("doctor")
     attached.document["toolyard"]["tool_limits"] = {"my-server.add": {"per_minute": 1}}

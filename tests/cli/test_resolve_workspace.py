@@ -314,16 +314,16 @@ def test_of_several_agents_none_is_guessed_where_one_acts(project, text):
     path = write(project, text)
 
     for workspace in (None, str(project)):
-        with pytest.raises(ConfigError, match=r"several agents \(a, b\)") as caught:
+        with pytest.raises(ConfigError, match=r"several agents are configured \(a, b\)") as caught:
             resolve_workspace(workspace, path, acts_as_agent=True)
-    assert caught.value.hint == "Say which one is meant: --agent a"
+    assert caught.value.hint == "Pass one of them: --agent a"
     assert resolve_workspace(None, path, "a", acts_as_agent=True).workspace == str(project / "sub")
 
 
 def test_whoever_only_looks_needs_a_folder_that_is_certain(project):
     path = write(project, TEAM)
 
-    with pytest.raises(ConfigError, match="folders of their own"):
+    with pytest.raises(ConfigError, match="their own folders"):
         resolve_workspace(None, path)
     assert resolve_workspace(str(project), path).workspace == str(project)
     shared = write(project, "toolyard: {workspace: other}\n" + TEAM)

@@ -70,7 +70,7 @@ def test_the_task_may_come_from_stdin(models) -> None:
     Path("a.yaml").write_text(ONE)
 
     assert run("a.yaml", "-", text="A task from a file").exit_code == 0
-    assert "A task from a file" in server.requests[0].users[0]
+    assert "A task from a file" in server.requests[0].user_texts[0]
 
 
 def test_json_is_one_event_a_line_from_first_to_last(models) -> None:
@@ -111,9 +111,9 @@ def test_apply_brings_the_winners_files_here(models) -> None:
 
     assert result.exit_code == 0
     assert Path("mine/plan.md").read_text() == "# Plan\n"
-    assert "Brought into" in result.stderr
+    assert "Copied into" in result.stderr
     assert "own state" in run("a.yaml", "Do it", "--apply", ".").stderr
-    assert "is no folder" in run("a.yaml", "Do it", "--apply", "nowhere").stderr
+    assert "is not a folder" in run("a.yaml", "Do it", "--apply", "nowhere").stderr
 
 
 def test_no_answer_is_exit_code_1_and_says_why(models) -> None:
@@ -133,7 +133,7 @@ def test_a_limit_is_exit_code_124(models) -> None:
     result = run("two.yaml", "Do it", "--timeout", "3")
 
     assert (result.exit_code, result.stdout) == (124, "One.\n")
-    assert "The time is up" in result.stderr
+    assert "The limit of 3 seconds was reached" in result.stderr
 
 
 def test_wrong_use_is_exit_code_2_and_says_what_to_do(models, monkeypatch) -> None:
@@ -141,7 +141,7 @@ def test_wrong_use_is_exit_code_2_and_says_what_to_do(models, monkeypatch) -> No
     Path("a.yaml").write_text(ONE)
     Path("typo.yaml").write_text("agents:\n  - id: a\n    backend: {type: gemni}\n")
 
-    assert "Say what is to be done" in (no_task := run("a.yaml")).stderr
+    assert "Pass a task" in (no_task := run("a.yaml")).stderr
     assert "toolyard init" in (no_config := run()).stderr
     typo = run("typo.yaml", "Do it")
     assert "typo.yaml:3" in str(typo.exception)
@@ -174,7 +174,7 @@ def test_check_explains_and_starts_nothing(models) -> None:
     assert "Gemini API" in result.stdout
     assert server.requests == []
     assert not Path("toolyard_workspace").exists()
-    assert "price of a is not known" in " ".join(run("--check", "a.yaml", "--max-cost", "1").stdout.split())
+    assert "price of a is unknown" in " ".join(run("--check", "a.yaml", "--max-cost", "1").stdout.split())
 
 
 def test_filesystem_first_without_code_is_refused_with_the_way_out(models) -> None:

@@ -49,22 +49,22 @@ TOLD = """\
 configuration: /team.yaml
 execution mode: filesystem_first: tools are files
 shared folder: /team
-ends after: 4 rounds, 3600 seconds, $0.50 at most
+limits: 4 rounds, 3600 seconds, $0.50 at most
 
 agent a
   model: Gemini API, gemini-2.5-flash
   access: key from GEMINI_API_KEY
   folder: /work/[bold]a is created
   may: strict: reads and writes in its folder, nothing outside it
-  walls: bubblewrap, no network
+  sandbox: bubblewrap, no network
   servers: mail (1 tool), bank (3 tools, failed when it was last asked: It did not answer), \
 new (never asked), down (failed when it was last asked: cannot be started: there is no program 'x'), \
 ghost (cannot be had)
   tools: read_file, execute_python
   context: 1,500 tokens before the task: 900 for tools, 600 for the system prompt
-  as files: 4,463 tools, which would cost 1,000,000 tokens in the context, and cost none
+  as files: 4,463 tools, which would cost 1,000,000 tokens in the context but cost none as files
 
-Ready: nothing stands in the way of a run.
+Ready to run.
 """
 
 
@@ -108,7 +108,7 @@ def test_as_json_it_is_all_there_with_the_sums(capsys):
 
 
 @pytest.mark.parametrize(
-    ("report", "told"), [(READY, "Ready: nothing"), (STOPPED, "Not ready: 1 problem stops the run.")]
+    ("report", "told"), [(READY, "Ready to run."), (STOPPED, "Not ready: 1 problem stops the run.")]
 )
 def test_on_a_terminal_it_is_a_table_that_takes_no_path_for_markup(monkeypatch, report, told):
     screen = io.StringIO()

@@ -134,7 +134,7 @@ def test_the_state_of_an_agent_is_told_as_it_changes():
     shown = Shown()
     ada = {"agent": "ada", "round": 1, "at": START}
     shown.hear(scripted.started("ada"))
-    assert "not begun" in shown.drawn()
+    assert "not started" in shown.drawn()
     assert "working" in shown.hear(AgentStarted(**ada))
     assert "thinking" in shown.hear(ThinkingDelta(text="hm", **ada))
     assert "writing" in shown.hear(TextDelta(text="so", **ada))
@@ -184,7 +184,7 @@ def test_more_agents_than_lines_leave_out_those_that_have_nothing_new():
     voted = [AgentFailed(agent=f"agent_{number}", why="gone", at=START) for number in range(1, 31)]
     lines = drawn(a_team_of(40, *voted), 80, 15)
     assert [line for line in lines if " agent_35 " in line]
-    assert lines[-2].rstrip() == "… and 28 more agents, 0 of them at work"
+    assert lines[-2].rstrip() == "… and 28 more agents, 0 of them working"
 
 
 def test_a_limit_that_is_near_is_coloured():
@@ -248,7 +248,7 @@ def test_a_user_who_stops_it_is_told_that_it_stops():
     shown = Shown()
     shown.hear(scripted.started("ada"))
     shown.display.show_stopping()
-    assert "stopping; Ctrl-C again ends it at once" in shown.drawn()
+    assert "stopping; Ctrl-C again stops immediately" in shown.drawn()
 
 
 def test_the_end_is_a_summary_where_the_terminal_was():
@@ -322,7 +322,7 @@ def test_a_drawing_that_fails_ends_the_drawing_and_not_the_run():
     shown.display._keep_drawing()
     shown.display.handle_event(scripted.finished())
     shown.terminal.feed(shown.taken())
-    assert "The display failed, and the run went on: ZeroDivisionError" in shown.terminal.text
+    assert "The display failed, but the run continued: ZeroDivisionError" in shown.terminal.text
 
 
 PLAYER = """
@@ -332,10 +332,10 @@ from toolyard.cli.run.displays import display_for
 display = display_for("rich_terminal")
 events = [*scripted.whole_run()]
 for event in events[:-1]:
-    display.hear(event)
-while display._shown == [] or display._size[0] != 60: # until it is drawn in the new size
+    display.handle_event(event)
+while display._drawn_lines == [] or display._size[0] != 60: # until it is drawn in the new size
     threading.Event().wait(0.02)
-display.hear(events[-1])
+display.handle_event(events[-1])
 display.close()
 """
 

@@ -35,7 +35,7 @@ def test_one_line_for_each_thing_that_happens_and_the_answer_alone_on_standard_o
     got = shown("simple", capsys, scripted.whole_run())
     assert got.out == scripted.finished().text + "\n"
     assert got.err.split("\n") == [
-        "run  r7 begins: Make the shop's prices add up, and show that they do.",
+        "run  r7 starts: Make the shop's prices add up, and show that they do.",
         "run  ada: gemini · gemini-2.5-flash · /work/ada",
         "run  bob: openai · gpt-5-mini · /work/bob",
         "run  at most 4 rounds, 60 min 0 s, 200,000 tokens, $2.00",
@@ -173,7 +173,7 @@ gone = []
 display = display_for(sys.argv[1], on_gone=lambda: gone.append(1))
 for _ in range(60):
     for event in scripted.whole_run():
-        display.hear(event)
+        display.handle_event(event)
 display.close()
 print("gone" if gone == [1] else "here", file=open(sys.argv[2], "w"))
 """

@@ -18,14 +18,14 @@ def test_the_name_is_not_repeated() -> None:
         "Server 'bad' ended (exit code 3). The next call starts it again. `toolyard doctor` shows what it printed."
     )
     assert without_server_name("bad", error) == (
-        "ended (exit code 3). Give it what it asks for, such as a key in the entry's `env`."
+        "ended (exit code 3). Provide what it needs, such as a key in the entry's `env`."
     )
     assert without_server_name("other", error).startswith("Server 'bad'")
 
 
 def test_the_last_lines_are_kept_and_those_before_are_counted() -> None:
     assert last_stderr_lines("a\n\nb\n") == ("a", "b")
-    assert last_stderr_lines("only\n", "it last said: only.") == ()
+    assert last_stderr_lines("only\n", "last output: only.") == ()
     assert last_stderr_lines("".join(f"{n}\n" for n in range(9))) == ("… 3 lines before", *"345678")
 
 
@@ -36,7 +36,7 @@ def test_sync_and_doctor_show_what_a_failing_server_printed(attached: Attached) 
     said = attached.run("sync", code=1)
     assert "✗ bad: ended (exit code 3)" in said
     assert "in the entry's `env`." in said
-    assert "When that is mended, run `toolyard sync --config " in said
+    assert "After fixing this, run `toolyard sync --config " in said
     assert "    … 25 lines before\n" in said
     assert "    line 29\n    no licence\n" in said
     assert "Server 'bad'" not in said

@@ -59,5 +59,5 @@ def test_the_address_is_shown_on_the_terminal_and_the_sign_in_is_kept(signing_in
 def test_without_a_terminal_it_fails_at_once_and_says_what_to_do(signing_in) -> None:
     ran = subprocess.run(signing_in("sync"), capture_output=True, text=True, timeout=30, check=False)
     assert ran.returncode == 1
-    assert "wants to know who is asking" in ran.stderr
+    assert "requires authentication" in ran.stderr
     assert "toolyard sync" in ran.stderr

@@ -102,20 +102,20 @@ def test_a_skill_is_shown_whole_with_its_versions(line: Line) -> None:
     first = line.json("show", "a/add_up", "--version", "1")
     assert ("x = 1" in first["__init__.py"], [each["number"] for each in first["versions"]]) == (True, [1, 2])
     assert line.json("show", "a/add_up", "--version", "2")["__init__.py"].endswith("return a + b\n")
-    assert "Version 7 of a/add_up is not kept" in line.run("show", "a/add_up", "--version", "7", code=1)
+    assert "Version 7 of a/add_up is no longer stored" in line.run("show", "a/add_up", "--version", "7", code=1)
     assert 'Did you mean "add_up"?' in line.run("show", "add_op", code=2)
 
 
 def test_a_promotion_is_not_guessed_and_not_repeated(line: Line) -> None:
     line.save("writer")
     line.save("reviewer")
-    assert "several have a skill 'add_up': " in line.run("promote", "add_up", code=2)
+    assert "several owners have a skill 'add_up': " in line.run("promote", "add_up", code=2)
     assert "Promoted writer/add_up" in line.run("promote", "writer/add_up")
-    assert "is everybody's as it is" in line.run("promote", "writer/add_up")
+    assert "is already promoted" in line.run("promote", "writer/add_up")
     assert [each["number"] for each in line.json("show", "community/add_up")["versions"]] == [1]
     assert "by hand  from writer/add_up" in line.run("show", "community/add_up")
     line.run("remove", "reviewer/add_up")
-    assert "writer/add_up is everybody's as it is" in line.run("promote", "add_up")  # the agent's, not everybody's
+    assert "writer/add_up is already promoted" in line.run("promote", "add_up")  # the agent's, not everybody's
 
 
 def test_what_agents_wrote_cannot_speak_to_the_terminal(line: Line) -> None:
@@ -169,7 +169,7 @@ def test_a_folder_of_skills_is_checked_one_by_one(line: Line) -> None:
 def test_a_promoted_skill_is_everybodys_and_the_log_says_so(line: Line) -> None:
     line.save()
     assert line.json("promote", "a/add_up") == {"path": "skills/community/add_up"}
-    assert "everybody's already" in line.run("promote", "community/add_up", code=2)
+    assert "already a community skill" in line.run("promote", "community/add_up", code=2)
     line.save("b", code=ADD.replace("    3\n", "    4\n"))
     assert "Expected:" in line.run("promote", "b/add_up", "--replace", code=2)
     line.save("b")
@@ -184,12 +184,12 @@ def test_what_is_removed_can_be_brought_back_as_it_says(line: Line) -> None:
     line.save(code="x = 2")
     said = line.run("remove", "add_up")
     assert "`toolyard skill restore a/add_up 2 " in said
-    assert "No skill was kept" in line.run("list")
+    assert "No skills are stored" in line.run("list")
     line.run("restore", "a/add_up", "2")
     assert "x = 2" in (line.workspace / "skills/a/add_up/__init__.py").read_text()
     line.run("restore", "add_up", "1")
     assert "x = 1" in (line.workspace / "skills/a/add_up/__init__.py").read_text()
-    assert "is not kept" in line.run("restore", "a/none", "1", code=1)
+    assert "is no longer stored" in line.run("restore", "a/none", "1", code=1)
 
 
 def _page(line: Line, folder: str, title: str) -> None:
@@ -250,7 +250,7 @@ def test_a_folder_of_skills_is_imported_whole_and_what_fails_is_said(line: Line)
     assert "nowhere_at_all" in said
     assert "broken: SKILL.md: does not begin with a header" in said
     assert "holds 2 skills" in line.run("import", str(theirs), "--name", "x", code=2)
-    assert "holds no skill" in line.run("import", str(line.base / "ws"), code=2)
+    assert "contains no skill" in line.run("import", str(line.base / "ws"), code=2)
     assert "neither a folder nor an archive" in line.run("import", "nowhere", code=2)
 
 
@@ -260,7 +260,7 @@ def test_a_skill_that_is_as_it_was_is_imported_without_a_new_version(line: Line)
     (theirs / "SKILL.md").write_text(PAGE)
     assert "as it was" not in line.run("import", str(theirs))
     said = line.run("import", str(theirs))
-    assert "pdf-forms -> skills/community/pdf_forms, which is as it was" in said
+    assert "pdf-forms -> skills/community/pdf_forms, unchanged" in said
     assert len(line.json("show", "pdf_forms")["versions"]) == 1
     (theirs / "SKILL.md").write_text(PAGE + "More.\n")
     assert line.json("import", str(theirs))[0]["unchanged"] is False

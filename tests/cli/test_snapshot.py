@@ -62,7 +62,7 @@ def test_the_list_tells_only_the_snapshots_in_which_a_path_changed(place):
     assert listed("--path", str(place.root / "a.txt"), "--limit", "1") == [2]
     assert listed("--path", "src/x.py") == [1]
     assert listed("--path", "nothing") == []
-    assert "No snapshot says that nothing changed." in place.run("list", "--path", "nothing")
+    assert "nothing did not change in any snapshot." in place.run("list", "--path", "nothing")
 
 
 def test_a_diff_is_unified_and_coloured_in_a_terminal(place):
@@ -217,7 +217,7 @@ def test_what_a_snapshot_holds_is_shown(place):
 
 def test_damage_is_found_and_the_exit_code_says_so(place):
     snapshot = place.json("create")["id"]
-    assert all(word in place.run("verify") for word in ("Sound: read", "of 1 snapshot"))
+    assert all(word in place.run("verify") for word in ("Intact: read", "of 1 snapshot"))
     assert place.json("verify")["sound"]
     (pack,) = place.state.rglob("*.pack")
     data = bytearray(pack.read_bytes())
@@ -245,7 +245,7 @@ def test_a_damaged_index_is_told_with_what_to_do_and_made_again(place):
         (("restore", "nope"), 1, "no snapshot"),
         (("show", "latest", "nothing"), 1, "nothing"),
         (("diff", "latest", "--path", "/etc"), 2, "outside the workspace"),
-        (("gc", "--older-than", "soon"), 2, "no span of time"),
+        (("gc", "--older-than", "soon"), 2, "not a duration"),
         (("gc", "--keep", "-1"), 2, "range"),
         (("restore",), 2, "SNAPSHOT"),
     ],

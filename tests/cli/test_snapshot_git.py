@@ -62,7 +62,7 @@ def test_where_only_commits_came_there_is_nothing_to_undo(place, git):
     git("commit", "-q", "--allow-empty", "-m", "second")
     assert "nothing to undo" in place.run("undo", code=1)
     said = place.run("restore", snapshot)
-    assert f"Nothing but what git keeps differs from snapshot {snapshot}, so nothing was changed.\n{LEFT}" in said
+    assert f"Only git data differs from snapshot {snapshot}, so nothing was changed.\n{LEFT}" in said
     assert place.json("restore", snapshot)["left"] == [".git"]
 
 

@@ -18,7 +18,7 @@ def test_a_file_counts_once_it_is_accepted_and_as_it_was_accepted(place):
     assert [(each["path"], each["rules"], each["proposed"]) for each in listed] == [
         (".toolyardignore", ["big/"], ["*"])
     ]
-    assert "    big/\n  the file now says this, which counts once you accept it:\n    *\n" in place.run("ignore")
+    assert "    big/\n  the file now has these rules, which apply once you accept it:\n    *\n" in place.run("ignore")
     assert "changed since" in listed[0]["state"]
     assert place.json("create")["files"] == 2
 
@@ -27,4 +27,4 @@ def test_a_file_counts_once_it_is_accepted_and_as_it_was_accepted(place):
 
 
 def test_something_that_is_no_ignore_file_is_not_accepted(place):
-    assert "no .toolyardignore" in place.run("ignore", "--accept", "a.txt", code=1)
+    assert "neither a .toolyardignore" in place.run("ignore", "--accept", "a.txt", code=1)

@@ -136,7 +136,7 @@ def test_a_cli_is_not_started(place, execution):
 def test_the_way_out_without_commands_is_ready_and_refuses_commands_plainly(place):
     ready = toolyard(place, "run", "--check", execution="context_based", enabled="false")
     assert ready.returncode == 0
-    assert "Ready: nothing stands in the way" in ready.stdout
+    assert "Ready to run" in ready.stdout
     call = {
         "jsonrpc": "2.0",
         "id": 2,
@@ -228,5 +228,5 @@ def test_an_agent_without_tools_that_run_commands_needs_no_sandbox(place, monkey
     document["agents"][0]["backend"]["allowed_tools"] = ["Read"]
     config.write_text(yaml.safe_dump(document))
     words = ["run", str(config), "--check", "--state", f"{place}/state"]
-    assert "Ready: nothing stands in the way" in ran_with(words, code=0)
+    assert "Ready to run" in ran_with(words, code=0)
     assert weak_machine == []

@@ -68,7 +68,7 @@ def test_a_server_file_that_cannot_be_read_is_named_once(attached: Attached) -> 
     (attached.base / "bad.json").write_text('{"mcpServers": {\n  "a": }')
     attached.document["toolyard"]["server_files"] = ["gone.json", "bad.json"]
     lines = attached.run("sync", code=1).splitlines()
-    name = "Name a file that holds MCP servers, such as .mcp.json."
+    name = "Name a file that contains MCP servers, such as .mcp.json."
     assert f"✗ gone.json: cannot be read (No such file or directory). {name}" in lines
     wrong = "✗ bad.json: line 2 is not valid JSON: expecting value. Check the quotes, commas and brackets there."
     assert wrong in lines

@@ -75,7 +75,7 @@ def test_where_there_are_no_threads_nothing_is_made(place: Place) -> None:
     said = f"There are no threads of {place.root} in {place.folder}.\n"
     assert place.run("list") == said
     assert place.json("list") == []
-    assert "No turn has all of these words." in place.run("search", "x", code=1)
+    assert "No turn contains all of these words." in place.run("search", "x", code=1)
     assert f"There is no thread 'abcdef' of {place.root} in {place.folder}." in place.run("show", "abcdef", code=2)
     assert place.run("delete", "--all", "--yes") == said
     assert not place.state.exists()
@@ -85,7 +85,7 @@ def test_a_workspace_that_is_not_there_is_told_unless_it_left_threads(place: Pla
     place.root.rmdir()
     assert len(place.run("list").splitlines()) == 2
     place.run("delete", *two)
-    assert f"{place.root} is not a folder. Name the project with --workspace." in place.run("list", code=2)
+    assert f"{place.root} is not a folder. Pass the project with --workspace." in place.run("list", code=2)
     assert "is not a folder" in place.run("show", two[0], code=2)
 
 
@@ -108,8 +108,8 @@ def test_a_list_that_stops_says_how_many_more_there_are(place: Place, two: tuple
         for number in range(50):
             kept(store, (f"Question {number}", "Yes"))
     assert len(place.run("list", only="stdout").splitlines()) == 50
-    assert place.run("list", only="stderr") == "2 more are not listed: see them with `--limit 52`.\n"
-    assert place.run("list", "--limit", "51", only="stderr") == "1 more is not listed: see it with `--limit 52`.\n"
+    assert place.run("list", only="stderr") == "2 more are not listed: show them with `--limit 52`.\n"
+    assert place.run("list", "--limit", "51", only="stderr") == "1 more is not listed: show it with `--limit 52`.\n"
     assert place.run("list", "--limit", "52", only="stderr") == ""
     assert len(place.json("list")) == 50
     assert place.run("list", "--json", only="stderr") == ""
@@ -151,7 +151,7 @@ def test_an_id_that_begins_several_is_asked_again(place: Place, monkeypatch: pyt
     with place.store() as store:
         kept(store, ("one", "1"))
         kept(store, ("two", "2"))
-    assert "'abcdef' begins several ids: abcdef0" in place.run("show", "abcdef", code=2)
+    assert "'abcdef' is a prefix of several ids: abcdef0" in place.run("show", "abcdef", code=2)
     assert "one" in place.run("show", "abcdef0")
 
 
@@ -184,19 +184,22 @@ def test_an_export_is_private_whole_and_replaces_a_file_only_when_that_is_said(
     target.write_text("mine")
     target.chmod(0o644)
     said = place.run("export", two[0], "-o", str(target), code=1)
-    assert f"{target} is there already; nothing was written." in said
+    assert f"{target} already exists; nothing was written." in said
     assert "--force" in said
     assert target.read_text() == "mine"
     link = tmp_path / "link.md"
     link.symlink_to(target)
-    assert "is there already" in place.run("export", two[0], "-o", str(link), code=1)
+    assert "already exists" in place.run("export", two[0], "-o", str(link), code=1)
     place.run("export", two[0], "-o", str(link), "--force")
     assert link.is_symlink()
     assert (target.stat().st_mode & 0o777, target.read_text()) == (0o600, place.run("export", two[0], only="stdout"))
-    for wrong, why in ((tmp_path / "none" / "out.md", "cannot be written: No such file"), (tmp_path, "is no file")):
+    for wrong, why in (
+        (tmp_path / "none" / "out.md", "cannot be written: No such file"),
+        (tmp_path, "is not a regular file"),
+    ):
         said = place.run("export", two[0], "-o", str(wrong), "--force", code=1)
         assert why in said
-        assert "leave -o out to have it printed" in said
+        assert "omit -o to print it" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.md", "out.md", "state", "ws"]
 
 
@@ -212,7 +215,7 @@ def test_headings_of_messages_are_not_those_of_the_export(place: Place) -> None:
 def test_threads_are_deleted_and_others_stay(place: Place, two: tuple[str, str]) -> None:
     said = place.run("delete", two[0], "f" * 32, code=2)
     assert said.startswith(f"There is no thread '{'f' * 32}' of {place.root} ")
-    assert "Nothing was deleted. See those there are with" in said
+    assert "Nothing was deleted. List the threads with" in said
     assert len(place.json("list")) == 2
     assert place.run("delete", two[0][:8]) == f"Deleted thread {two[0]}.\n"
     assert [each["id"] for each in place.json("list")] == [two[1]]
@@ -223,7 +226,7 @@ def test_all_are_deleted_only_when_that_is_said_twice(place: Place, two: tuple[s
     assert "Give the IDs of threads, or --all" in place.run("delete", code=2)
     assert "Give the IDs of threads, or --all" in place.run("delete", two[0], "--all", code=2)
     said = place.run("delete", "--all", typed="y\n", code=2)
-    assert said == "This deletes all 2 threads of the workspace. If that is meant, say --yes."
+    assert said == "This deletes all 2 threads of the workspace. To proceed, pass --yes."
     assert len(place.json("list")) == 2
     assert sorted(place.json("delete", "--all", "--yes")["deleted"]) == sorted(two)
     assert place.json("list") == []
@@ -287,7 +290,7 @@ def test_whoever_stands_below_the_workspace_is_told_where_its_threads_are(
     monkeypatch.chdir(below)
     place.where = ["--state", str(place.state)]
     said = place.run("list", code=2)
-    assert f"{below} lies in the workspace {place.root} and has no threads of its own." in said
+    assert f"{below} is inside the workspace {place.root} and has no threads of its own." in said
     monkeypatch.chdir(place.root)
     assert len(place.run("list").splitlines()) == 2
 

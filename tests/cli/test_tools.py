@@ -112,7 +112,7 @@ def test_what_changed_since_it_was_pinned_is_marked_and_how_to_trust_it_can_be_r
     text.write_text("After, and quite another thing.")
     said = attached.run("sync", code=1)
     trust = f"toolyard sync --accept talker --config {attached.config} --state {attached.state}"
-    assert f"  To trust it: {trust}\n" in said
+    assert f"  To accept it: {trust}\n" in said
     assert attached.json("tools", "show", "talker.say")["state"] == "quarantined"
     assert "talker.say  [quarantined]" in attached.run("tools", "list")
     assert f"`{trust}`" in attached.run("call", "talker.say", code=126)
@@ -138,4 +138,4 @@ def test_without_a_configuration_what_was_synced_is_listed_as_search_finds_it(at
 
     assert name in {f"{each['server']}.{each['tool']}" for each in listed}
     assert {each["state"] for each in listed} == {"unconfigured"}
-    assert "name its configuration with --config" in ran_with(["tools", "show", name, *where], code=0)
+    assert "pass its configuration with --config" in ran_with(["tools", "show", name, *where], code=0)

@@ -161,7 +161,7 @@ def test_a_trusted_file_takes_variables(project: Path, monkeypatch: pytest.Monke
     file.write_text("permissions: {deny: ['Read(${WHERE}/**)']}\n")
     assert f"`toolyard trust {file}`" in refusal().hint
 
-    assert "takes variables of your environment: WHERE" in ran_with(["trust", "--yes"], code=0)
+    assert "uses variables of your environment: WHERE" in ran_with(["trust", "--yes"], code=0)
 
     assert resolve_workspace(None, None).config.permissions.deny == ("Read(secret/**)",)
     monkeypatch.delenv("WHERE")
@@ -227,7 +227,7 @@ def test_nobody_is_trusted_unasked(project: Path) -> None:
 
 def test_what_widens_nothing_needs_no_trust(project: Path) -> None:
     (project / "toolyard.yaml").write_text("permissions: {mode: plan}\n")
-    assert "counts without being trusted" in ran_with(["trust"], code=0)
+    assert "it needs no trust" in ran_with(["trust"], code=0)
     assert ran_with(["trust", "--list"], code=0) == "No configuration is trusted.\n"
     assert "toolyard.yaml, or the folder" in ran_with(["trust", str(project / "missing")], code=2)
 

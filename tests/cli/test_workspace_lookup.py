@@ -51,7 +51,7 @@ def test_who_looks_below_a_workspace_is_told_which_it_is(project: Project, words
     assert project.run("snapshot create").exit_code == 0
     project.stand(project.folder / "src/deep")
     said = project.refusal(words)
-    assert f"lies in the workspace {project.folder}" in said
+    assert f"is inside the workspace {project.folder}" in said
     assert f"--workspace {project.folder}." in said
 
 
@@ -83,7 +83,7 @@ def test_who_adds_below_a_workspace_is_told_once_and_has_it_then(project: Projec
     for words in ("memory add second", f"skill import {page.parent}", "snapshot create"):
         ran = project.run(words)
         assert ran.exit_code == 0
-        assert f"lies in the workspace {project.folder}. What is kept here now is apart" in ran.stderr
+        assert f"is inside the workspace {project.folder}. The data added here is separate" in ran.stderr
         assert "lies in" not in project.run(words).output
     for words in ("memory list", "skill list", "snapshot list"):
         assert project.run(words).exit_code == 0
@@ -108,7 +108,7 @@ def test_in_an_agents_own_folder_the_agent_is_named_too(project: Project, *, is_
 
 def test_an_agent_that_nobody_knows_is_refused_with_who_is_meant(project: Project) -> None:
     for words in ("memory list", "memory search x", "memory forget 1234", "skill list", "snapshot list"):
-        assert "name that file with --config" in project.refusal(f"{words} --agent ana")
+        assert "pass that file with --config" in project.refusal(f"{words} --agent ana")
         assert project.run(f"{words} --agent agent").exception.__class__ is not ConfigError
     project.run("memory add tea --agent ana")
     for words in ("memory list", "skill list", "snapshot list", "snapshot restore latest"):
@@ -181,7 +181,7 @@ def test_in_an_agents_folder_outside_the_root_the_configuration_is_named(
     for words in LOOKING:
         assert f"--config {config} --agent one." in project.refusal(words)
     ran = project.run("snapshot create")
-    assert "What is kept here now is apart from it." in ran.stderr
+    assert "The data added here is separate from it." in ran.stderr
     assert f"--config {config} --agent one." in ran.stderr
 
 

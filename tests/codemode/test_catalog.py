@@ -107,7 +107,8 @@ def test_a_change_by_another_process_is_noticed(catalog: Catalog, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "leaves", [lambda catalog: catalog.record(listing(WRITE), ""), lambda catalog: catalog.forget("disk")]
+    "leaves",
+    [lambda catalog: catalog.record_listing(listing(WRITE), ""), lambda catalog: catalog.forget_server("disk")],
 )
 def test_a_tool_that_goes_and_comes_back_changed_is_quarantined(catalog: Catalog, leaves) -> None:
     catalog.record_listing(listing(READ, WRITE), "")

@@ -32,7 +32,7 @@ def test_a_rate_says_when_to_try_again_and_then_lets_pass(clock):
     with pytest.raises(SecurityError) as caught:
         allowances.count_call("a", "github", "x")
     assert caught.value.retryable
-    assert str(caught.value) == "github.x may be called 2 times a minute, and was. Try again in 40 seconds."
+    assert str(caught.value) == "github.x has reached its limit of 2 calls a minute. Try again in 40 seconds."
     clock.now += 39.9
     with pytest.raises(SecurityError, match="Try again in 1 second"):
         allowances.count_call("a", "github", "x")
@@ -49,7 +49,9 @@ def test_calls_and_costs_end_for_good(clock):
     for _ in range(3):
         allowances.count_call("me", "b", "y")
     clock.now += 10_000
-    with pytest.raises(SecurityError, match=r"may be called 2 times, and was\. Ask the user to raise `tool_limits`"):
+    with pytest.raises(
+        SecurityError, match=r"has reached its limit of 2 calls\. Ask the user to raise `tool_limits`"
+    ):
         allowances.count_call("me", "a", "x")
     with pytest.raises(SecurityError, match=r"costs 0\.1 a call; 0\.3 of 0\.3 are spent"):
         allowances.count_call("me", "b", "y")
@@ -110,7 +112,7 @@ def test_limits_are_read_from_the_configuration(tmp_path):
     path.write_text('toolyard: {tool_limits: {"github.*": {per_minute: 30, most_calls: 100, ask: true}}}\n')
     limits = load_config(str(path)).toolyard.tool_limits
     assert limits == {"github.*": ToolLimit(per_minute=30, most_calls=100, ask=True)}
-    for wrong, said in (("{most_cost: 3}", "a `cost` a call"), ("{per_minut: 3}", 'Did you mean "per_minute"')):
+    for wrong, said in (("{most_cost: 3}", "a `cost` per call"), ("{per_minut: 3}", 'Did you mean "per_minute"')):
         path.write_text(f"toolyard: {{tool_limits: {{x: {wrong}}}}}\n")
         with pytest.raises(ConfigError, match=said):
             load_config(str(path))

@@ -53,7 +53,7 @@ def test_an_unknown_type_is_refused_with_its_line_and_what_was_meant(tmp_path, w
     with pytest.raises(ConfigError) as caught:
         backend_of(tmp_path, f"type: {written}")
     assert caught.value.where == f"{tmp_path}/toolyard.yaml:4"
-    assert f'"agents[0].backend.type": "{written}" is no backend that is known here.' in caught.value.message
+    assert f'"agents[0].backend.type": "{written}" is not a known backend.' in caught.value.message
     assert caught.value.hint.startswith(hint)
 
 

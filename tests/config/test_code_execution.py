@@ -71,10 +71,10 @@ def test_variables_are_not_shown(load):
         ("{env: [A]}", "expected a mapping"),
         (
             "{limits: {memory_bytes: 1000000}}",
-            'limits.memory_bytes": 1000000 is too little: the sandbox itself needs at least 67108864 (64 MiB).',
+            'limits.memory_bytes": 1000000 is too low: the sandbox itself needs at least 67108864 (64 MiB).',
         ),
-        ("{limits: {processes: 3}}", "3 is too little: the sandbox itself needs at least 10."),
-        ("{limits: {open_files: 8}}", "8 is too little: the sandbox itself needs at least 32."),
+        ("{limits: {processes: 3}}", "3 is too low: the sandbox itself needs at least 10."),
+        ("{limits: {open_files: 8}}", "8 is too low: the sandbox itself needs at least 32."),
         ("{limits: {seconds: 900}}", "`seconds` (900) is more than `most_seconds` (600)"),
         ("{memory_bytes: 1}", 'Did you mean "toolyard.code_execution.limits.memory_bytes"?'),
     ],
@@ -122,10 +122,10 @@ def refusal(tmp_path, text):
 @pytest.mark.parametrize(
     ("variable", "said"),
     [
-        ('"A=B": x', "a variable's name"),
-        ('"": x', "a variable's name"),
-        ('"A B": x', "a variable's name"),
-        ('"A\\0": x', "a variable's name"),
+        ('"A=B": x', "a variable name"),
+        ('"": x', "a variable name"),
+        ('"A B": x', "a variable name"),
+        ('"A\\0": x', "a variable name"),
         ('A: "x\\0"', "without a NUL"),
         ('A: "\\ud800"', "valid Unicode"),
     ],

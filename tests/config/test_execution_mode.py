@@ -15,7 +15,7 @@ def test_tools_as_files_without_code_execution_are_refused_with_the_line_and_the
     with pytest.raises(ConfigError) as caught:
         check_execution_mode(load_config(str(path), env={}))
     assert caught.value.where == f"{path}:4"
-    assert "filesystem_first` needs code execution: there the tools of servers are files" in caught.value.message
+    assert "filesystem_first` needs code execution: in this mode the servers' tools are files" in caught.value.message
     assert "`execution_mode: context_based`" in caught.value.hint
 
 

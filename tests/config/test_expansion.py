@@ -54,7 +54,7 @@ def test_what_an_editor_would_ask_for_is_told_as_the_variable_to_set():
     text = variable_translator("editor", {"gh-token": None}, "/p", "/h")("Bearer ${input:gh-token}")
     with pytest.raises(ConfigError) as caught:
         expand_entry(ServerEntry(name="gh", url="https://x", headers={"A": text}), {})
-    assert "would ask for the input 'gh_token'" in str(caught.value)
+    assert "would prompt for the input 'gh_token'" in str(caught.value)
     assert "Set the variable TOOLYARD_INPUT_GH_TOKEN" in str(caught.value)
     assert input_variable("gh-token") == "TOOLYARD_INPUT_GH_TOKEN"
 
@@ -93,7 +93,7 @@ def test_a_file_of_variables_is_read_beneath_the_entrys_own(tmp_path):
 
 def test_a_file_of_variables_that_is_none_is_an_error_without_its_content(tmp_path):
     (tmp_path / ".env").write_text("A=1\nhunter2\n")
-    with pytest.raises(ConfigError, match=r"\.env:2: is no NAME=value") as caught:
+    with pytest.raises(ConfigError, match=r"\.env:2: is not NAME=value") as caught:
         read_env_file(str(tmp_path / ".env"))
     assert "hunter2" not in str(caught.value)
     with pytest.raises(ConfigError, match="cannot be read"):
@@ -110,7 +110,7 @@ def test_a_value_can_come_from_a_file(tmp_path):
 
 
 def test_files_are_no_variables_of_the_configuration_itself():
-    with pytest.raises(ConfigError, match=r"no \$\{VAR\}"):
+    with pytest.raises(ConfigError, match=r"neither \$\{VAR\}"):
         expand_text("${file:/etc/passwd}", {}, where="x")
 
 

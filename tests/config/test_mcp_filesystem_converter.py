@@ -194,7 +194,7 @@ def test_a_wrong_value_is_refused_before_a_folder_is_made(tmp_path, change, said
 
 def test_a_file_in_the_folders_place_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be created"):
         MCPFilesystemConverter.convert_config({"cwd": str(tmp_path / "file")})
 
 

@@ -122,9 +122,9 @@ def test_both_spellings_of_the_sections_are_there():
 
 def test_keys_are_described_as_their_sources_describe_them():
     keys = SCHEMA["$defs"]["Backend"]["properties"]
-    assert keys["fresh"]["description"] == "Start from an empty `cwd`; what is in it is kept as a snapshot first."
-    assert SCHEMA["properties"]["ui"]["description"] == "How a run shows itself."
-    assert SCHEMA["properties"]["agents"]["description"] == "The agents, each with an `id` of its own."
+    assert keys["fresh"]["description"] == "Start with an empty `cwd`; a snapshot of its content is taken first."
+    assert SCHEMA["properties"]["ui"]["description"] == "How a run is displayed."
+    assert SCHEMA["properties"]["agents"]["description"] == "The agents, each with a unique `id`."
 
 
 def test_it_says_nothing_of_the_insides():

@@ -46,7 +46,7 @@ def test_what_another_program_approves_in_advance_is_ignored_and_told(read):
     file = read("mcp.json", {"mcpServers": {"a": {"command": "x", "alwaysAllow": ["y"], "autoApprove": ["z"]}}})
     (problem,) = file.problems
     assert (len(file.entries), problem.severity) == (1, "note")
-    assert "`alwaysAllow`, `autoApprove` are ignored. What may run unasked" in str(problem)
+    assert "`alwaysAllow`, `autoApprove` are ignored. Use `permissions`" in str(problem)
 
 
 def test_an_unknown_key_is_told_with_a_guess_and_the_entry_kept(read):
@@ -229,7 +229,7 @@ def test_a_name_that_hides_where_a_server_ends_costs_that_server_alone(read, nam
     assert [entry.name for entry in file.entries] == ["a_b"]
     (problem,) = file.problems
     assert (problem.server, problem.severity) == (name, "error")
-    assert "has no `__` in it, and no `_` at either end" in problem.message
+    assert "must not contain `__`, nor start or end with `_`" in problem.message
     assert problem.hint == (
         "Give it another name." if name == "__" else f"Call it `{name.strip('_').replace('__', '_')}`."
     )

@@ -75,7 +75,7 @@ def test_an_unknown_name_is_compared_with_those_that_the_file_describes(resolve,
 
 def test_a_name_without_a_users_file_says_where_to_write_one(resolve, settings):
     (error,) = resolve("available_mcp_servers: [github]\n").errors
-    assert f"is only a name, and there is no {settings.config_home}/servers.yaml." in str(error)
+    assert f"is only a name, and {settings.config_home}/servers.yaml does not exist." in str(error)
     assert "`github: {command: ...}`" in str(error)
 
 
@@ -145,6 +145,6 @@ def test_two_servers_of_one_name_are_an_error_and_the_same_one_twice_is_not(reso
     )
     assert names(resolved) == ["a", "b"]
     assert [str(error.message) for error in resolved.errors] == [
-        "is declared twice, and differently; the first one counts."
+        "is declared twice with different settings; the first entry is used."
     ]
     assert resolved.shared == {"a"}

@@ -9,7 +9,7 @@ def test_the_nearest_word_is_named_whatever_its_case():
 
 def test_where_nothing_is_near_some_of_what_there_is_are_listed():
     assert did_you_mean("zzz", ["b", "a", "a"]) == "Known here: a, b."
-    assert did_you_mean("zzz", []) == "There is none here."
+    assert did_you_mean("zzz", []) == "None are defined here."
     many = [f"server_{number:03}" for number in range(500)]
     said = did_you_mean("zzz", many)
     assert said.startswith("Known here: server_000, server_001,")

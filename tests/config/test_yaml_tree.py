@@ -72,7 +72,7 @@ def test_a_tab_elsewhere_is_not_blamed():
     ("text", "why"),
     [
         ("[" * 20_000, "nested too deeply"),
-        ("[" + "x," * 500_000, "more values"),
+        ("[" + "x," * 500_000, "too many values"),
         ("a: 1\n" * 60_000 + "\t:", "not valid"),
     ],
     ids=["too deep", "too much", "wrong and long"],

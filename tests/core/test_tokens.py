@@ -26,7 +26,7 @@ def test_tokens_are_counted_as_current_models_count_them(text, count):
 
 
 def test_an_unknown_encoding_is_refused():
-    with pytest.raises(ValueError, match="no tokenizer 'p50k'"):
+    with pytest.raises(ValueError, match="unknown encoding 'p50k'"):
         count_tokens("x", "p50k")
 
 

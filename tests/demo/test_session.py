@@ -18,7 +18,7 @@ def test_every_step_ends_as_it_should(played):
 
 
 def test_the_refusals_change_nothing_and_show_no_secret(played):
-    refused = [done for done in played if done.refused]
+    refused = [done for done in played if done.is_refused]
     assert [(done.code, done.diff) for done in refused] == [(-32603, ()), (-32001, ())]
     assert "nothing an agent may see" not in "".join(done.text for done in played)
 

@@ -26,10 +26,10 @@ def outside(bench):
 def test_what_is_allowed_comes_as_an_open_target(bench):
     gate = bench.gate()
 
-    with gate.target("a.txt", Kind.READ) as target:
+    with gate.open("a.txt", Kind.READ) as target:
         assert target.real == f"{bench.workspace}/a.txt"
 
-    assert [(judged, decision.effect) for judged, decision in gate.decisions] == [
+    assert [(judged, decision.effect) for judged, decision in gate.judged] == [
         (action(Kind.READ, f"{bench.workspace}/a.txt"), Effect.ALLOW)
     ]
 
@@ -40,12 +40,12 @@ def test_a_path_outside_is_refused_before_it_is_looked_at(bench, monkeypatch):
 
     for path in ("/etc/passwd", "../outside.txt", "/no/such/place"):
         with pytest.raises(SecurityError, match="outside"):
-            gate.target(path, Kind.READ)
+            gate.open(path, Kind.READ)
 
 
 def test_a_wrong_path_names_the_argument_it_came_in(bench):
     with pytest.raises(ValidationError) as caught:
-        bench.gate().target("", Kind.READ, argument="file_path")
+        bench.gate().open("", Kind.READ, argument="file_path")
 
     assert caught.value.fields[0].field == "file_path"
 
@@ -58,17 +58,17 @@ def test_a_link_is_judged_by_both_its_ends_and_closed_when_refused(bench):
     before = count_open()
 
     with pytest.raises(SecurityError, match="which leads to"):
-        gate.target("link/pre-commit", Kind.WRITE)
+        gate.open("link/pre-commit", Kind.WRITE)
 
     assert count_open() == before
     path, real = f"{bench.workspace}/link/pre-commit", f"{hooks}/pre-commit"
     assert [judged for judged, _ in gate.decisions] == [action(Kind.WRITE, path), action(Kind.WRITE, path, real)]
-    assert gate.verdict() == gate.decisions[1]
+    assert gate.strictest_decision() == gate.decisions[1]
 
 
 def test_a_question_carries_what_would_be_done(bench):
     with pytest.raises(ApprovalRequired) as caught:
-        bench.gate(ASKING).target("a.txt", Kind.WRITE)
+        bench.gate(ASKING).open("a.txt", Kind.WRITE)
 
     assert caught.value.action == action(Kind.WRITE, f"{bench.workspace}/a.txt")
     assert caught.value.decision.effect is Effect.ASK
@@ -76,26 +76,26 @@ def test_a_question_carries_what_would_be_done(bench):
 
 def test_an_approved_action_passes_and_another_still_asks(bench):
     approved = action(Kind.WRITE, f"{bench.workspace}/a.txt")
-    gate = bench.gate(ASKING, approved=frozenset({approved}))
+    gate = bench.gate(ASKING, approved_actions=frozenset({approved}))
 
-    gate.target("a.txt", Kind.WRITE).handle.close()
+    gate.open("a.txt", Kind.WRITE).handle.close()
     with pytest.raises(ApprovalRequired):
-        gate.target("b.txt", Kind.WRITE)
+        gate.open("b.txt", Kind.WRITE)
 
 
 def test_who_may_write_may_look_but_not_the_other_way_round(bench, outside):
     write, read = action(Kind.WRITE, outside), action(Kind.READ, outside)
 
-    bench.gate(ASKING, approved=frozenset({write})).target(outside, Kind.READ).handle.close()
+    bench.gate(ASKING, approved_actions=frozenset({write})).open(outside, Kind.READ).handle.close()
     with pytest.raises(ApprovalRequired):
-        bench.gate(ASKING, approved=frozenset({read})).target(outside, Kind.WRITE)
+        bench.gate(ASKING, approved_actions=frozenset({read})).open(outside, Kind.WRITE)
 
 
 def test_an_approval_does_not_cover_where_a_link_was_turned_to_since(bench, outside):
     link = os.path.join(bench.workspace, "link")
     os.symlink("a.txt", link)
     approved = frozenset({action(Kind.WRITE, link), action(Kind.WRITE, link, f"{bench.workspace}/a.txt")})
-    bench.gate(ASKING, approved=approved).target("link", Kind.WRITE).handle.close()
+    bench.gate(ASKING, approved_actions=approved).open("link", Kind.WRITE).handle.close()
 
     os.unlink(link)
     os.symlink("b.txt", link)
@@ -103,31 +103,33 @@ def test_an_approval_does_not_cover_where_a_link_was_turned_to_since(bench, outs
         pass
 
     with pytest.raises(ApprovalRequired):
-        bench.gate(ASKING, approved=approved).target("link", Kind.WRITE)
+        bench.gate(ASKING, approved_actions=approved).open("link", Kind.WRITE)
 
 
 def test_commands_are_judged_as_commands(bench):
     gate = bench.gate(PermissionMode.PLAN)
 
     with pytest.raises(SecurityError):
-        gate.command("rm -rf /")
+        gate.check_command("rm -rf /")
 
-    (judged, decision) = gate.verdict()
+    (judged, decision) = gate.strictest_decision()
     assert (judged, decision.effect) == (Action(Kind.EXECUTE, "Probe", command="rm -rf /"), Effect.DENY)
 
 
 def test_what_is_met_on_the_way_is_shown_only_when_it_may_be_read_unasked(bench, outside):
     folder = os.path.dirname(outside)
 
-    assert bench.gate(ASKING).visible(f"{bench.workspace}/a.txt")
-    assert not bench.gate(ASKING).visible(outside)
-    assert not bench.gate(PermissionMode.STRICT).visible(outside)
-    assert bench.gate(ASKING, approved=frozenset({action(Kind.READ, folder)})).visible(outside)
-    assert not bench.gate(PermissionMode.STRICT, approved=frozenset({action(Kind.READ, folder)})).visible(outside)
+    assert bench.gate(ASKING).is_visible(f"{bench.workspace}/a.txt")
+    assert not bench.gate(ASKING).is_visible(outside)
+    assert not bench.gate(PermissionMode.STRICT).is_visible(outside)
+    assert bench.gate(ASKING, approved_actions=frozenset({action(Kind.READ, folder)})).is_visible(outside)
+    assert not bench.gate(PermissionMode.STRICT, approved_actions=frozenset({action(Kind.READ, folder)})).is_visible(
+        outside
+    )
 
 
 def test_a_call_without_any_action_has_no_verdict(bench):
-    assert bench.gate().verdict() is None
+    assert bench.gate().strictest_decision() is None
 
 
 def test_long_work_stops_when_it_is_cancelled_or_overdue(bench):

@@ -79,7 +79,7 @@ async def test_wrong_arguments_are_recorded_and_nothing_runs(bench, opened):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("prob", "Did you mean Probe?"), ("zzz", "The tools are Probe."), ("x" * 5000, "The tools are")],
+    [("prob", "Did you mean Probe?"), ("zzz", "Available tools: Probe."), ("x" * 5000, "Available tools:")],
 )
 async def test_an_unknown_tool_is_recorded_and_the_likely_one_named(bench, opened, name, hint):
     dispatch = opened(nothing)
@@ -329,7 +329,7 @@ async def test_calls_in_one_line_run_one_after_another_as_they_came(bench, opene
     await asyncio.gather(*tasks, return_exceptions=True)
 
     assert began == [str(number) for number in range(8) if number != 3]
-    assert dispatch._lines._lines == {}
+    assert dispatch._queues._queues == {}
 
 
 async def test_a_call_that_waits_in_line_for_too_long_is_told_and_does_not_run(bench, opened):
@@ -344,4 +344,4 @@ async def test_a_call_that_waits_in_line_for_too_long_is_told_and_does_not_run(b
     hold.release.set()
     await first
     assert len(bench.ran) == 1
-    assert dispatch._lines._lines == {}
+    assert dispatch._queues._queues == {}

@@ -42,7 +42,7 @@ def write(bench, name, data):
 
 
 def test_a_quick_call_is_done_when_it_returns_and_recorded_once(bench, served):
-    assert served().now(called("Read", file_path="a.txt")).structured["content"] == "a"
+    assert served().try_run_inline(called("Read", file_path="a.txt")).structured["content"] == "a"
     assert bench.log.outcomes == ["ok"]
 
 
@@ -60,7 +60,7 @@ def test_a_quick_call_is_done_when_it_returns_and_recorded_once(bench, served):
 def test_a_file_that_takes_long_to_show_is_left_for_a_thread(bench, served, name, data, spelling):
     write(bench, name, data)
     os.symlink(name, f"{bench.workspace}/link to {name}")
-    assert served().now(called("Read", file_path=spelling.format(name))) is None
+    assert served().try_run_inline(called("Read", file_path=spelling.format(name))) is None
     assert bench.log.events == []
 
 
@@ -77,7 +77,7 @@ def test_an_edit_of_much_text_is_left_for_a_thread_and_changes_nothing(bench, se
     write(bench, "long.txt", b"x" * MUCH + b"y")
     write(bench, "guess.txt", LATIN * 10)
     before = {name: os.stat(f"{bench.workspace}/{name}").st_ino for name in os.listdir(bench.workspace)}
-    assert served().now(called("Edit", **arguments)) is None
+    assert served().try_run_inline(called("Edit", **arguments)) is None
     assert {name: os.stat(f"{bench.workspace}/{name}").st_ino for name in os.listdir(bench.workspace)} == before
     assert bench.log.events == []
 
@@ -89,30 +89,30 @@ def test_a_folder_that_somebody_keeps_locked_is_waited_for_in_a_thread(bench, se
     folder = os.open(bench.workspace, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        assert served().now(called(tool, file_path=name, **texts)) is None
+        assert served().try_run_inline(called(tool, file_path=name, **texts)) is None
     finally:
         os.close(folder)
     assert bench.log.events == []
-    assert served().now(called(tool, file_path=name, **texts)) is not None
+    assert served().try_run_inline(called(tool, file_path=name, **texts)) is not None
     assert bench.log.outcomes == ["ok"]
 
 
 def test_what_lies_beyond_the_roots_is_left_for_a_thread(bench, served):
     outside = os.path.join(os.path.dirname(bench.workspace), "outside.txt")
-    assert served(PermissionMode.BYPASS).now(called("Read", file_path=outside)) is None
-    assert served(PermissionMode.BYPASS).now(called("Read", file_path="/proc/self/maps")) is None
+    assert served(PermissionMode.BYPASS).try_run_inline(called("Read", file_path=outside)) is None
+    assert served(PermissionMode.BYPASS).try_run_inline(called("Read", file_path="/proc/self/maps")) is None
     assert bench.log.events == []
 
 
 def test_another_disk_inside_the_root_is_left_for_a_thread(bench, served):
     bench.mounts.workspace.device += 1
-    assert served().now(called("Read", file_path="a.txt")) is None
+    assert served().try_run_inline(called("Read", file_path="a.txt")) is None
     assert bench.log.events == []
 
 
 def test_a_question_is_left_for_a_thread(bench, served):
     asking = served(PermissionMode.DEFAULT)
-    assert asking.now(called("Write", file_path="b.txt", content="b")) is None
+    assert asking.try_run_inline(called("Write", file_path="b.txt", content="b")) is None
     assert (bench.log.events, os.listdir(bench.workspace)) == ([], ["a.txt"])
 
 
@@ -126,7 +126,7 @@ def test_a_question_is_left_for_a_thread(bench, served):
 )
 def test_a_quick_call_that_fails_is_recorded_once(bench, served, arguments, kind, outcome):
     with pytest.raises(kind):
-        served().now(called("Read", **arguments))
+        served().try_run_inline(called("Read", **arguments))
     assert bench.log.outcomes == [outcome]
 
 
@@ -134,10 +134,10 @@ def test_a_quick_call_that_cannot_be_recorded_is_an_error_and_stops_the_next_bef
     dispatch = served()
     bench.log.broken = True
     with pytest.raises(SystemFault, match="was carried out, but could not be recorded"):
-        dispatch.now(called("Write", file_path="b.txt", content="b"))
+        dispatch.try_run_inline(called("Write", file_path="b.txt", content="b"))
     with pytest.raises(SystemFault, match="was not run"):
-        dispatch.now(called("Write", file_path="c.txt", content="c"))
+        dispatch.try_run_inline(called("Write", file_path="c.txt", content="c"))
     assert sorted(os.listdir(bench.workspace)) == ["a.txt", "b.txt"]
     bench.log.broken = False
-    assert dispatch.now(called("Read", file_path="a.txt"))
+    assert dispatch.try_run_inline(called("Read", file_path="a.txt"))
     assert bench.log.outcomes == ["ok", "failed", "ok"]

@@ -179,7 +179,7 @@ def test_an_image_that_is_not_there_is_told_with_the_way_to_build_it(engine, tmp
             SandboxSpec(str(tmp_path))
         )
 
-    assert raised.value.message == "The sandbox's image toolyard-sandbox is not there."
+    assert raised.value.message == "The sandbox image toolyard-sandbox does not exist."
     assert raised.value.hint.startswith("Build it: docker build --tag toolyard-sandbox --file ")
 
 

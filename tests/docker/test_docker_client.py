@@ -57,7 +57,7 @@ def test_users_are_counted_from_where_their_range_begins(client, monkeypatch, us
 def test_a_range_ends_before_the_next_user(client, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1005)
 
-    with pytest.raises(SystemFault, match="know no user or group 1005"):
+    with pytest.raises(SystemFault, match="do not map user or group 1005"):
         probe_engine(client(f"7\n0 1000 1 100 1001 4\n{WHOLE}\n"), "image")
 
 
@@ -91,8 +91,8 @@ def test_an_engine_whose_containers_cannot_be_ours_is_refused(client, answer):
 @pytest.mark.parametrize(
     ("name", "said", "message", "hint"),
     [
-        ("docker", "docker: Error: No such image: i:1.", "The sandbox's image i:1 is not there", "docker pull i:1"),
-        ("podman", "Error: i:1: image not known", "The sandbox's image i:1 is not there", "podman build --tag i:1"),
+        ("docker", "docker: Error: No such image: i:1.", "The sandbox image i:1 does not exist", "docker pull i:1"),
+        ("podman", "Error: i:1: image not known", "The sandbox image i:1 does not exist", "podman build --tag i:1"),
         (
             "docker",
             "Cannot connect to the Docker daemon at",
@@ -142,7 +142,7 @@ def test_a_client_is_started_with_that_environment_alone(client):
     engine = client()
     with open(engine.program, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\nexec /usr/bin/env\n")
-    seen = engine.finish(("version",), 10).stdout.decode().split()
+    seen = engine.run_to_end(("version",), 10).stdout.decode().split()
 
     assert [line for line in seen if not line.startswith(("PWD=", "OLDPWD=", "SHLVL=", "_="))] == [
         f"PATH={os.defpath}"
@@ -164,7 +164,7 @@ def test_a_client_that_hangs_is_ended(client, tmp_path, monkeypatch):
         file.write(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 100\n")
 
     with pytest.raises(SystemFault, match=r"docker did not answer within 0\.5 s"):
-        hanging.finish(("version",), 0.5)
+        hanging.run_to_end(("version",), 0.5)
 
     pid = (tmp_path / "pid").read_text().strip()
     assert subprocess.run(["kill", "-0", pid], capture_output=True, check=False).returncode != 0

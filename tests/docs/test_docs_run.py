@@ -54,9 +54,9 @@ SAID = {
     ),
     "first-agent.md": (
         "execution mode: context_based: every tool is in the context\nshared folder: ",
-        "ends after: 4 rounds, 3600 seconds, 100 turns of a model in a round at most\n\nagent helper\n",
+        "limits: 4 rounds, 3600 seconds, 100 turns of a model in a round at most\n\nagent helper\n",
         "tokens before the task: 1,511 for tools, ",
-        "Ready: nothing stands in the way of a run.",
+        "Ready to run.",
         "helper  ✓ Bash   python hello.py Ada  Hello, Ada!",
         "`hello.py` greets whoever you name: it printed `Hello, Ada!`.",
         "helper: before a change",  # the one after it is named by whoever came first: the change, or the answer
@@ -97,7 +97,7 @@ SAID = {
     "one-config.md": (
         "servers: shop (1 tool), weather (1 tool), crm (209 tools)",
         "tokens before the task: 921 for tools, ",
-        "as files: 211 tools, which would cost 10,188 tokens in the context, and cost none",
+        "as files: 211 tools, which would cost 10,188 tokens in the context but cost none as files",
         "helper  ✓ execute_python  from servers.shop import list_stock  2 parts",
         "- bolts: 3\n- washers: 2\n",
         "helper  ✓ execute_python  from servers.weather import forecast  Lima: sunny for 3 days.",
@@ -280,4 +280,4 @@ def test_the_session_by_hand_does_what_it_shows(tmp_path):
     done = subprocess.run(["bash", "-euc", script], env=env, capture_output=True, text=True, timeout=50, check=False)
     assert 'return "good morning"' in done.stdout
     assert "Edited greet.py: 1 replacement." in done.stdout
-    assert "2 events: the chain is whole" in done.stdout
+    assert "2 events: hash chain verified" in done.stdout

@@ -121,4 +121,4 @@ def test_whatever_is_no_answer_is_a_no_that_is_told(ask, what):
     answer, (fault,) = asked(ask)
     assert answer is False
     assert fault.startswith(f"`ask` {what}")
-    assert fault.endswith(": that is taken for no.")
+    assert fault.endswith(", so the action was denied.")

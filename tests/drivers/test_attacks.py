@@ -73,8 +73,8 @@ def test_a_line_of_brackets_neither_ends_the_run_nor_holds_up_the_loop(started):
     assert told[-1].status is Status.SUCCEEDED
     assert told[-1].text == "still here"
     assert [message.message for message in told if isinstance(message, Fault)] == [
-        "A message of the CLI is nested too deep, and is lost.",
-        "A message of the CLI has too many parts, and is lost.",
+        "A message of the CLI is nested too deeply and was dropped.",
+        "A message of the CLI has too many parts and was dropped.",
     ]
     assert longest < 3, "reading it all takes several times as long"
 
@@ -112,7 +112,7 @@ def test_an_error_in_a_program_is_not_blamed_on_the_machine(started, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(drivers_run.RunFolder, "write", wrong)
         told = messages_of(started(*ATTACH, ["over"]))
-    assert told[-1].reason == "The run could not go on: an int was expected."
+    assert told[-1].reason == "The run could not continue: an int was expected."
     assert "TypeError" in told[-1].hint
     assert "limits of this machine" not in told[-1].hint
 

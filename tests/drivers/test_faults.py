@@ -141,7 +141,7 @@ def test_a_line_of_2_mb_and_10_mb_on_stderr_stall_nothing(started):
 def test_a_line_without_end_is_lost_and_told_and_the_run_goes_on(started):
     told = told_by(started(*ATTACH, ["raw", "x" * 1000, 17_000], ["raw", "\n", 1], ["say", "still here"], ["over"]))
     assert [message.message for message in told if message.type == "error"] == [
-        "1 messages of the CLI were too long, and are lost."
+        "1 messages of the CLI were too long and were dropped."
     ]
     assert (told[-1].status, told[-1].text) == (Status.SUCCEEDED, "still here")
 

@@ -27,15 +27,15 @@ def test_success_needs_nothing_to_speak_against_it():
 def test_a_run_that_we_ended_is_told_as_that_whatever_else_is_true(ending, status, exit_code):
     heard = OutputState(is_over=True, error="401", open_calls={"1": "Read"})
 
-    assert judged(heard, exit_code, ending=ending, attached=False).status is status
+    assert judged(heard, exit_code, cause=ending, attached=False).status is status
 
 
 def test_a_run_that_waited_for_its_provider_until_it_was_ended_says_what_for():
     found = judged(
-        OutputState(), None, ending=EndCause.TIMED_OUT, said="ApiError: quota exceeded\n  status: 429\n}\n"
+        OutputState(), None, cause=EndCause.TIMED_OUT, output_tail="ApiError: quota exceeded\n  status: 429\n}\n"
     )
 
-    assert "limits how much may be asked" in found.hint
+    assert "rate limit or quota" in found.hint
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_run_that_waited_for_its_provider_until_it_was_ended_says_what_for():
         ("RESOURCE_EXHAUSTED", "Try again later"),
         ("The model `gemini-9` does not exist", "Name a model"),
         ("404 models/gemini-9 is not found", "Name a model"),
-        ("503 Service Unavailable", "fault of its own"),
-        ("We're currently experiencing high demand", "fault of its own"),
+        ("503 Service Unavailable", "internal error"),
+        ("We're currently experiencing high demand", "internal error"),
         ("fetch failed: ECONNREFUSED 127.0.0.1:1", "could not be reached"),
         ("stream disconnected before completion", "could not be reached"),
         ("prompt is too long: 300000 tokens", "too long for one run"),
@@ -70,14 +70,14 @@ def test_an_error_counts_before_the_tools_that_were_missing_too():
 
 
 @pytest.mark.parametrize(
-    "facts", [{"heard": OutputState(lost_server=True)}, {"said": "required MCP servers failed: toolyard"}]
+    "facts", [{"heard": OutputState(lost_server=True)}, {"output_tail": "required MCP servers failed: toolyard"}]
 )
 def test_a_cli_that_gave_up_because_it_could_not_reach_us_did_not_attach(facts):
     assert judged(**{"heard": OutputState(), **facts}, exit_code=1, attached=False).status is Status.NOT_ATTACHED
 
 
 def test_a_cli_that_gave_up_for_another_reason_before_it_attached_failed():
-    found = judged(OutputState(), 1, attached=False, said="error: unknown option '--policy'\n")
+    found = judged(OutputState(), 1, attached=False, output_tail="error: unknown option '--policy'\n")
 
     assert found.status is Status.FAILED
     assert (
@@ -105,11 +105,11 @@ def test_a_call_without_an_answer_fails_even_a_run_that_says_it_is_done():
 
 def test_silence_is_no_success():
     found = judged(
-        OutputState(), said="Ripgrep is not available. Falling back to GrepTool.\nboom\n    at x.js:1\n}\n"
+        OutputState(), output_tail="Ripgrep is not available. Falling back to GrepTool.\nboom\n    at x.js:1\n}\n"
     )
 
-    assert found.reason == "Gemini CLI ended without saying that it was done."
-    assert found.hint == "The last it said: boom"
+    assert found.reason == "Gemini CLI ended without reporting that it was done."
+    assert found.hint == "Last output: boom"
 
 
 def test_a_tool_the_model_named_wrongly_once_is_no_failure_where_calls_came_through():
@@ -133,4 +133,4 @@ def test_who_may_not_use_our_server_is_told_whose_settings_say_so():
     found = run_verdict(driver_of("claude"), OutputState(), 1, attached=False, output_tail=said)
 
     assert (found.status, said in found.reason) == (Status.FAILED, True)
-    assert found.hint.startswith("Settings of Claude Code for the whole machine")
+    assert found.hint.startswith("Machine-wide settings of Claude Code")

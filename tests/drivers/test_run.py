@@ -111,12 +111,12 @@ def test_only_the_token_of_the_run_attaches_it(started):
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
-        ([*ATTACH, ["say", "hm"]], "without saying that it was done"),
+        ([*ATTACH, ["say", "hm"]], "without reporting that it was done"),
         ([*ATTACH, ["over"], ["exit", 3]], "exited with 3"),
         ([*ATTACH, ["error", "429 Too Many Requests"], ["over"]], "429"),
         ([*ATTACH, ["open_call", "Write"], ["over"]], "while a tool was being called: Write"),
-        ([["exit", 0]], "without saying that it was done"),
-        ([*ATTACH, ["raw", "nonsense {", 3]], "without saying that it was done"),
+        ([["exit", 0]], "without reporting that it was done"),
+        ([*ATTACH, ["raw", "nonsense {", 3]], "without reporting that it was done"),
     ],
 )
 def test_what_speaks_against_success_is_a_failure_with_its_reason(started, steps, reason):
@@ -147,7 +147,7 @@ def test_a_workspace_that_is_a_file_is_told_as_such(started, tmp_path):
     run._options = DriveOptions(str(tmp_path / "file"), program=PYTHON, variables=variables())
     told = messages_of(run)
     assert told[-1].reason == told[0].message == f"The workspace {tmp_path / 'file'} is a file, not a folder."
-    assert told[-1].hint == "Name the folder it lies in."
+    assert told[-1].hint == "Name the folder that contains it."
 
 
 def test_the_deadline_ends_it_with_all_its_children(started):
@@ -369,8 +369,8 @@ def test_a_function_that_fails_when_it_is_asked_has_said_no_and_is_told(started,
     step = ["call", "Write", {"file_path": "a.txt", "content": "x"}]
     told = messages_of(started(*ATTACH, step, ["over"], mode=PermissionMode.DEFAULT, ask=ask))
     fault = Fault(
-        "`ask` raised KeyError: 'window': that is taken for no.",
-        "Mend the function: it is to return True or False.",
+        "`ask` raised KeyError: 'window', so the action was denied.",
+        "Fix the function: it must return True or False.",
     )
     assert fault in told
     result = next(message for message in told if isinstance(message, ToolResult))

@@ -51,7 +51,7 @@ def project(place) -> Path:
 @pytest.fixture
 def served(running, project) -> Assisted:
     running.model.script = as_script(Say("yes"))
-    running.model.everything.clear()
+    running.model.all_requests.clear()
     return running
 
 
@@ -78,7 +78,7 @@ def test_a_file_of_a_thread_that_became_a_link_is_not_followed(served, project, 
     thread = served.ask("analyze", files=["notes.txt"], question="what is it")["continuation_id"]
     (project / "notes.txt").unlink()
     (project / "notes.txt").symlink_to(target)
-    served.model.everything.clear()
+    served.model.all_requests.clear()
     answer = served.ask("chat", prompt="and now", continuation_id=thread)
     assert [each["path"] for each in answer["skipped"]] == ["notes.txt"]
     assert not any(word in sent(served) for word in (DENIED, OUTSIDE, "root:x", "XDG_STATE_HOME"))

@@ -53,7 +53,7 @@ def project(place) -> Path:
 @pytest.fixture
 def served(running, project) -> Assisted:
     running.model.script = as_script(NO_FINDINGS)
-    running.model.everything.clear()
+    running.model.all_requests.clear()
     return running
 
 

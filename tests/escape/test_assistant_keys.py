@@ -51,7 +51,7 @@ def running(place) -> Generator[Assisted]:
 @pytest.fixture
 def served(running) -> Assisted:
     running.model.script = as_script(lambda _: NO_FINDINGS)
-    running.model.everything.clear()
+    running.model.all_requests.clear()
     return running
 
 

@@ -37,7 +37,7 @@ def running(place) -> Generator[Assisted]:
 def project(running, place) -> Path:
     folder = emptied(place / "project")
     (folder / "a.py").write_text("x = 1\n")
-    running.model.everything.clear()
+    running.model.all_requests.clear()
     return folder
 
 

@@ -94,7 +94,7 @@ def test_a_folder_is_made_with_its_parents_once(ws):
 def test_no_folder_is_made_where_a_file_stands(ws):
     (ws.path / "a").write_bytes(b"x")
 
-    with ws.find("a") as target, pytest.raises(ToolError, match="is there already"):
+    with ws.find("a") as target, pytest.raises(ToolError, match="already exists"):
         make_folder(target)
 
 
@@ -130,7 +130,7 @@ def test_nothing_is_replaced_by_a_move(ws):
     (ws.path / "a").write_bytes(b"x")
     (ws.path / "b").write_bytes(b"y")
 
-    with pytest.raises(ToolError, match="b is there already"):
+    with pytest.raises(ToolError, match="b already exists"):
         ws.move("a", "b")
     assert ws.tree() == {"a": b"x", "b": b"y"}
 
@@ -140,7 +140,7 @@ def test_what_appears_at_the_destination_is_kept(ws):
     with ws.find("a") as here, ws.find("b") as there:
         (ws.path / "b").write_bytes(b"theirs")
 
-        with pytest.raises(ToolError, match="is there already"):
+        with pytest.raises(ToolError, match="already exists"):
             move(here, there, LIMITS)
 
     assert ws.tree() == {"a": b"x", "b": b"theirs"}

@@ -169,7 +169,7 @@ def test_the_host_is_opened_once_and_only_when_asked_for(mounts, place):
 
 
 def test_paths_are_shown_relative_in_the_workspace_and_absolute_elsewhere(mounts, place):
-    shown = [mounts.shown(f"{place}/{path}") for path in ("ws/folder/a", "ws", "other/file", "ws-evil")]
+    shown = [mounts.display_path(f"{place}/{path}") for path in ("ws/folder/a", "ws", "other/file", "ws-evil")]
 
     assert shown == ["folder/a", ".", f"{place}/other/file", f"{place}/ws-evil"]
 

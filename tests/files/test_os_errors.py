@@ -24,7 +24,7 @@ from toolyard.files.os_errors import explain, link_escape_error, not_a_file_erro
         (errno.ENOSPC, SystemFault, "disk is full"),
         (errno.EDQUOT, SystemFault, "disk is full"),
         (errno.EROFS, ToolError, "read-only file system"),
-        (errno.EEXIST, ToolError, "is there already"),
+        (errno.EEXIST, ToolError, "already exists"),
         (errno.EISDIR, ToolError, "is a folder"),
         (errno.EIO, SystemFault, "Input/output error"),
         (errno.EMFILE, SystemFault, "no file descriptors left"),

@@ -121,7 +121,7 @@ def test_a_folder_that_somebody_keeps_locked_is_given_up_in_time(ws):
     holder = os.open(ws.path, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
 
-    with pytest.raises(ToolError, match=r"keeps the folder of .* locked") as caught:
+    with pytest.raises(ToolError, match=r"has the folder of .* locked") as caught:
         ws.write("a")
 
     os.close(holder)

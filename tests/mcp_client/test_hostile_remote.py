@@ -58,7 +58,7 @@ def flood(number: int):
 
 
 BAD = {
-    "flood": (lambda n: (EVENTS, flood(n)), "brings more than 500 messages a second"),
+    "flood": (lambda n: (EVENTS, flood(n)), "has more than 500 messages a second"),
     "endless": (lambda n: (JSON, endless(n)), "is longer than 64 MiB"),
     "endless event": (lambda n: (EVENTS, endless_event(n)), "is longer than 64 MiB"),
     "many values": (lambda n: (JSON, [answer(n, MANY)]), "has more than 1,000,000 values"),
@@ -92,7 +92,7 @@ def test_a_compressed_answer_is_not_unpacked(open_pool):
     with hostile_server(lambda _: (JSON, [bomb])) as hostile:
         hostile.headers["content-encoding"] = "gzip"
         pool = open_far(open_pool, hostile)
-        with pytest.raises(ServerMisbehaved, match="is compressed, though it was asked not to be"):
+        with pytest.raises(ServerMisbehaved, match="is compressed, although uncompressed data was requested"):
             call(pool)
         assert {headers["accept-encoding"] for _, _, headers in hostile.seen} == {"identity"}
         pool.close()
@@ -119,7 +119,7 @@ def test_a_listing_is_bounded_in_bytes(open_pool, monkeypatch):
     with hostile_server(lambda n: (JSON, [answer(n)]), tools=page) as hostile:
         pool = open_far(open_pool, hostile)
         with pytest.raises(ServerMisbehaved, match="lists more than"):
-            pool.loop.run(pool.listing("far"), 50)
+            pool.loop.run(pool.server_listing("far"), 50)
         pool.close()
 
 
@@ -300,6 +300,6 @@ def test_a_page_in_the_place_of_an_answer_is_named(open_pool):
         pool = open_far(open_pool, hostile)
         for _ in range(2):  # the second time, of what is remembered
             with pytest.raises(ServerUnavailable) as raised:
-                pool.loop.run(pool.listing("far"), 50)
+                pool.loop.run(pool.server_listing("far"), 50)
             assert "answers with text/html, which is not MCP" in str(raised.value)
             assert str(raised.value).count("'far'") == 1

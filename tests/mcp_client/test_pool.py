@@ -26,7 +26,7 @@ def text(said: str) -> UpstreamResult:
 def test_a_server_of_either_era_is_greeted_listed_and_called(open_pool, era):
     pool = open_pool(upstream("up", "--era", era))
     assert pool.loop.run(pool.call("up", "echo", {"text": "héllo\n\ud800"})) == text("héllo\n\ud800")
-    listing = pool.loop.run(pool.listing("up"))
+    listing = pool.loop.run(pool.server_listing("up"))
     assert (listing.server, listing.version, listing.protocol) == ("up", "1.2.3", ERAS[era])
     assert listing.instructions == "Echo and be merry."
     tools = {tool.name: tool for tool in listing.tools}
@@ -188,7 +188,7 @@ def test_refusals_of_the_protocol_are_told_apart(open_pool):
         pool.loop.run(pool.call("up", "refuse", {"code": -32000}))
     with pytest.raises(CallRefused, match="cannot be written as JSON"):
         pool.loop.run(pool.call("up", "echo", {"text": object()}))
-    with pytest.raises(UnknownServer, match=r"no server 'nowhere'\. Attached are: up\."):
+    with pytest.raises(UnknownServer, match=r"no server 'nowhere'\. Attached servers: up\."):
         pool.loop.run(pool.call("nowhere", "echo", {}))
 
 
@@ -204,7 +204,11 @@ def test_a_server_is_not_idle_while_its_first_callers_wait_for_it(open_pool, mon
     pool = open_pool(upstream(), idle_seconds=0.1)
 
     async def several():
-        calls = [pool.call("up", "wait", {"seconds": 0}), pool.listing("up"), pool.call("up", "wait", {"seconds": 0})]
+        calls = [
+            pool.call("up", "wait", {"seconds": 0}),
+            pool.server_listing("up"),
+            pool.call("up", "wait", {"seconds": 0}),
+        ]
         first, listing, second = await asyncio.gather(*calls)
         return first, len(listing.tools) > 0, second
 

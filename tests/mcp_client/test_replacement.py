@@ -19,7 +19,7 @@ def test_a_message_over_the_limit_fails_its_call_alone(open_pool, entry):
     pool = open_pool(entry)
     with pytest.raises(ServerMisbehaved, match="sent an answer that is longer than 64 MiB"):
         pool.loop.run(pool.call("up", "blob", {"size": 65 << 20}))
-    assert pool.loop.run(pool.listing("up")).tools
+    assert pool.loop.run(pool.server_listing("up")).tools
     assert pool.status()["up"].starts == 1
 
 
@@ -32,7 +32,7 @@ def test_a_message_without_an_end_ends_the_server(open_pool, monkeypatch):
     monkeypatch.setattr(line_io, "MAX_LINE_BYTES", 1 << 20)
     monkeypatch.setattr(line_io, "ENDLESS_BYTES", 8 << 20)
     pool = open_pool(upstream())
-    with pytest.raises(ServerUnavailable, match="was ended: it sent a message longer than"):
+    with pytest.raises(ServerUnavailable, match="was killed: it sent a message longer than"):
         pool.loop.run(pool.call("up", "blob", {"size": 65 << 20}))
     until(lambda: pool.status()["up"].state == "failed")
 
@@ -53,7 +53,7 @@ def test_a_server_that_times_out_again_and_again_is_replaced(open_pool, monkeypa
 
 def test_a_server_whose_own_time_limit_is_short_is_replaced_too(open_pool):
     pool = open_pool(upstream(timeout=0.05))
-    pool.loop.run(pool.listing("up"))
+    pool.loop.run(pool.server_listing("up"))
     first = pool.status()["up"].pid
     for _ in range(3):
         with pytest.raises(CallTimedOut):
@@ -65,10 +65,10 @@ def test_a_server_that_no_longer_lists_its_tools_is_replaced(open_pool, monkeypa
     pool = open_pool(faulty("stops-listing"))
     assert echo(pool) == "hi"
     first = pool.status()["up"].pid
-    monkeypatch.setattr(pool._attached("up"), "_pace", upstreams.ServerTimeouts(0.05, 0.05, 60.0))
+    monkeypatch.setattr(pool._attached_server("up"), "_pace", upstreams.ServerTimeouts(0.05, 0.05, 60.0))
     for _ in range(3):
         with pytest.raises(CallTimedOut):
-            pool.loop.run(pool.listing("up"))
+            pool.loop.run(pool.server_listing("up"))
     until(lambda: not is_alive(first))
 
 

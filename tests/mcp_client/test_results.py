@@ -50,7 +50,7 @@ def test_secrets_of_an_entry_are_masked_in_what_its_server_answers(open_pool):
 
 def test_secrets_of_an_entry_are_masked_in_the_list_of_its_tools(open_pool):
     pool = open_pool(faulty("lists-secrets", env={"API_KEY": SECRET, "DB_PASSWORD": "text"}))
-    listing = pool.loop.run(pool.listing("up"))
+    listing = pool.loop.run(pool.server_listing("up"))
     tools = {tool.name: tool for tool in listing.tools}
     assert SECRET not in repr(listing)
     assert (listing.instructions, tools["open"].description) == ("***", "Uses ***.")
@@ -77,7 +77,7 @@ def test_an_answer_that_is_nested_too_deep_to_be_masked_is_refused_in_words():
     mask, entry = SecretMask(), upstream(env={"API_KEY": SECRET})
     mask.learn_entry(entry, entry)
     deep = json.loads('{"content": [], "structuredContent": {"a": ' + "[" * 800 + "]" * 800 + "}}")
-    with pytest.raises(CallFailed, match="something that is no result"):
+    with pytest.raises(CallFailed, match="an invalid result"):
         tool_answer("up", "t", deep, mask)
 
 

@@ -66,5 +66,5 @@ def test_a_folder_in_its_place_is_named_with_the_way_out(file: Path) -> None:
     file.mkdir()
     with pytest.raises(SystemFault, match=file.name) as raised:
         asyncio.run(opened(file.parent).set_tokens(TOKENS))
-    assert "Move it away" in raised.value.hint
+    assert "Move the file away" in raised.value.hint
     assert list(file.parent.iterdir()) == [file]

@@ -221,7 +221,7 @@ def test_a_view_in_place_of_a_table_is_not_run(tmp_path: Path, table: str) -> No
         endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
         shown = ", ".join(f"hex(zeroblob(1000000)) AS {name}" for name in columns)
         database.executescript(f"DROP TABLE {table}; CREATE VIEW {table} AS {endless} SELECT {shown} FROM r;")
-    with pytest.raises(ToolError, match=f"{table} is no table"):
+    with pytest.raises(ToolError, match=f"{table} is not a table"):
         read_store(str(tmp_path))
 
 
@@ -236,7 +236,7 @@ def test_a_named_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
         (tmp_path / "x.faiss").touch()
     (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
-    with pytest.raises(ToolError, match="is no plain file"):
+    with pytest.raises(ToolError, match="is not a regular file"):
         read_store(str(tmp_path))
 
 
@@ -268,7 +268,7 @@ def test_a_query_that_takes_too_many_steps_is_interrupted(tmp_path: Path, monkey
 def test_what_is_no_store_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="cannot be read"):
         read_store(str(tmp_path / "nowhere"))
-    with pytest.raises(ToolError, match=r"no local store of mem0.*vector_store.config.path"):
+    with pytest.raises(ToolError, match=r"not a local store of mem0.*vector_store.config.path"):
         read_store(str(tmp_path))
     (tmp_path / "chroma.sqlite3").write_bytes(b"no database at all" * 100)
     with pytest.raises(ToolError, match="cannot be read"):
@@ -333,6 +333,6 @@ def test_facts_that_cannot_be_read_are_not_overwritten_by_an_import(memory: Memo
     file = tmp_path / "agents/a/memory/core_memories.json"
     file.parent.mkdir(parents=True)
     file.write_text("{")
-    with pytest.raises(ToolError, match="left as it is"):
+    with pytest.raises(ToolError, match="left unchanged"):
         import_mem0(memory, [RECORD])
     assert file.read_text() == "{"

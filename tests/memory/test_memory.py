@@ -103,7 +103,7 @@ NONSENSE = {
     ("name", "data", "why"),
     [
         ("core_memories.json", b'[{"text": "precious",}]', "not JSON: line 1, column 2[123]"),
-        ("core_memories.json", b'{"text": "precious"}', "has to be a list"),
+        ("core_memories.json", b'{"text": "precious"}', "must be a list"),
         ("core_memories.json", b'[{"a": 1, "a": 2}]', "twice"),
         ("core_memories.json", b"[NaN]", "NaN"),
         ("core_memories.json", b"[1e999]", "too large"),
@@ -128,7 +128,7 @@ def test_nonsense_is_neither_overwritten_nor_lost(
         read(memory)
     assert [path.name for path in folder.iterdir()] == [name]
     for _ in range(2):
-        with pytest.raises(ToolError, match=rf"{why}.*left as it is\. A copy.*Correct the file"):
+        with pytest.raises(ToolError, match=rf"{why}.*left unchanged\. A copy.*Correct the file"):
             write(memory)
     assert (folder / name).read_bytes() == data
     (copy,) = folder.glob(f"{name}.unreadable-*")
@@ -150,7 +150,7 @@ def test_setting_aside_moves_a_file_nobody_tried_to_write(memory: Memory, folder
 def test_copies_of_nonsense_do_not_fill_the_disk(memory: Memory, folder: Path) -> None:
     for number in range(30):
         (folder / "core_memories.json").write_text(f"nonsense {number}")
-        with pytest.raises(ToolError, match="left as it is"):
+        with pytest.raises(ToolError, match="left unchanged"):
             memory.remember("x")
     assert len(list(folder.glob("*.unreadable-*"))) == 20
 
@@ -208,7 +208,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_written(root: Root, fo
         root, "agents/a/memory", "core_memories.json", parse_list, write_list, max_bytes=100
     )
     small.change(lambda entries: [*entries, "x"])
-    with pytest.raises(ValidationError, match=r"larger than 100 bytes.*Forget"):
+    with pytest.raises(ValidationError, match=r"larger than 100 bytes.*Remove"):
         small.change(lambda entries: [*entries, "y" * 100])
     assert small.read() == ["x"]
 
@@ -218,7 +218,7 @@ def test_a_file_that_grew_too_large_is_said_so_and_left_alone(memory: Memory, ro
     with huge.open("w") as file:
         file.truncate(locked_document.FILE_BYTES + 1)
     for act in (memory.facts, lambda: memory.remember("x"), memory.set_aside):
-        with pytest.raises(ToolError, match=r"8,388,609 bytes, and at most 8,388,608 are read.*left as it is"):
+        with pytest.raises(ToolError, match=r"8,388,609 bytes, and at most 8,388,608 are read.*left unchanged"):
             act()
     assert huge.stat().st_size == locked_document.FILE_BYTES + 1
     assert [path.name for path in folder.iterdir()] == ["core_memories.json"]

@@ -55,7 +55,7 @@ def test_a_task_written_into_nonsense_is_left_alone(root: Root, tmp_path: Path) 
     file.parent.mkdir(parents=True)
     file.write_text("a: [")
     for act in (tasks.current, lambda: tasks.begin("x"), lambda: tasks.complete("x")):
-        with pytest.raises(ToolError, match="left as it is"):
+        with pytest.raises(ToolError, match="left unchanged"):
             act()
     assert file.read_text() == "a: ["
 

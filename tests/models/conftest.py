@@ -59,7 +59,7 @@ async def talking(
     kind: str, script: ScriptLike, *, key: str = "", patience: float = 30.0, first_pause: float = 0.01, **keys: Any
 ) -> AsyncGenerator[Talk]:
     """`keys` are of the backend, but for those that open a model."""
-    opening = {name: keys.pop(name) for name in ("audience", "most_tries") if name in keys}
+    opening = {name: keys.pop(name) for name in ("wording", "most_tries") if name in keys}
     with serve_model(script, key=key) as server:
         backend = Backend(
             type=kind, model=keys.pop("model", "") or MODELS[kind], base_url=address(server, kind), **keys

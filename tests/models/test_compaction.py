@@ -219,23 +219,27 @@ def test_a_long_history_is_made_short_in_time_that_grows_with_its_length():
 async def test_a_full_context_is_made_room_in_before_anything_is_sent(talk):
     async with talk([*[Call("Read", {"file_path": "a"})] * 8, Say("done")], context_window=6000) as t:
         turn = await t.say(TASK)
-        while turn.wanted:
-            t.conversation.answer([ModelToolResult(each, "some words of a file " * 200) for each in turn.wanted])
+        while turn.tool_calls:
+            t.conversation.add_tool_results(
+                [ModelToolResult(each, "some words of a file " * 200) for each in turn.tool_calls]
+            )
             turn = await t.turn()
         assert turn.text == "done"
         shortened = t.all_heard(ConversationCompacted)
         assert shortened
         assert all(each.after < each.before for each in shortened)
         assert all(request.tokens < 6000 for request in t.server.requests)
-        assert all(request.users[0] == TASK for request in t.server.requests)
+        assert all(request.user_texts[0] == TASK for request in t.server.requests)
 
 
 async def test_a_provider_that_refuses_for_length_gets_less(talk):
     script = with_context_limit(3000, [*[Call("Read", {"file_path": "a"})] * 6, Say("done")])
     async with talk(script, context_window=1_000_000) as t:
         turn = await t.say(TASK)
-        while turn.wanted:
-            t.conversation.answer([ModelToolResult(each, "some words of a file " * 150) for each in turn.wanted])
+        while turn.tool_calls:
+            t.conversation.add_tool_results(
+                [ModelToolResult(each, "some words of a file " * 150) for each in turn.tool_calls]
+            )
             turn = await t.turn()
         assert turn.text == "done"
         assert t.all_heard(ConversationCompacted)

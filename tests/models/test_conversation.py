@@ -52,12 +52,12 @@ def test_results_come_before_what_else_is_said():
 def test_only_open_calls_can_be_answered_and_each_once():
     conversation = _with_calls(ToolCallPart("a", "{}", "1"))
     (wanted,) = conversation.pending_calls
-    with pytest.raises(ValueError, match="not open"):
+    with pytest.raises(ValueError, match="not pending"):
         conversation.add_tool_results([ModelToolResult(wanted, "x"), ModelToolResult(wanted, "y")])
-    with pytest.raises(ValueError, match="not open"):
+    with pytest.raises(ValueError, match="not pending"):
         conversation.add_tool_results([ModelToolResult(ModelToolCall("other", "a", {}), "x")])
     conversation.add_tool_results([ModelToolResult(wanted, "x")])
-    with pytest.raises(ValueError, match="not open"):
+    with pytest.raises(ValueError, match="not pending"):
         conversation.add_tool_results([ModelToolResult(wanted, "x")])
 
 

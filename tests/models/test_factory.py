@@ -99,8 +99,8 @@ def test_the_window_is_what_the_file_says_or_what_is_known():
         ({"type": "codex"}, "CLI"),
         ({"type": "vllm"}, "backend.model"),
         ({"type": "openai-compatible", "model": "m"}, "OPENAI_BASE_URL"),
-        ({"type": "openai", "base_url": "localhost:8080"}, "no address"),
-        ({"type": "openai", "base_url": "http://[::1"}, "no address"),
+        ({"type": "openai", "base_url": "localhost:8080"}, "not a valid URL"),
+        ({"type": "openai", "base_url": "http://[::1"}, "not a valid URL"),
     ],
 )
 def test_what_cannot_be_opened_says_why(keys, said):

@@ -34,7 +34,7 @@ def test_the_usual_variables_say_which_proxy(variables: dict[str, str], expected
 
 @pytest.mark.parametrize("said", ["socks5://me:secret@p:1", "http://[me:secret", "ftp://p"])
 def test_a_proxy_that_cannot_be_used_is_told_by_its_variable(said: str) -> None:
-    with pytest.raises(ConfigError, match="HTTP_PROXY is no address of a proxy") as raised:
+    with pytest.raises(ConfigError, match="HTTP_PROXY is not a valid proxy URL") as raised:
         open_model(AWAY, {"OPENAI_API_KEY": "key", "HTTP_PROXY": said})
     assert "secret" not in str(raised.value)
 

@@ -58,7 +58,7 @@ def leaks(text: str, secret: str = KEY) -> list[str]:
 @pytest.mark.parametrize("spelled", OTHER_SPELLINGS.values(), ids=OTHER_SPELLINGS.keys())
 async def test_a_key_that_is_repeated_in_an_error_is_masked(kind, talk, spelled):
     said = [Fail(401, message=f"Incorrect API key provided: {spelled}. See the docs.")]
-    async with talk(said, api_key=KEY, patience=0, audience=ASSISTANT_WORDING) as t:
+    async with talk(said, api_key=KEY, patience=0, wording=ASSISTANT_WORDING) as t:
         with pytest.raises(ProviderError) as raised:
             await t.say("hello")
         assert MASK in str(raised.value)
@@ -67,12 +67,12 @@ async def test_a_key_that_is_repeated_in_an_error_is_masked(kind, talk, spelled)
 
 async def test_a_key_that_is_repeated_in_the_middle_of_an_answer_is_masked(kind, talk):
     script = [Fail(429, midway=True, message=f"{KEY} has no quota", times=2)]
-    async with talk(script, api_key=KEY, most_tries=2, audience=ASSISTANT_WORDING) as t:
+    async with talk(script, api_key=KEY, most_tries=2, wording=ASSISTANT_WORDING) as t:
         with pytest.raises(ProviderError) as raised:
             await t.say("hello")
         assert MASK in str(raised.value)
         assert leaks(shown_by(raised.value)) == []
-        assert leaks(t.all_heard(RetryWait)[0].why) == []
+        assert leaks(t.all_heard(RetryWait)[0].reason) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

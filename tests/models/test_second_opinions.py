@@ -28,7 +28,7 @@ TRIES = 3
 def asked(kind):
     """`async with asked(script) as t`: a model as the assistant opens it, one for each of the APIs."""
     return lambda script, **options: talking(
-        kind, script, **{"audience": ASSISTANT_WORDING, "most_tries": TRIES, **options}
+        kind, script, **{"wording": ASSISTANT_WORDING, "most_tries": TRIES, **options}
     )
 
 
@@ -115,7 +115,7 @@ async def test_a_server_that_is_not_there_is_told_with_the_variable_of_its_addre
 async def test_who_is_asked_to_wait_longer_than_there_is_time_is_told_at_once_how_long(asked):
     async with asked([Fail(429, retry_after=40, times=FOREVER)], patience=300) as t:
         began = time.monotonic()
-        error = await failing(t, wish=TurnSettings(seconds=30))
+        error = await failing(t, settings=TurnSettings(seconds=30))
         assert time.monotonic() - began < 5
         assert t.all_heard(RetryWait) == []
         assert error.data()["retry_after"] == 40
@@ -124,13 +124,13 @@ async def test_who_is_asked_to_wait_longer_than_there_is_time_is_told_at_once_ho
 
 async def test_the_time_of_a_turn_is_that_of_its_tries_too(asked):
     async with asked([Fail(503, times=FOREVER)], first_pause=30, patience=300) as t:
-        await failing(t, wish=TurnSettings(seconds=1))
+        await failing(t, settings=TurnSettings(seconds=1))
         assert len(t.server.requests) == 1
 
 
 async def test_a_wait_that_there_is_time_for_is_waited(asked):
     async with asked([Fail(429, retry_after=0.2), Say("now")]) as t:
-        assert (await t.say("hello", wish=TurnSettings(seconds=30))).text == "now"
+        assert (await t.say("hello", settings=TurnSettings(seconds=30))).text == "now"
         (waiting,) = t.all_heard(RetryWait)
         assert waiting.seconds == pytest.approx(0.2, abs=0.02)
 
@@ -161,7 +161,7 @@ async def test_how_long_to_wait_may_be_a_date(kind):
 
 
 async def test_how_long_to_wait_may_be_in_the_details_of_google():
-    async with talking("gemini", [Fail(429, retry_after=33)], audience=ASSISTANT_WORDING, patience=0) as t:
+    async with talking("gemini", [Fail(429, retry_after=33)], wording=ASSISTANT_WORDING, patience=0) as t:
         assert (await failing(t)).data()["retry_after"] == 33
 
 

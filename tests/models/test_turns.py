@@ -23,8 +23,8 @@ async def test_an_answer_is_told_in_pieces_that_are_the_answer(talk):
         said = [each.text for each in t.all_heard(TextDelta)]
         assert turn.text == "".join(said) == "One two three four."
         assert len(said) > 1
-        assert turn.wanted == ()
-        assert not turn.is_cut
+        assert turn.tool_calls == ()
+        assert not turn.is_truncated
         assert t.conversation.last_text == turn.text
 
 
@@ -34,7 +34,7 @@ async def test_the_model_gets_the_instructions_the_tools_and_what_was_said(talk)
         (request,) = t.server.requests
         assert request.is_streaming
         assert request.system == "Be brief."
-        assert request.users == ("a question",)
+        assert request.user_texts == ("a question",)
         assert request.tools == ("Read",)
         assert request.schemas["Read"].schema["properties"]["file_path"]["type"].lower() == "string"
 
@@ -44,13 +44,13 @@ async def test_several_calls_of_one_turn_come_in_order_each_with_its_id(talk):
         [Turn("I look.", calls=(Call("Read", {"file_path": "a"}), Call("Read", {"file_path": "b"})))]
     ) as t:
         turn = await t.say("read both")
-        assert [(each.tool, each.arguments, each.fault) for each in turn.wanted] == [
+        assert [(each.tool, each.arguments, each.arguments_error) for each in turn.tool_calls] == [
             ("Read", {"file_path": "a"}, ""),
             ("Read", {"file_path": "b"}, ""),
         ]
-        assert turn.wanted[0].id != turn.wanted[1].id
+        assert turn.tool_calls[0].id != turn.tool_calls[1].id
         assert turn.text == "I look."
-        assert t.conversation.pending_calls == turn.wanted
+        assert t.conversation.pending_calls == turn.tool_calls
 
 
 async def test_results_are_shown_to_the_model_with_its_own_calls(kind, talk):
@@ -58,8 +58,10 @@ async def test_results_are_shown_to_the_model_with_its_own_calls(kind, talk):
         [Turn(calls=(Call("Read", {"file_path": "a"}), Call("Read", {"file_path": "b"}))), Say("ok")]
     ) as t:
         turn = await t.say("read both")
-        one, two = turn.wanted
-        t.conversation.answer([ModelToolResult(one, "alpha"), ModelToolResult(two, "no such file", failed=True)])
+        one, two = turn.tool_calls
+        t.conversation.add_tool_results(
+            [ModelToolResult(one, "alpha"), ModelToolResult(two, "no such file", failed=True)]
+        )
         assert (await t.turn()).text == "ok"
         request = t.server.requests[-1]
         assert [call.tool for call in request.calls] == ["Read", "Read"]
@@ -74,9 +76,11 @@ async def test_results_are_shown_to_the_model_with_its_own_calls(kind, talk):
 async def test_pictures_of_results_reach_the_model(talk):
     async with talk([Call("Read", {"file_path": "a.png"}), Say("a dot")]) as t:
         turn = await t.say("look")
-        t.conversation.answer([ModelToolResult(turn.wanted[0], "a picture:", (Picture(PICTURE, "image/png"),))])
+        t.conversation.add_tool_results(
+            [ModelToolResult(turn.tool_calls[0], "a picture:", (Picture(PICTURE, "image/png"),))]
+        )
         assert (await t.turn()).text == "a dot"
-        ((media_type, data),) = t.server.requests[-1].pictures
+        ((media_type, data),) = t.server.requests[-1].images
         assert media_type == "image/png"
         assert base64.b64decode(data.replace("-", "+").replace("_", "/")) == PICTURE
 
@@ -84,10 +88,10 @@ async def test_pictures_of_results_reach_the_model(talk):
 async def test_a_picture_that_not_every_provider_takes_is_named_in_its_place(talk):
     async with talk([Call("Read", {"file_path": "a.tiff"}), Say("a pity")]) as t:
         turn = await t.say("look")
-        t.conversation.answer([ModelToolResult(turn.wanted[0], "", (Picture(b"II*", "image/tiff"),))])
+        t.conversation.add_tool_results([ModelToolResult(turn.tool_calls[0], "", (Picture(b"II*", "image/tiff"),))])
         await t.turn()
         request = t.server.requests[-1]
-        assert request.pictures == ()
+        assert request.images == ()
         assert "image/tiff" in request.results[0]
 
 
@@ -103,7 +107,7 @@ async def test_signatures_of_thoughts_go_back_to_who_signed_them(talk):
     async with talk([Think("Which file?", Call("Read", {"file_path": "a"})), Say("ok")], thinking="low") as t:
         turn = await t.say("read")
         reloaded = Conversation.load(t.conversation.dump())
-        reloaded.add_tool_results([ModelToolResult(turn.wanted[0], "alpha")])
+        reloaded.add_tool_results([ModelToolResult(turn.tool_calls[0], "alpha")])
         await t.model.turn(reloaded)
         sent = json.dumps(t.server.requests[-1].body)
         assert base64.b64encode(b"a signature of thoughts").decode() in sent
@@ -140,7 +144,7 @@ async def test_settings_of_the_backend_reach_the_model(kind, talk):
 
 async def test_usage_is_what_the_provider_counted(kind, talk):
     async with talk([Turn("hi", usage=Usage(input=1200, output=34, cached=1000))]) as t:
-        spent = (await t.say("hello")).spent
+        spent = (await t.say("hello")).usage
         assert (spent.input, spent.output, spent.cached, spent.total) == (1200, 34, 1000, 1234)
         if kind == "openai":
             assert spent.cost is None
@@ -150,7 +154,7 @@ async def test_usage_is_what_the_provider_counted(kind, talk):
 
 async def test_what_nobody_counted_is_estimated_and_has_no_price(kind, talk):
     async with talk([Turn("hi " * 50, usage=Usage(0, 0))]) as t:
-        spent = (await t.say("hello " * 200)).spent
+        spent = (await t.say("hello " * 200)).usage
         assert (150 < spent.input < 600, 30 < spent.output < 200, spent.cost) == (True, True, None), spent
 
 
@@ -162,17 +166,19 @@ async def test_what_was_spent_adds_up_and_an_unknown_price_stays_unknown():
 async def test_arguments_that_are_no_json_are_told_with_the_call(kind, talk):
     async with talk([BrokenArguments("Read"), Say("better")]) as t:
         turn = await t.say("read")
-        (wanted,) = turn.wanted
+        (wanted,) = turn.tool_calls
         assert wanted.arguments == {}
-        assert bool(wanted.fault) == (kind != "gemini")  # which sends no text of arguments that could be broken
-        t.conversation.answer([ModelToolResult(wanted, "The arguments cannot be read.", failed=True)])
+        assert bool(wanted.arguments_error) == (
+            kind != "gemini"
+        )  # which sends no text of arguments that could be broken
+        t.conversation.add_tool_results([ModelToolResult(wanted, "The arguments cannot be read.", failed=True)])
         assert (await t.turn()).text == "better"
 
 
 async def test_an_answer_that_ends_at_its_limit_says_so(talk):
     async with talk([Turn("half a sen", ends="length")]) as t:
         turn = await t.say("write")
-        assert turn.is_cut
+        assert turn.is_truncated
         assert turn.text == "half a sen"
 
 
@@ -192,7 +198,7 @@ async def test_a_conversation_goes_on_after_it_was_stored_in_the_middle(talk):
         assert (await t.model.turn(again)).text == "ok"
         request = t.server.requests[-1]
         assert len(request.results) == 2
-        assert request.users == ("read both", "Go on.")
+        assert request.user_texts == ("read both", "Go on.")
 
 
 async def test_tools_may_change_from_turn_to_turn(talk):
@@ -218,5 +224,5 @@ async def test_plain_turns_of_before_reach_the_model_as_messages_of_each_side(ta
         conversation.add_question("three?")
         turn = await t.model.turn(conversation, instructions="Count.")
         request = t.server.requests[-1]
-        assert (turn.text, request.system, request.users) == ("Three.", "Count.", ("one?", "two?", "three?"))
+        assert (turn.text, request.system, request.user_texts) == ("Three.", "Count.", ("one?", "two?", "three?"))
         assert [entry.text for entry in request.conversation.entries] == ["one?", "One.", "two?", "Two.", "three?"]

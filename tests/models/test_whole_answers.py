@@ -103,10 +103,10 @@ async def say(model, **options):
 async def test_they_are_asked_for_it_so_and_it_is_told_and_counted(server):
     heard = []
     async with server.model(most_tries=2) as model:
-        turn = await say(model, hear=heard.append)
+        turn = await say(model, on_event=heard.append)
         await say(model)
 
-    assert (turn.text, turn.spent.input, turn.spent.output) == ("Whole.", 7, 2)
+    assert (turn.text, turn.usage.input, turn.usage.output) == ("Whole.", 7, 2)
     assert heard == [TextDelta("Whole.")]
     assert server.wanted_pieces == [True, False, False], "it is tried once whether they stream"
 
@@ -122,7 +122,7 @@ async def test_asking_for_a_whole_answer_is_one_of_the_tries(server):
 
 async def test_who_may_be_asked_once_is_asked_once(server):
     async with server.model(most_tries=1) as model:
-        with pytest.raises(ToolyardError, match="pieces"):
+        with pytest.raises(ToolyardError, match="does not stream"):
             await say(model)
 
     assert server.wanted_pieces == [True]

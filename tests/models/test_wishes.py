@@ -16,7 +16,7 @@ MODES = ("minimal", "low", "medium", "high", "max")
 
 async def sent(kind: str, model: str, wish: TurnSettings, **keys: Any) -> dict[str, Any]:
     async with talking(kind, [Say("ok")], model=model, **keys) as t:
-        await t.say("hello", wish=wish, tools=())
+        await t.say("hello", settings=wish, tools=())
         (request,) = t.server.requests
         return request.body
 
@@ -165,7 +165,7 @@ async def test_a_temperature_is_sent_where_the_model_takes_one(kind, model, wish
 
 async def test_a_wish_goes_before_what_the_backend_says_for_one_turn_only(kind, talk):
     async with talk([Say("one"), Say("two")], thinking="low") as t:
-        await t.say("first", wish=TurnSettings(thinking="high"))
+        await t.say("first", settings=TurnSettings(thinking="high"))
         await t.say("second")
         first, second = (request.body for request in t.server.requests)
         assert first != second
@@ -198,8 +198,8 @@ async def test_what_a_server_refuses_of_a_wish_is_left_out_then_and_later(kind, 
         return Fail(400, message=WORDS[part]) if says(request.body) else Say("gladly")
 
     async with talking(kind, picky, model=model, patience=0) as t:
-        assert (await t.say("hello", wish=wish)).text == "gladly"
-        assert (await t.say("again", wish=wish)).text == "gladly"
+        assert (await t.say("hello", settings=wish)).text == "gladly"
+        assert (await t.say("again", settings=wish)).text == "gladly"
         assert [says(request.body) for request in t.server.requests] == [True, False, False]
         assert t.all_heard(RetryWait) == []
 
@@ -207,8 +207,8 @@ async def test_what_a_server_refuses_of_a_wish_is_left_out_then_and_later(kind, 
 async def test_a_refusal_that_was_about_something_else_is_told_and_nothing_is_learned(talk):
     async with talk([Fail(400, message="your reasoning is poor", times=2), Say("ok")]) as t:
         with pytest.raises(SystemFault, match="your reasoning is poor"):
-            await t.say("hello", wish=TurnSettings(thinking="high"))
-        await t.turn(wish=TurnSettings(thinking="high"))
+            await t.say("hello", settings=TurnSettings(thinking="high"))
+        await t.turn(settings=TurnSettings(thinking="high"))
         one, two, three = (request.body for request in t.server.requests)
         assert one != two
         assert one == three
@@ -216,6 +216,6 @@ async def test_a_refusal_that_was_about_something_else_is_told_and_nothing_is_le
 
 async def test_what_was_thought_is_counted_of_what_was_spent(talk):
     async with talk([Turn("hi", thinking="hm", usage=Usage(100, 50, thinking=30))]) as t:
-        spent = (await t.say("hello", wish=TurnSettings(thinking="high"))).spent
+        spent = (await t.say("hello", settings=TurnSettings(thinking="high"))).usage
         assert (spent.output, spent.thinking, spent.total) == (50, 30, 150)
         assert (spent + spent).thinking == 60

@@ -30,8 +30,8 @@ BREAKER = CircuitBreaker(
     is_sandboxed=False,
 )
 
-UNSAVED = "No snapshot holds that."
-HELD = "Automatic snapshots hold it, but for caches and what the user had left out."
+UNSAVED = "No snapshot contains it."
+HELD = "Automatic snapshots contain it, except for caches and files the user excluded."
 
 # fmt: off
 ROOT = [
@@ -238,7 +238,7 @@ def test_a_command_that_destroys_nothing_whole_passes(command):
     [
         (
             "rm -rf ~",
-            "deletes the home folder /home/me with the context path /home/me/notes. No snapshot holds that.",
+            "deletes the home folder /home/me with the context path /home/me/notes. No snapshot contains it.",
         ),
         (
             "rm -rf .",
@@ -248,16 +248,16 @@ def test_a_command_that_destroys_nothing_whole_passes(command):
             "rm -rf ./*",
             f"deletes everything in the workspace /srv/project. {HELD}",
         ),
-        ("rm -rf .git", "deletes the Git repository /srv/project/.git. Automatic snapshots hold it."),
-        ("cat a > /dev/sda", "overwrites the device /dev/sda. No snapshot holds that."),
-        ("rm -rf /", "deletes the root of the file system (/). No snapshot holds that."),
+        ("rm -rf .git", "deletes the Git repository /srv/project/.git. Automatic snapshots contain it."),
+        ("cat a > /dev/sda", "overwrites the device /dev/sda. No snapshot contains it."),
+        ("rm -rf /", "deletes the root of the file system (/). No snapshot contains it."),
         (
             "rm -rf /[dm]*",
             "deletes the system folder /dev and the context path /data and the mount point /mnt/disk. " + UNSAVED,
         ),
         (
             "chmod -R 000 /mnt/disk/*",
-            "changes the owners or modes of everything in the mount point /mnt/disk. No snapshot holds that.",
+            "changes the owners or modes of everything in the mount point /mnt/disk. No snapshot contains it.",
         ),
         (
             "cd build; rm -rf *",
@@ -266,7 +266,7 @@ def test_a_command_that_destroys_nothing_whole_passes(command):
         ),
         (
             "find ~ ! -name '*.py' -delete",
-            "deletes all but some files of the home folder /home/me. No snapshot holds that.",
+            "deletes all but some files of the home folder /home/me. No snapshot contains it.",
         ),
     ],
 )

@@ -272,7 +272,7 @@ def test_command_rules_take_the_same_order(judge, text, found):
             Action(Kind.EXECUTE, "Bash", command="ls 'x"),
             Decision(
                 ASK,
-                'Running "ls \'x" may do anything (its text is not understood: it is not complete shell syntax): '
+                'Running "ls \'x" may do anything (its text cannot be parsed: it is not complete shell syntax): '
                 "default mode asks before that.",
                 "mode default",
             ),

@@ -161,7 +161,7 @@ async def test_a_cancelled_call_is_cancelled_on_the_host_and_the_others_go_on(br
         await held
     assert await asyncio.to_thread(handler.cancelled.acquire, timeout=DEADLINE)
     assert (await other).text == "a:s:t"
-    assert broker.connections == 1
+    assert broker.connection_count == 1
 
 
 def test_an_interrupted_blocking_call_is_cancelled_on_the_host(broker, handler):
@@ -181,13 +181,13 @@ def test_an_interrupted_blocking_call_is_cancelled_on_the_host(broker, handler):
 async def test_a_thousand_calls_in_one_loop(broker):
     for n in range(1000):
         assert (await call_mcp_tool("s", "t", {"n": n})).structured == {"n": n}
-    assert broker.connections == 1
+    assert broker.connection_count == 1
 
 
 async def test_many_calls_at_once_each_get_their_own_answer(broker):
     results = await asyncio.gather(*(call_mcp_tool("s", "t", {"n": n}) for n in range(2000)))
     assert [result.structured["n"] for result in results] == list(range(2000))
-    assert broker.connections == 1
+    assert broker.connection_count == 1
 
 
 def test_threads_share_a_bounded_number_of_connections(broker):
@@ -203,7 +203,7 @@ def test_threads_share_a_bounded_number_of_connections(broker):
     for thread in threads:
         thread.join(DEADLINE)
     assert answers == {(n, turn): {"n": n, "turn": turn} for n in range(100) for turn in range(5)}
-    assert broker.connections <= 32
+    assert broker.connection_count <= 32
 
 
 @pytest.mark.parametrize("size", [20 * MIB])

@@ -31,7 +31,7 @@ def test_each_loop_has_a_connection_of_its_own_and_gives_it_up(broker):
 
     for _ in range(20):
         assert asyncio.run(ask()) == "a:s:t"
-    assert broker.connections <= 2
+    assert broker.connection_count <= 2
 
 
 def test_calls_in_flight_are_lost_with_the_broker_and_the_next_one_connects_anew(thread, monkeypatch, tmp_path):
@@ -73,7 +73,7 @@ def test_calls_in_flight_are_lost_with_the_broker_and_the_next_one_connects_anew
     assert loops == ["b:s:t"]
     assert len(lost) == 2
     for error in lost:
-        assert "s.hold may or may not have been carried out. The next call connects anew." in str(error)
+        assert "s.hold may or may not have been carried out. The next call reconnects." in str(error)
         assert (error.server, error.tool) == ("s", "hold")
 
 

@@ -24,7 +24,7 @@ def change(recorder, folder, *names):
 def told(recorder, folder, **options):
     """The paths that are handed out; those of trees end with a slash."""
     found = []
-    for body in recorder.take(**options):
+    for body in recorder.pop_frame_bodies(**options):
         at = 0
         while at < len(body):
             _, is_tree, length = protocol.CHANGE_HEADER.unpack_from(body, at)
@@ -46,11 +46,11 @@ def test_a_path_that_changes_all_the_time_is_told_now_and_then_and_at_the_end(re
     change(recorder, tmp_path, "a", "a")
     assert told(recorder, tmp_path) == ["a"]
     change(recorder, tmp_path, "a")
-    assert (recorder.patience, told(recorder, tmp_path)) == (change_recorder.REPEAT_SECONDS, [])
+    assert (recorder.seconds_until_due, told(recorder, tmp_path)) == (change_recorder.REPEAT_SECONDS, [])
     now += 10**9
     assert told(recorder, tmp_path) == ["a"]
     change(recorder, tmp_path, "a")
-    assert told(recorder, tmp_path, all_of_it=True) == ["a"]
+    assert told(recorder, tmp_path, is_final=True) == ["a"]
 
 
 @pytest.mark.parametrize("limit", ["MOST_PATHS", "MOST_BYTES"])
@@ -72,7 +72,7 @@ def test_past_its_limit_folders_are_recorded_and_past_theirs_the_record_is_given
 def test_batches_are_small(recorder, tmp_path, monkeypatch):
     monkeypatch.setattr(change_recorder, "_BATCH_BYTES", 100)
     change(recorder, tmp_path, *map(str, range(100)))
-    bodies = recorder.take()
+    bodies = recorder.pop_frame_bodies()
     assert len(bodies) > 10
     assert max(map(len, bodies)) < 100 + 300
 

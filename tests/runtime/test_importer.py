@@ -84,6 +84,6 @@ def test_another_file_for_the_start_of_python_is_run_too(python, tmp_path):
 
 
 def test_without_tools_nothing_is_installed(python):
-    code = "import sys\nprint([type(one).__name__ for one in sys.meta_path if type(one).__name__ == 'Finder'])"
+    code = "import sys\nprint([type(one).__name__ for one in sys.meta_path if type(one).__name__ == 'PackageFinder'])"
     assert python(code, TOOLYARD_PACKAGES="") == "[]\n"
-    assert python(code) == "['Finder']\n"
+    assert python(code) == "['PackageFinder']\n"

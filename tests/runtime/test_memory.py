@@ -105,7 +105,7 @@ def test_what_does_not_belong_into_a_memory_is_refused(file: Path, monkeypatch: 
         memory.note_pattern("x" * 201, "y")
     with pytest.raises(ValueError, match="JSON"):
         memory.remember("x", metadata={"n": float("nan")})
-    with pytest.raises(ValueError, match="no name of an agent"):
+    with pytest.raises(ValueError, match="not the name of an agent"):
         memory.facts("../b")
     monkeypatch.setattr(memory_entries, "MOST_FACTS", 1)
     memory.remember("one")
@@ -130,7 +130,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(file: Path, tmp_path: Pat
     assert (tmp_path / "secret.json").read_text() == '["secret"]'
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(OSError, match="not a plain file"):
+    with pytest.raises(OSError, match="not a regular file"):
         memory.facts()
 
 

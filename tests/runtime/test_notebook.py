@@ -148,7 +148,7 @@ def test_a_deleted_working_folder_does_not_stop_the_code(notebook, tmp_path, mon
 
 def test_input_says_that_nobody_answers(notebook):
     answer = notebook.run("name = input('Name? ')")
-    assert answer["error"].splitlines()[-1].startswith("EOFError: input() has nobody to answer it here")
+    assert answer["error"].splitlines()[-1].startswith("EOFError: input() cannot be answered here")
 
 
 @pytest.mark.parametrize(

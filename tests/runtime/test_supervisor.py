@@ -10,9 +10,9 @@ import os
 from toolyard_runtime import supervisor
 
 supervisor._REAPING_SECONDS = 0.00002  # as if the machine were so busy that a turn of it is soon over
-one = supervisor.Warden(*os.pipe())
+one = supervisor.Supervisor(*os.pipe())
 seen = []
-one._made = lambda kind: seen.append(len(one._strangers()))  # no process can be started
+one._new_worker = lambda kind: seen.append(len(one._leftover_children()))  # no process can be started
 for _ in range({MANY}):
     if os.fork() == 0:
         os._exit(0)

@@ -50,7 +50,7 @@ def test_a_shell_runs_without_a_clock_and_ends_as_its_command_does(shells, sandb
     shell = shells.start(sandbox, REQUEST)
     sandbox.release.set()
     assert shell.ended.wait(WAIT)
-    assert shell.news() == OutputUpdate({Stream.OUT: b"out", Stream.ERR: b""}, 0, DONE)
+    assert shell.pop_output() == OutputUpdate({Stream.OUT: b"out", Stream.ERR: b""}, 0, DONE)
     assert sandbox.requests[0].seconds == float("inf")
     assert sandbox.requests[0].output_bytes > 1 << 30
 
@@ -77,7 +77,7 @@ def test_the_oldest_output_is_dropped_and_counted():
 def test_a_sandbox_that_fails_ends_the_shell_with_the_reason(shells):
     shell = shells.start(Scripted(SystemFault("It broke.")), REQUEST)
     assert shell.ended.wait(WAIT)
-    news = shell.news()
+    news = shell.pop_output()
     assert b"It broke." in news.output[Stream.ERR]
     assert news.outcome == RunResult(RunEnding.LOST, 1)
 

@@ -37,7 +37,7 @@ from toolyard.sandbox.limits.cgroups import Cgroup
 group = Cgroup.create(memory_bytes=2**28, processes=50, name="killed")
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 group.add(child.pid)
-print(child.pid, *(part.folder for part in group._parts), flush=True)
+print(child.pid, *(part.folder for part in group._groups), flush=True)
 sys.stdin.read()
 """
 
@@ -75,7 +75,7 @@ def inside(group, code):
 
 
 def folders(group):
-    return [part.folder for part in group._parts]
+    return [part.folder for part in group._groups]
 
 
 def test_a_memory_hog_is_killed_and_told_of_once():

@@ -289,7 +289,7 @@ def test_a_folder_that_the_run_closed_to_us_hides_nothing(small_disk, closed, mo
             else:
                 os.chmod(small_disk / closed, mode)
                 let_the_clock_pass()
-                watch.begin()
+                watch.start()
                 fill(small_disk / "other" / "a", LIMIT_MIB + 1)
             os.seteuid(NOBODY)
             try:
@@ -310,7 +310,7 @@ def test_counting_is_spread_over_ticks_and_comes_to_an_end(small_disk, monkeypat
         assert watch.check() is None
         assert watch._disks[0]._counter is not None, "more than one slice of work"
         assert verdict(watch) is None
-        watch.begin()
+        watch.start()
         fill(small_disk / "other" / "b", LIMIT_MIB + 1)
         watch.check()  # and a watch that is closed in the middle of counting gives its handles back
     monkeypatch.setattr(disk_usage, "_BUDGET_SECONDS", 0.0)

@@ -45,7 +45,7 @@ def test_chains_of_forks_end_with_the_run_that_began_them(kit):
     box = kit.open()
     ran = box.python(FORKING.format(count=SOME))
     assert ran.outcome.ending is RunEnding.FINISHED
-    assert ran.outcome.left_behind > 0
+    assert ran.outcome.leftover_processes > 0
     assert kit.all_gone()
     assert box.command("echo next").text == "next\n"
 

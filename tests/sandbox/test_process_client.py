@@ -16,9 +16,7 @@ from toolyard.sandbox.process.channel import SocketChannel
 from toolyard.sandbox.process.client import NotStarted, SandboxProcess
 from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, SandboxSpec
 
-UNABLE = (
-    "from toolyard_runtime import supervisor; supervisor.Warden._made = lambda self, kind: None; supervisor.main()"
-)
+UNABLE = "from toolyard_runtime import supervisor; supervisor.Supervisor._new_worker = lambda self, kind: None; supervisor.main()"
 WELL = "from toolyard_runtime import supervisor; supervisor.main()"
 LONGEST_WAIT = 30.0
 
@@ -72,7 +70,7 @@ threading.Thread(target=late).start()
 def test_what_a_session_prints_between_runs_belongs_to_none(open_box, tmp_path, monkeypatch):
     """Even when the warden finds it together with the next request."""
     box, printed, sent = open_box(), [], threading.Event()
-    send = box._line.send
+    send = box._channel.send
 
     def run(code):
         request = RunRequest(RunKind.PYTHON, code, LONGEST_WAIT, session="a")
@@ -82,7 +80,7 @@ def test_what_a_session_prints_between_runs_belongs_to_none(open_box, tmp_path, 
     os.kill(box.process.pid, signal.SIGSTOP)
     (tmp_path / "go").touch()
     assert within(LONGEST_WAIT, (tmp_path / "said").exists)
-    monkeypatch.setattr(box._line, "send", lambda data: (send(data), sent.set()))
+    monkeypatch.setattr(box._channel, "send", lambda data: (send(data), sent.set()))
     thread = threading.Thread(target=run, args=("print('its own')",))
     thread.start()
     assert sent.wait(LONGEST_WAIT)
@@ -130,7 +128,7 @@ def test_what_does_not_reach_a_warden_that_is_gone_may_be_run_elsewhere(open_box
     if noticed:
         box._reader.join(LONGEST_WAIT)
     else:
-        box._ended.clear()
+        box._disconnected.clear()
     with pytest.raises(NotStarted):
         box.run(RunRequest(RunKind.COMMAND, "true", LONGEST_WAIT), lambda stream, data: None, threading.Event())
     assert not box.is_up

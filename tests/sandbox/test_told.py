@@ -35,13 +35,13 @@ def test_a_folder_is_told_by_a_few_bytes(kit):
 def test_what_code_leaves_behind_is_counted(kit, code):
     """So it is ended before the run counts as done."""
     ran = kit.open().python(code)
-    assert (ran.value, ran.outcome.left_behind) == ("1", 1)
+    assert (ran.value, ran.outcome.leftover_processes) == ("1", 1)
 
 
 def test_a_session_that_waits_is_spared_when_another_run_is_cleaned_up_after(kit):
     box = kit.open()
     box.python("x = 20", session="a")
-    assert box.command("setsid sleep 502 & echo done").outcome.left_behind >= 1
+    assert box.command("setsid sleep 502 & echo done").outcome.leftover_processes >= 1
     assert box.python("x", session="a").value == "20"
 
 

@@ -43,7 +43,7 @@ def run(step):
     is_first = True
     with SnapshotStore(state + "/snapshots") as store:
         publisher = Publisher(shared, state, store)
-        shown = VisibilityFilter(policy, workspace=work, root=root, place=shared + "/agent_b")
+        shown = VisibilityFilter(policy, workspace=work, root=root, published_folder=shared + "/agent_b")
         while True:
             for _ in range(4):
                 path = Path(work, f"d{chance.randrange(4)}", f"f{chance.randrange(5)}")

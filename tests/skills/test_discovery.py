@@ -103,7 +103,7 @@ def test_odd_things_among_the_skills_are_said_or_left_out(root: Root, tmp_path: 
     (tmp_path / "skills/a/leads/SKILL.md").unlink()
     (tmp_path / "skills/a/leads/SKILL.md").symlink_to("/etc/passwd")
     assert {entry.name: entry.fault.partition(".")[0][:40] for entry in list_skills(root)} == {
-        "bad-name": "name: is no name for a skill",
+        "bad-name": "name: is not a valid skill name",
         "empty": "it has no SKILL",
         "leads": "skills/a/leads/SKILL",
     }

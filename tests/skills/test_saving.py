@@ -45,13 +45,18 @@ def test_a_skill_of_the_same_name_is_replaced(root: Root, tmp_path: Path) -> Non
     ["", "../up", "a/b", "a.b", "class", "1st", "a b", "é", "x" * 65, "__import__ ", "__init__", "community", ".."],
 )
 def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
-    with pytest.raises(ValidationError, match="no name for a skill"):
+    with pytest.raises(ValidationError, match="not a valid skill name"):
         Skill(name, "x = 1", "Says x.")
 
 
 @pytest.mark.parametrize(
     ("code", "description", "fault"),
-    [("x = (", "d", "no Python"), ("x" * 100_001, "d", "too long"), ("x", " ", "1 to"), ("x", "d" * 1_025, "1 to")],
+    [
+        ("x = (", "d", "not valid Python"),
+        ("x" * 100_001, "d", "too long"),
+        ("x", " ", "1 to"),
+        ("x", "d" * 1_025, "1 to"),
+    ],
 )
 def test_what_cannot_be_a_skill_is_refused(code: str, description: str, fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):

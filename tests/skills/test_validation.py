@@ -112,7 +112,7 @@ def test_what_lies_in_the_current_folder_alone_is_not_installed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend("")
     (fault,) = faults(checks, "import near_by")
-    assert "near_by is a file of the author's folder, which others do not have" in fault
+    assert "near_by is in the author's folder, which others do not have" in fault
     assert faults(checks, "import pytest\nimport json.decoder\nimport sys") == ()
     monkeypatch.chdir("/")
     assert "there is no module near_by here" in faults(checks, "import near_by")[0]
@@ -123,9 +123,9 @@ def test_each_lack_is_said(checks: SkillChecks) -> None:
     report = check_skill(checks, "s", tree)
     assert [fault.partition(":")[0] for fault in report.faults] == [
         "it has no SKILL.md",
-        "helper.py is no Python",
+        "helper.py is not valid Python",
         "bad.py is not UTF-8 text",
-        "__init__.py has no docstring that says what it is for",
+        "__init__.py has no docstring that says what it does",
     ]
     assert "no example" in report.remarks[0]
     page = {"SKILL.md": SkillFile(b"---\nname: other\ndescription: d\n---\n")}

@@ -58,7 +58,7 @@ def test_only_the_newest_versions_are_kept(root: Root, tmp_path: Path, monkeypat
         save(root, "a", skill(value))
     kept = tmp_path / "skills/a/.versions/s"
     assert {code(path) for path in kept.iterdir() if path.is_dir()} == {"x = 3", "x = 4"}
-    with pytest.raises(ToolError, match="Version 1 of a/s is not kept"):
+    with pytest.raises(ToolError, match="Version 1 of a/s is no longer stored"):
         restore(root, "a", "s", 1, by="a")
 
 
@@ -152,7 +152,7 @@ def test_no_name_leads_out(root: Root, name: str) -> None:
         lambda: restore(root, "a", name, 1, by="a"),
         lambda: promote(root, "a", name),
     ):
-        with pytest.raises(ValidationError, match="no name for a skill"):
+        with pytest.raises(ValidationError, match="not a valid skill name"):
             act()
 
 
@@ -160,7 +160,7 @@ def test_agents_whose_name_is_no_folder_keep_skills_too(root: Root, tmp_path: Pa
     path = save(root, "../up", skill(1))
     assert path.startswith("skills/up~")
     assert (tmp_path / path / "SKILL.md").is_file()
-    with pytest.raises(ValidationError, match="no name for an agent"):
+    with pytest.raises(ValidationError, match="not a valid agent name"):
         save(root, "community", skill(1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["skills"]
 
@@ -189,7 +189,7 @@ def test_a_writer_that_dies_in_the_middle_loses_nothing(root: Root, tmp_path: Pa
     program = (
         "import os, sys; from toolyard.files.roots import Root\n"
         "from toolyard.skills import Skill, save, store\n"
-        "store._Place._move = lambda *_: os._exit(9)\n"
+        "store._SkillFolder._archive_folder = lambda *_: os._exit(9)\n"
         "save(Root(sys.argv[1]), 'a', Skill('s', 'x = 2', 'Says x.'))"
     )
     died = subprocess.run([sys.executable, "-c", program, str(tmp_path)], timeout=50, check=False)

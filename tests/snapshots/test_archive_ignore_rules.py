@@ -63,7 +63,7 @@ def ours(rules, root):
         names = sorted(os.listdir(path))
         folders = [name for name in names if os.path.isdir(os.path.join(path, name))]
         files = [name for name in names if name not in folders]
-        out = rules.left_out(folder, files, folders)
+        out = rules.ignored_names(folder, files, folders)
         kept.extend("/".join((*folder, name)) for name in files if name not in out)
         for name in folders:
             if name not in out and name != ".git":

@@ -115,7 +115,7 @@ def test_folders_that_do_not_fit_on_the_disk_leave_nothing_behind(place, small_d
     for number in range(30):
         place.write(f"top/d{number % 10}/e{number}/f", os.urandom(100_000))
     snapshot = place.take().snapshot
-    with pytest.raises(SystemFault, match="stopped half way"):
+    with pytest.raises(SystemFault, match="stopped part way"):
         place.store.restore(snapshot.id, root=str(small_disk))
     assert os.listdir(small_disk) == []
 

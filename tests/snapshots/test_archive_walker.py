@@ -127,7 +127,7 @@ def test_an_unchanged_folder_costs_no_reading_and_no_object(place, monkeypatch, 
     first = place.take()
     again = place.take()
     assert (first.changed, again.changed) == (True, False)
-    assert (again.work.files_read, again.work.bytes_written) == (0, 0)
+    assert (again.cost.files_read, again.cost.bytes_written) == (0, 0)
     assert again.snapshot.tree == first.snapshot.tree
     assert again.snapshot.counts == first.snapshot.counts
     assert again.snapshot.parent == first.snapshot.id
@@ -141,8 +141,8 @@ def test_one_changed_file_costs_itself_and_the_folders_above(place):
     place.take()
     place.write("a/b/d1/f1", "changed\n")
     again = place.take()
-    assert again.work.files_read == 1
-    assert again.work.bytes_written < 20_000
+    assert again.cost.files_read == 1
+    assert again.cost.bytes_written < 20_000
     assert again.changed
     assert place.store.read(again.snapshot.id, "a/b/d1/f1") == b"changed\n"
     assert place.store.read(again.snapshot.parent, "a/b/d1/f1") == b"1\n" * 100
@@ -156,8 +156,8 @@ def test_a_change_in_a_folder_of_many_files_costs_one_page_of_it(place):
     place.write("f2500", "x")
     place.write("between", "y")
     again = place.take()
-    assert again.work.files_read == 2
-    assert again.work.bytes_written < 150_000 < first.work.bytes_written
+    assert again.cost.files_read == 2
+    assert again.cost.bytes_written < 150_000 < first.cost.bytes_written
     assert again.snapshot.counts.files == 5_001
     assert len(place.store.show(again.snapshot.id)) == 5_001
 
@@ -165,7 +165,7 @@ def test_a_change_in_a_folder_of_many_files_costs_one_page_of_it(place):
 def test_the_same_content_is_stored_once(place):
     for number in range(20):
         place.write(f"f{number}", b"the same" * 1000)
-    assert place.take().work.bytes_written < 8_000 + 20 * 100
+    assert place.take().cost.bytes_written < 8_000 + 20 * 100
 
 
 def test_content_that_comes_back_is_not_stored_again(place):
@@ -173,7 +173,7 @@ def test_content_that_comes_back_is_not_stored_again(place):
     for content in (data, b"something else", data):
         place.write("f", content)
         taken = place.take()
-    assert taken.work.bytes_written == 0
+    assert taken.cost.bytes_written == 0
     assert place.store.read(taken.snapshot.id, "f") == data
 
 
@@ -199,7 +199,7 @@ def test_a_change_whose_size_and_time_were_put_back_is_seen(place):
         file.write(b"bbbb")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     taken = place.take()
-    assert (place.store.read(taken.snapshot.id, "f"), taken.work.files_read) == (b"bbbb", 1)
+    assert (place.store.read(taken.snapshot.id, "f"), taken.cost.files_read) == (b"bbbb", 1)
 
 
 def test_a_look_is_trusted_only_when_it_is_older_than_the_clock_is_coarse():
@@ -217,8 +217,8 @@ def test_a_racy_file_is_read_again_even_when_it_looks_the_same(place, monkeypatc
     monkeypatch.setattr(walker, "is_racy", lambda touched, started: True)
     place.take()
     monkeypatch.undo()
-    assert place.take().work.files_read == 1
-    assert place.take().work.files_read == 0
+    assert place.take().cost.files_read == 1
+    assert place.take().cost.files_read == 0
 
 
 def during_read(monkeypatch, act, times=1):
@@ -354,7 +354,7 @@ def test_each_file_has_its_own_content_whatever_stands_and_happens_between_them(
     del wanted["f04"]
     assert {os.fsdecode(name) for name, kind in held.items() if kind is EntryKind.FILE} == set(wanted)
     assert {name: place.store.read(taken.snapshot.id, name).decode() for name in wanted} == wanted
-    assert (taken.work.files_read, taken.snapshot.counts.links) == (5, 12)
+    assert (taken.cost.files_read, taken.snapshot.counts.links) == (5, 12)
 
 
 def test_a_name_that_is_listed_twice_is_held_once(place, monkeypatch):
@@ -443,7 +443,7 @@ def test_a_tree_deeper_than_recursion_goes_is_walked(place):
 def test_a_store_inside_the_folder_is_refused(place):
     with (
         SnapshotStore(str(place.root / "state")) as store,
-        pytest.raises(ValidationError, match="snapshots themselves"),
+        pytest.raises(ValidationError, match="contains the snapshot store"),
     ):
         store.create(str(place.root))
 
@@ -529,9 +529,9 @@ def test_snapshots_are_found_by_the_beginning_of_their_id(place):
     for name in ("", "zzzz", first.id + "0"):
         with pytest.raises(ToolyardError):
             place.store.get(name)
-    with pytest.raises(ToolError, match="holds no missing"):
+    with pytest.raises(ToolError, match="does not contain missing"):
         place.store.read(first.id, "missing")
-    with pytest.raises(ToolError, match="is no file"):
+    with pytest.raises(ToolError, match="is not a file"):
         place.store.read(first.id, "")
 
 
@@ -572,7 +572,7 @@ def test_twenty_thousand_files_are_read_once(place):
     many_files(place, 100, 200)
     assert place.take().snapshot.counts.files == 20_000
     again = place.take()
-    assert (again.work.files_read, again.work.bytes_written) == (0, 0)
+    assert (again.cost.files_read, again.cost.bytes_written) == (0, 0)
 
 
 @pytest.mark.slow
@@ -582,7 +582,7 @@ def test_two_hundred_thousand_files_are_held_in_bounded_memory_and_restored(plac
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     snapshot = place.take().snapshot
     assert snapshot.counts.files == 200_000
-    assert place.take().work.files_read == 0
+    assert place.take().cost.files_read == 0
     (tmp_path / "out").mkdir()
     restored = place.store.restore(snapshot.id, root=str(tmp_path / "out"))
     assert (restored.kept, restored.failed) == ((), ())

@@ -95,7 +95,7 @@ def test_renames_say_how_alike_the_files_are(place, changed):
 
 def test_a_part_of_the_folder_can_be_compared_alone(place, changed):
     assert told(place.store.diff(changed.id, path="gone")) == {("removed", b"gone"), ("removed", b"gone/file")}
-    with pytest.raises(ToolError, match="holds no nothing"):
+    with pytest.raises(ToolError, match="does not contain nothing"):
         place.store.diff(changed.id, path="nothing")
 
 

@@ -86,7 +86,7 @@ with SnapshotStore(folder) as store:
         store.create(root)
     except SystemFault as fault:
         print(fault.message)
-    print(store.list() == [first], store.verify().is_sound)
+    print(store.list() == [first], store.verify().is_intact)
 """
 
 
@@ -99,5 +99,5 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(place):
         check=False,
         timeout=50,
     )
-    said = ["The disk is full; the snapshots taken so far are whole.", "True True"]
+    said = ["The disk is full; the snapshots taken so far are intact.", "True True"]
     assert done.stdout.splitlines() == said, done.stderr

@@ -57,7 +57,7 @@ with SnapshotStore(sys.argv[1]) as store:
     if sys.argv[2:]:
         store.create(sys.argv[2])
     verified = store.verify()
-    print(json.dumps({"sound": verified.is_sound, "ids": [one.id for one in store.list()]}))
+    print(json.dumps({"sound": verified.is_intact, "ids": [one.id for one in store.list()]}))
 """
 
 

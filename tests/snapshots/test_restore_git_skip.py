@@ -17,7 +17,7 @@ def repository(place, folder, head):
 
 def dry(place, snapshot, path=""):
     found = place.store.diff(snapshot.id, root=str(place.root), path=path, limits=DiffLimits(skip_git=True))
-    return {change.path for change in found.changes}, found.left
+    return {change.path for change in found.changes}, found.skipped_repositories
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def before(place):
 
 
 def restore(place, snapshot, **options):
-    return place.store.restore(snapshot.id, root=str(place.root), leaves_git=True, **options)
+    return place.store.restore(snapshot.id, root=str(place.root), skip_git=True, **options)
 
 
 def test_files_come_back_and_commits_stay_in_nested_repositories_too(place, before):
@@ -47,9 +47,9 @@ def test_files_come_back_and_commits_stay_in_nested_repositories_too(place, befo
     assert ((place.root / "a.txt").read_text(), (place.root / "lib/b.txt").read_text()) == ("old", "old")
     assert not (place.root / "lib/added.txt").exists()
     assert (picture(place.root / ".git"), picture(place.root / "lib/.git")) == commits
-    assert (set(done.left), done.kept, done.failed) == ({b".git", b"lib/.git"}, (), ())
+    assert (set(done.skipped_repositories), done.skipped, done.failed) == ({b".git", b"lib/.git"}, (), ())
     again = restore(place, before)
-    assert (again.differed, set(again.left)) == (False, {b".git", b"lib/.git"})
+    assert (again.differed, set(again.skipped_repositories)) == (False, {b".git", b"lib/.git"})
     assert dry(place, before)[0] == set()
 
 
@@ -64,12 +64,12 @@ def test_a_repository_that_is_named_comes_back(place, before, path):
     done = restore(place, before, paths=[path])
     assert (place.root / "lib/.git/refs/heads/main").read_text() == "first"
     assert (place.root / ".git/refs/heads/main").read_text() == "second"
-    assert done.left == ()
+    assert done.skipped_repositories == ()
 
 
 def test_a_folder_that_is_named_comes_back_without_the_repository_in_it(place, before):
     assert dry(place, before, "lib") == ({b"lib/b.txt", b"lib/added.txt"}, (b"lib/.git",))
-    assert restore(place, before, paths=["lib"]).left == (b"lib/.git",)
+    assert restore(place, before, paths=["lib"]).skipped_repositories == (b"lib/.git",)
     assert (place.root / "lib/b.txt").read_text() == "old"
     assert (place.root / "lib/.git/refs/heads/main").read_text() == "second"
 
@@ -83,7 +83,7 @@ def test_a_repository_that_is_gone_or_half_deleted_comes_back(place, before, gon
     assert {path.name for path in folder.iterdir()} == {"HEAD", "objects", "refs"}
     assert (folder / "refs/heads/main").read_text() == "first"
     assert (folder / "objects/fi/rst").read_text() == "first"
-    assert len(done.left) == 1
+    assert len(done.skipped_repositories) == 1
 
 
 def test_a_repository_made_since_stays_where_its_files_go(place):
@@ -94,7 +94,7 @@ def test_a_repository_made_since_stays_where_its_files_go(place):
     done = restore(place, snapshot)
     assert os.listdir(place.root / "new/deep") == [".git"]
     assert (place.root / "new/deep/.git/objects/fi/rst").exists()
-    assert (done.left, done.kept, done.removed) == ((b"new/deep/.git",), (), 1)
+    assert (done.skipped_repositories, done.skipped, done.removed) == ((b"new/deep/.git",), (), 1)
 
 
 def test_the_mode_of_a_folder_around_one_comes_back(place, before):
@@ -107,5 +107,5 @@ def test_what_is_merely_called_git_hides_nothing(place):
     snapshot = place.take().snapshot
     place.write("x/.git/evil.py")
     place.write("y/.git", "gitdir: elsewhere\n")
-    assert restore(place, snapshot).left == ()
+    assert restore(place, snapshot).skipped_repositories == ()
     assert os.listdir(place.root) == []

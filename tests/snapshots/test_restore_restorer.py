@@ -56,7 +56,7 @@ def test_everything_comes_back_and_can_be_undone(place):
     restored = place.store.restore(snapshot.id)
 
     assert place.picture() == before
-    assert (restored.kept, restored.failed) == ((), ())
+    assert (restored.skipped, restored.failed) == ((), ())
     assert restored.written > 0 < restored.removed
     assert restored.before.reason == f"before restoring {snapshot.id}"
     assert place.store.diff(snapshot.id).changes == ()
@@ -165,7 +165,7 @@ def test_what_is_ignored_is_never_taken_away_or_replaced(place):
     assert (place.root / "dropped/build.log").read_text() == "log"
     assert (place.root / "built/out").read_text() == "z"
     assert not (place.root / "dropped/source").exists()
-    assert restored.kept == (PathNote(b"dropped", "it still holds what no snapshot does"),)
+    assert restored.skipped == (PathNote(b"dropped", "it still contains files that no snapshot contains"),)
 
 
 def test_what_the_snapshot_holds_does_not_replace_what_the_settings_leave_out_by_now(place):
@@ -178,7 +178,7 @@ def test_what_the_snapshot_holds_does_not_replace_what_the_settings_leave_out_by
     restored = place.store.restore(snapshot.id)
     assert (place.root / "data").read_text() == "precious"
     assert (place.root / "folder/more").read_text() == "precious"
-    assert PathNote(b"data", "something else is there that no snapshot holds") in restored.kept
+    assert PathNote(b"data", "something else is there that no snapshot contains") in restored.skipped
 
 
 @pytest.mark.parametrize("rules", ["*", "data\nfolder", "/**"])
@@ -211,7 +211,7 @@ def test_what_could_not_be_held_is_left_alone(place):
     os.mkfifo(place.root / "f")
     restored = place.store.restore(snapshot.id)
     assert stat.S_ISFIFO(os.stat(place.root / "f").st_mode)
-    assert restored.kept == (PathNote(b"f", "no snapshot holds it: a named pipe"),)
+    assert restored.skipped == (PathNote(b"f", "no snapshot contains it: a named pipe"),)
 
 
 @pytest.mark.parametrize("how", ["replaced", "removed"])
@@ -230,7 +230,7 @@ def test_a_file_written_after_the_snapshot_before_is_kept(place, monkeypatch, ho
     monkeypatch.setattr(restorer.Restorer, "run", run)
     restored = place.store.restore(snapshot.id)
     assert (place.root / "f").read_text() == "newest"
-    assert restored.kept == (PathNote(b"f", "it was changed after the snapshot"),)
+    assert restored.skipped == (PathNote(b"f", "it was changed after the snapshot"),)
 
 
 @pytest.mark.parametrize("how", ["replaced", "removed"])
@@ -251,7 +251,7 @@ def test_a_file_written_in_the_last_moment_is_put_back(place, monkeypatch, how):
     monkeypatch.setattr(restorer.UnchangedCheck, "is_unchanged", lambda *_: True)
     restored = place.store.restore(snapshot.id)
     assert (place.root / "f").read_text() == "newest of all"
-    assert restored.kept == (PathNote(b"f", "it was changed meanwhile"),)
+    assert restored.skipped == (PathNote(b"f", "it was changed meanwhile"),)
     assert sorted(os.listdir(place.root)) == ["f"], "nothing temporary is left"
 
 
@@ -317,7 +317,7 @@ def test_a_torn_file_replaces_the_live_one_only_when_it_is_named(place, monkeypa
     place.write("f", "whole")
     restored = place.store.restore(snapshot.id)
     assert (place.root / "f").read_text() == "whole"
-    assert [note.path for note in restored.kept] == [b"f"]
+    assert [note.path for note in restored.skipped] == [b"f"]
     place.store.restore(snapshot.id, paths=["f"])
     assert set((place.root / "f").read_text()) == {"0"}
 
@@ -341,7 +341,7 @@ def test_a_file_that_keeps_changing_is_left_alone(place, monkeypatch, name):
         patch.setattr(file_reader.os, "pread", pread)
         restored = place.store.restore(snapshot.id)
     assert (place.root / name).read_text().startswith("log.")
-    assert [note.path for note in restored.kept] == [os.fsencode(name)]
+    assert [note.path for note in restored.skipped] == [os.fsencode(name)]
     assert (place.root / "other").read_text() == "old"
 
 
@@ -354,7 +354,7 @@ def test_holes_stay_holes(place):
     with open(path, "rb") as file:
         content = file.read()
     taken = place.take()
-    assert taken.work.bytes_written < 1_000_000
+    assert taken.cost.bytes_written < 1_000_000
     os.unlink(path)
     place.store.restore(taken.snapshot.id)
     with open(path, "rb") as file:
@@ -413,7 +413,7 @@ def test_a_file_of_five_gigabytes_is_held_and_restored_in_little_memory(place):
         "    os.unlink(sys.argv[1] + '/huge')\n"
         "    store.restore(taken.snapshot.id)\n"
         "    status = open('/proc/self/status').read()\n"  # getrusage would count what the parent had
-        "    print(taken.work.bytes_written, status.split('VmHWM:')[1].split()[0])\n"
+        "    print(taken.cost.bytes_written, status.split('VmHWM:')[1].split()[0])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(place.root), str(place.folder)],
@@ -444,7 +444,7 @@ with SnapshotStore(folder) as store:
     taken = store.create(root)
     os.unlink(root + "/dense")
     assert store.restore(taken.snapshot.id).failed == ()
-    assert taken.work.bytes_written >= size
+    assert taken.cost.bytes_written >= size
     print(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 """
 
@@ -483,7 +483,7 @@ def test_a_disk_that_fills_up_leaves_every_file_whole_and_says_how_to_go_back(pl
     (small_disk / "c").write_bytes(b"c" * 700_000)
     (small_disk / ".toolyardignore").write_text("c\n")
     record_accepted(str(place.folder), str(small_disk), b"", b"c\n")
-    with pytest.raises(SystemFault, match="stopped half way") as raised:
+    with pytest.raises(SystemFault, match="stopped part way") as raised:
         place.store.restore(snapshot.id)
     assert place.store.list()[0].id in raised.value.hint
     contents_now = {name: (small_disk / name).read_bytes() for name in os.listdir(small_disk)}
@@ -508,7 +508,7 @@ with SnapshotStore(sys.argv[1] + "/state") as store:
     open(root + "/locked/inner/f", "w").write("new")
     os.chmod(root + "/locked/inner", 0o500)
     done = store.restore(snapshot.id)
-    print(done.kept, done.failed, open(root + "/locked/inner/f").read())
+    print(done.skipped, done.failed, open(root + "/locked/inner/f").read())
     print(oct(os.stat(root + "/locked").st_mode), oct(os.stat(root + "/locked/inner").st_mode))
     os.chmod(root + "/locked", 0o700)
 """

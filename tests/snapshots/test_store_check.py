@@ -46,7 +46,7 @@ def test_a_damaged_file_is_named_in_every_snapshot_that_needs_it(place, taken):
     place.take()
     damage(place, b"bad content\n")
     verified = place.store.verify()
-    assert len(verified.damaged) == 1
+    assert len(verified.damaged_objects) == 1
     assert [(harm.snapshot.id, harm.path) for harm in verified.damaged_paths] == [
         (second.id, b"d/bad"),
         (second.id, b"e/copy-of-bad"),
@@ -93,9 +93,9 @@ def test_a_live_file_whose_stored_bytes_are_damaged_may_be_the_only_copy_and_sta
     restored = place.store.restore(before.id)
     assert (place.root / "precious").read_text() == "precious content\n"
     assert (place.root / "other").read_text() == "older\n"
-    ((path, why),) = [(note.path, note.why) for note in restored.kept]
+    ((path, why),) = [(note.path, note.why) for note in restored.skipped]
     assert path == b"precious"
-    assert "what is stored of it is damaged" in why
+    assert "its stored copy is damaged" in why
 
 
 def test_a_damaged_folder_is_left_alone_with_everything_in_it(place, taken):
@@ -123,7 +123,7 @@ def test_a_pack_that_is_cut_short_or_gone_is_found(place, taken):
     assert not verified.is_intact
     os.unlink(place.folder / "packs" / pack)
     verified = place.store.verify()
-    assert len(verified.damaged) == verified.objects
+    assert len(verified.damaged_objects) == verified.objects
     assert [harm.path for harm in verified.damaged_paths] == [b""]
 
 

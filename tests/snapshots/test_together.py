@@ -26,7 +26,7 @@ with SnapshotStore(folder) as store:
     sys.stdin.readline()
     for name in names:
         done = store.restore(name)
-        assert (done.kept, done.failed) == ((), ()), done
+        assert (done.skipped, done.failed) == ((), ()), done
 """
 
 

@@ -25,8 +25,8 @@ store.create(root)
 assert len(store.list()) == 2
 os.pwrite(shared, before, 0)
 assert len(store.list()) == 1
-with store.writing() as index:
-    ObjectWriter(store.packs, index)._writer()
+with store.open_for_writing() as index:
+    ObjectWriter(store.packs, index)._open_pack()
     os._exit(0)
 """
 

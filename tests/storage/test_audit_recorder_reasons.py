@@ -38,5 +38,5 @@ async def test_a_question_nobody_can_be_asked_says_so(workspace):
     message, reason = await refusal(
         workspace, "Write", PermissionMode.DEFAULT, file_path="b.py", content="password = 'hunter2'"
     )
-    assert "Nobody can be asked here, so it is refused." in message
-    assert "Nobody can be asked here" in reason
+    assert "No one can approve it here, so it is refused." in message
+    assert "No one can approve it here" in reason

@@ -114,7 +114,7 @@ def test_a_tail_cut_in_the_middle_of_a_line_is_found_before_and_after_more_was_w
     put_lines(state, [*lines[:3], lines[3][:50]])
     assert not verify(state).ok
     fill(state, 1)
-    assert AuditFinding(4, "is not a record: it was put in or changed") in problems(state)
+    assert AuditFinding(4, "is not a record: it was inserted or changed") in problems(state)
 
 
 def test_a_line_put_in_is_found(state):
@@ -128,7 +128,7 @@ def test_a_chained_line_put_in_behind_the_head_of_another_is_found(state):
     first, first_hash = encode(EVENT, Head(5, 0, newest.hash), 1.5)
     second, _ = encode(EVENT, Head(6, 0, first_hash), 1.5)
     put_lines(state, [*get_lines(state), first, second])
-    assert problems(state) == (AuditFinding(7, "2 lines follow the newest that the head knows: they were put in"),)
+    assert problems(state) == (AuditFinding(7, "2 lines follow the newest that the head knows: they were inserted"),)
     fill(state, 1)
     assert not verify(state).ok
 
@@ -149,7 +149,7 @@ def test_swapped_lines_are_found(state):
 def test_a_garbage_line_is_found_wherever_it_is_and_still_after_more_was_written(state, garbage, place):
     lines = get_lines(state)
     put_lines(state, [*lines[:place], garbage, *lines[place:]])
-    found = AuditFinding(place + 1, "is not a record: it was put in or changed")
+    found = AuditFinding(place + 1, "is not a record: it was inserted or changed")
     assert found in problems(state)
     fill(state, 1)
     assert found in problems(state)

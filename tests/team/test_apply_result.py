@@ -76,7 +76,7 @@ def test_nothing_is_brought_unless_asked_and_only_into_a_folder(team_of, tmp_pat
     finished = team.run(["a"])
 
     assert not (tmp_path / "plan.md").exists()
-    with pytest.raises(ValidationError, match="is no folder"):
+    with pytest.raises(ValidationError, match="is not a folder"):
         files_of(team, finished).apply_to_folder("a", finished.snapshot, str(tmp_path / "nowhere"))
 
 

@@ -98,7 +98,7 @@ def test_one_run_is_not_resumed_twice_at_once_whatever_the_configuration(team_of
         while len(team.heard(RunStarted)) < 2:
             await asyncio.sleep(0.01)
         team.more = {"toolyard": {"workspace": "elsewhere"}}
-        with pytest.raises(SystemFault, match="is going on already"):
+        with pytest.raises(SystemFault, match="is already active"):
             await team.made(["a"], resume=first.run).go()
         one.stop()
         await going

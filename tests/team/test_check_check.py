@@ -130,7 +130,7 @@ def test_a_cli_without_a_key_is_a_problem_and_with_one_it_is_told(checked, tmp_p
     assert "no key and no login" in without.problems[0].text
     assert with_key.is_ready
     assert with_key.agents[0].access == f"{program}, key from ANTHROPIC_API_KEY"
-    assert with_key.agents[0].model == "its own choice"
+    assert with_key.agents[0].model == "its own default"
 
 
 def test_no_agents_and_no_backend_are_problems(checked):
@@ -150,8 +150,8 @@ def test_what_happens_to_each_folder_is_told(checked, tmp_path):
 
     told = {agent.id: agent.folder for agent in report.agents}
     assert told["new"] == "is created"
-    assert told["used"] == "is used as it is"
-    assert told["empty"] == "is there, and empty"
+    assert told["used"] == "is used unchanged"
+    assert told["empty"] == "exists and is empty"
     assert "snapshot keeps" in told["fresh"]
     assert [(problem.agent, "is a file" in problem.text) for problem in report.problems] == [("file", True)]
     assert "used, fresh work in one folder" in texts(report.notices)
@@ -263,7 +263,7 @@ def test_a_servers_name_that_is_nobodys_is_told_with_what_was_meant(checked):
 
     report = checked(one(cwd="w", mcp_servers=servers))
 
-    assert "server githb: is the name of no server" in texts(report.notices)
+    assert "server githb: is not the name of a server" in texts(report.notices)
     assert 'Did you mean "github"?' in texts(report.notices)
 
 
@@ -315,7 +315,7 @@ def test_groups_that_name_nobody_are_a_problem_unless_a_server_has_yet_to_be_ask
     nobody = checked({**one(), "toolyard": groups})
     later = checked({**one(), "toolyard": {**groups, **unknown}})
 
-    assert "no group of tools" in texts(nobody.problems)
+    assert "not a group of tools" in texts(nobody.problems)
     assert later.is_ready
     assert "tools of mail, which cannot be counted before the first sync" in texts(later.notices)
 
@@ -344,7 +344,7 @@ def test_a_server_with_the_name_of_our_file_tools_is_announced_and_replaces_noth
 
 
 def test_walls_and_rights_are_told_in_words(checked):
-    modes = {"strict": "nothing outside", "plan": "changes nothing", "bypassPermissions": "whatever you may do"}
+    modes = {"strict": "nothing outside", "plan": "changes nothing", "bypassPermissions": "anything that you may do"}
     for mode, words in modes.items():
         (agent,) = checked(one(cwd="w", permission_mode=mode)).agents
         assert words in agent.rights
@@ -354,7 +354,7 @@ def test_walls_and_rights_are_told_in_words(checked):
 def test_hosts_that_code_may_reach_are_told(checked):
     document = {**one(cwd="w"), "toolyard": {"code_execution": {"allowed_hosts": ["packages.example.com"]}}}
 
-    assert "reaches packages.example.com alone" in checked(document).agents[0].walls
+    assert "network only to packages.example.com" in checked(document).agents[0].walls
 
 
 def test_code_that_is_switched_off_is_told(checked):
@@ -387,9 +387,9 @@ def test_want_of_a_sandbox_that_is_asked_for_by_name_stops_both_modes(checked, m
     report = checked({**one(cwd="w"), "toolyard": section})
 
     (problem,) = report.problems
-    assert problem.text == "The configuration asks for the docker sandbox, and neither docker nor podman was found."
+    assert problem.text == "The configuration asks for the docker sandbox, but neither docker nor podman was found."
     assert problem.hint == (
-        "Install one of them, or set `code_execution: {mode: bubblewrap}`. To go on without commands and code, "
+        "Install one of them, or set `code_execution: {mode: bubblewrap}`. To continue without commands and code, "
         "set `code_execution: {enabled: false}` with `execution_mode: context_based`."
     )
     assert verdict(report) == "Not ready: 1 problem stops the run."
@@ -429,9 +429,7 @@ def test_a_limit_of_cost_on_a_model_without_a_price_is_told(checked, kind):
 
     told = [notice.text for notice in checked(document, access=KEYS).notices]
 
-    assert "the price of no-such-model is not known: `cost` does not limit it; is the model's name right?" in told, (
-        told
-    )
+    assert "the price of no-such-model is unknown, so `cost` does not limit it; check the model's name" in told, told
 
 
 @pytest.mark.parametrize(
@@ -455,7 +453,7 @@ def test_a_limit_of_the_command_line_counts_for_prices_as_that_of_the_file_does(
 
     assert "price" not in texts(checked(document).notices)
     report = checked(document, limits=TeamLimits(cost=0.25))
-    assert "the price of no-such-model is not known" in texts(report.notices)
+    assert "the price of no-such-model is unknown" in texts(report.notices)
     assert report.limits["cost"] == 0.25
 
 

@@ -86,7 +86,7 @@ def test_an_endless_loop_of_calls_is_pointed_out_and_bounded(team_of) -> None:
 
 def test_who_is_told_to_answer_at_the_last_turn_can(team_of) -> None:
     def script(request):
-        wants_answer = any("Make no more calls" in text for text in request.users)
+        wants_answer = any("Make no more calls" in text for text in request.user_texts)
         return Say("This far I came.") if wants_answer else Call("LS", {"path": "."})
 
     team = team_of(a=script)

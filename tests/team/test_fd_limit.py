@@ -34,5 +34,5 @@ def test_a_small_team_changes_nothing():
 
 def test_a_team_that_the_system_has_no_room_for_is_told_so_before_it_begins():
     said = limits_after(256, 512, 100)
-    assert "100 agents need 3,456 open files, and this process may have 512." in said
+    assert "100 agents need 3,456 open files, but this process is limited to 512." in said
     assert said.endswith("256 512\n")

@@ -131,7 +131,7 @@ def test_the_prompt_is_the_same_byte_for_byte_with_no_server_and_with_hundreds(t
 
     config, hundreds = team(agents, servers, universe(), execution_mode="filesystem_first")
 
-    assert len(hundreds["a"].codemode.resolved.entries) == 500
+    assert len(hundreds["a"].codemode.resolved_servers.entries) == 500
     assert system_prompt(config, config.agents[0], hundreds["a"]).encode() == before.encode()
     assert "shared/<id>/" in before
 
@@ -143,7 +143,7 @@ def test_context_based_says_nothing_of_tool_files(team):
 
     assert "servers/" not in first + second
     assert f"Your folder is {yards['a'].home.workspace}." in first
-    assert yards["a"].home.shared in first
+    assert yards["a"].home.shared_folder in first
     assert "# Where you work" not in second
     assert "shared" not in second
 

@@ -34,14 +34,14 @@ def stopped_when(team, agents: list[str], is_time) -> object:
 
     async def run() -> object:
         made = team.made(agents)
-        hear = made._hear
+        hear = made._on_event
 
         def heard(event) -> None:
             hear(event)
             if is_time(event):
                 made.stop()
 
-        made._hear = heard
+        made._on_event = heard
         return await made.go()
 
     return asyncio.run(run())
@@ -170,7 +170,7 @@ def test_other_agents_than_before_are_refused(team_of) -> None:
     team = team_of(a=Fail(400, times=1))
     first = team.run(["a"])
 
-    with pytest.raises(ConfigError, match="was begun with the agents a"):
+    with pytest.raises(ConfigError, match="was started with the agents a"):
         team.run(["a", "b"], resume=first.run)
 
 

@@ -67,7 +67,7 @@ def test_an_agent_is_offered_the_eight_tools_in_its_own_folder(team_of) -> None:
 
     eight = {"Read", "Write", "Edit", "MultiEdit", "Bash", "Grep", "Glob", "LS"}
     assert set(team.server.requests[0].tools) >= eight
-    assert "Do it." in team.server.requests[0].users[0]
+    assert "Do it." in team.server.requests[0].user_texts[0]
 
 
 def test_a_team_shares_files_votes_and_agrees(team_of) -> None:
@@ -81,7 +81,7 @@ def test_a_team_shares_files_votes_and_agrees(team_of) -> None:
 
     assert (finished.ended, finished.winner, finished.rounds) == (EndReason.CONSENSUS, "a", 2)
     assert finished.votes == {"a": "a", "b": "a", "c": "a"}
-    assert finished.why == "Everybody has voted, 3 of 3 for a."
+    assert finished.why == "All agents have voted, 3 of 3 for a."
     assert "# Plan" in next(each.text for each in team.heard(ToolReturned, "b"))
     assert [each.round for each in team.heard(RoundStarted)] == [1, 2]
 
@@ -103,7 +103,7 @@ def test_agents_are_shown_what_the_others_answered(team_of) -> None:
 
     team.run(["a", "b"])
 
-    asked = [request.users[-1] for request in team.server.requests if len(request.users) > 1]
+    asked = [request.user_texts[-1] for request in team.server.requests if len(request.user_texts) > 1]
     assert len(asked) == 2
     assert all("The sea is blue." in text and "The sea is green." in text for text in asked)
 
@@ -240,7 +240,7 @@ def test_a_second_run_in_the_same_folder_is_refused_and_told_who_is_there(team_o
     root = team.folder / "toolyard_workspace"
     state = team.settings().state_home
 
-    with RunLocks(state, [str(root)], "1234abcd"), pytest.raises(SystemFault, match=r"Run 1234abcd .* is at work in"):
+    with RunLocks(state, [str(root)], "1234abcd"), pytest.raises(SystemFault, match=r"Run 1234abcd .* is using"):
         team.run(["a"])
 
     assert team.run(["a"]).ended is EndReason.ANSWERED
@@ -299,7 +299,7 @@ def test_a_run_that_is_over_is_not_resumed(team_of) -> None:
     team = team_of(a=Say("Fine."))
     finished = team.run(["a"])
 
-    with pytest.raises(ToolError, match="is over"):
+    with pytest.raises(ToolError, match="is complete"):
         team.run(["a"], resume=finished.run)
 
 
@@ -355,7 +355,7 @@ def test_a_limit_of_cost_that_limits_nothing_is_told(team_of) -> None:
     team.run(["a"])
 
     assert [each.text for each in team.heard(Notice)] == [
-        "The price of a is not known: `cost` does not limit it; is the model's name right?"
+        "The price of a is unknown, so `cost` does not limit it; check the model's name"
     ]
 
 

@@ -292,7 +292,7 @@ def test_faults_are_counted_for_each_conversation_apart(asking):
 
 def test_a_function_decides_by_what_it_sees(asking):
     def echo(request):
-        return Say(f"{request.api}: {request.users[-1]}") if not request.results else Say(request.results[-1])
+        return Say(f"{request.api}: {request.user_texts[-1]}") if not request.results else Say(request.results[-1])
 
     with serve_model(echo) as server:
         first = asking(server, "hello")

@@ -171,7 +171,7 @@ def test_pictures_are_seen_in_every_spelling(api, part):
 
 
 def test_who_waits_too_long_for_something_is_told():
-    with serve_model(DONE) as server, pytest.raises(TimeoutError, match="0 requests came"):
+    with serve_model(DONE) as server, pytest.raises(TimeoutError, match="received 0 requests"):
         server.wait_for(lambda server: bool(server.requests), seconds=0.01)
 
 

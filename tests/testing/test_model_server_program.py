@@ -101,7 +101,7 @@ def test_a_script_that_is_none_is_told_and_the_program_ends(tmp_path):
     words = [*PROGRAM, "--script", str(tmp_path / "script.json")]
     ended = subprocess.run(words, check=False, capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "A script has no 'step'. It may have: markers, models, steps.\n"
+    assert ended.stderr == "A script has an unknown key 'step'. Known keys: markers, models, steps.\n"
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_a_step_is_written_as_json(written, meant):
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ({"says": "x"}, "A step has no 'says'"),
-        ({"fail": "429"}, "'fail' is \"429\". Put a whole number there."),
-        ({"say": 1}, "Put a text there"),
+        ({"says": "x"}, "A step has an unknown key 'says'"),
+        ({"fail": "429"}, "'fail' is \"429\". It must be a whole number."),
+        ({"say": 1}, "It must be a string"),
         ({"delay": 1}, "A step does nothing"),
-        ({"say": "x", "ends": "well"}, "An end is one of length, refused, malformed"),
-        ({"calls": [{"name": "Read"}]}, "A call has no 'name'"),
-        ({"call": "Read", "arguments": [1]}, "What should be a call's arguments is no object"),
-        ("say", "What should be a step is no object"),
+        ({"say": "x", "ends": "well"}, "It must be one of length, refused, malformed"),
+        ({"calls": [{"name": "Read"}]}, "A call has an unknown key 'name'"),
+        ({"call": "Read", "arguments": [1]}, "A call's arguments must be an object"),
+        ("say", "A step must be an object"),
     ],
 )
 def test_a_step_that_is_wrong_is_told_with_what_would_be_right(written, words):
@@ -143,5 +143,5 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path):
     with pytest.raises(ConfigError, match="No such file"):
         read_script(str(tmp_path / "none.json"))
     (tmp_path / "bad.json").write_text("{]")
-    with pytest.raises(ConfigError, match="is no JSON"):
+    with pytest.raises(ConfigError, match="is not JSON"):
         read_script(str(tmp_path / "bad.json"))

@@ -66,7 +66,7 @@ async def test_a_folder_that_went_away_does_not_break_the_next_command(bench, pl
     folder = os.path.join(bench.path, place)
     await bench.call("Bash", command=f"mkdir {folder}; cd {folder}", caller="one")
     await bench.call("Bash", command=f"rmdir {folder}", caller="two")
-    note = f"{folder} is not there any more, so this ran in the workspace."
+    note = f"{folder} no longer exists, so this ran in the workspace."
     result = await bench.call("Bash", command="pwd", caller="one")
     assert (result.text, result.structured["notes"]) == (f"{bench.path}\n[{note}]", [note])
     assert (await bench.call("Bash", command="pwd", caller="one")).text == bench.path
@@ -76,7 +76,7 @@ async def test_a_background_command_starts_in_the_workspace_when_its_folder_went
     await bench.call("Bash", command="mkdir /tmp/deep; cd /tmp/deep", caller="one")
     await bench.call("Bash", command="rmdir /tmp/deep", caller="two")
     started = await bench.call("Bash", command="pwd", run_in_background=True, caller="one")
-    assert started.text.startswith("[/tmp/deep is not there any more, so this runs in the workspace.]\nRunning ")
+    assert started.text.startswith("[/tmp/deep no longer exists, so this runs in the workspace.]\nRunning ")
     shell = bench.yard.sandboxes.background_commands.get(started.structured["shell_id"])
     assert await asyncio.to_thread(shell.ended.wait, 20)
     assert (await bench.call("BashOutput", bash_id=shell.id)).structured["stdout"] == f"{bench.path}\n"

@@ -52,8 +52,8 @@ async def test_where_nothing_may_be_written_that_is_said(open_bench):
 async def test_a_command_that_starts_too_many_processes_is_told_the_limit(open_bench):
     bench = open_bench(toolyard={"code_execution": {"limits": {"processes": 20}}})
     many = "for i in $(seq 40); do sleep 2 & done"
-    (note, *_) = [note for note in await notes(bench, many) if "no room" in note]
-    assert "may have 20 processes and threads together (code_execution.limits.processes)" in note
+    (note, *_) = [note for note in await notes(bench, many) if "process limit was reached" in note]
+    assert "may have at most 20 processes and threads in total (code_execution.limits.processes)" in note
     threads = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(2,)).start()"
-    assert any("no room" in note for note in await notes(bench, threads, "execute_python"))
+    assert any("process limit was reached" in note for note in await notes(bench, threads, "execute_python"))
     assert await notes(bench, "true") == []

@@ -62,7 +62,7 @@ async def test_what_was_not_looked_through_cannot_be_written_and_the_result_says
     flood(f"{bench.path}/many", 100)
     said = await run(bench, "echo evil > deep/er/pkg/.git/config; touch deep/new; touch new many/new")
     assert said.count("Read-only file system") == 2
-    assert f"{bench.path}/deep is read-only for commands: there is too much to look through." in said
+    assert f"{bench.path}/deep is read-only for commands: there are too many files to scan." in said
     assert {"new", "many/new"} <= set(bench.names())
 
 

@@ -153,7 +153,7 @@ async def test_a_folder_that_holds_a_protected_path_is_not_moved(open_bench, hel
     bench.write(held)
     bench.write("repo/other.txt")
     error = await bench.fails(SecurityError, "move_file", source="repo", destination="moved")
-    assert error.message.startswith("repo cannot be moved for what it holds. Writing ")
+    assert error.message.startswith("repo cannot be moved because of its content. Writing ")
     assert os.path.exists(f"{bench.path}/{held}")
     assert not os.path.exists(f"{bench.path}/moved")
 

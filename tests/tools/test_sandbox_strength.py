@@ -47,7 +47,7 @@ async def test_a_shortage_during_the_first_call_leaves_no_later_call_in_the_weak
     shortage.unlink()
     tier, text = await ran_in(bench)
     assert tier == "bubblewrap"
-    assert "The sandbox was replaced, because a stronger one can be had again" in text
+    assert "The sandbox was replaced, because a stronger one is available again" in text
     assert await ran_in(bench) == ("bubblewrap", "(no output)")
 
 

@@ -88,7 +88,7 @@ async def test_a_file_added_later_is_hidden_from_the_next_run_which_says_so(open
     bench.write(".env", "secret")
     result = await bench.call("Bash", command="cat .env; ls /tmp/mark")
     assert result.structured["stdout"] == ""
-    assert "The sandbox was replaced, because what it hides or seals has changed" in result.text
+    assert "The sandbox was replaced, because its hidden or protected files have changed" in result.text
     assert "was replaced" not in (await bench.call("Bash", command="true")).text
 
 
@@ -299,10 +299,10 @@ async def test_a_run_keeps_its_own_clock_past_the_deadline_of_other_calls(open_b
 async def test_warming_up_starts_the_sandbox_ahead(bench):
     bench.yard.warm_up()
     until = time.monotonic() + LONGEST_WAIT
-    while not bench.yard.sandboxes._ready:
+    while not bench.yard.sandboxes._sandboxes:
         assert time.monotonic() < until
         await asyncio.sleep(0.01)
-    (ready,) = bench.yard.sandboxes._ready.values()
+    (ready,) = bench.yard.sandboxes._sandboxes.values()
     assert bench.yard.sandboxes.get_sandbox() is ready
 
 
@@ -385,7 +385,7 @@ async def test_a_proxy_that_tells_of_a_refusal_does_not_wait_for_who_ends_it(ope
     close, still_telling = sandbox.close, []
 
     def close_and_join():
-        proxy = threading.Thread(target=sandboxes.refused, args=("evil.example:443",), daemon=True)
+        proxy = threading.Thread(target=sandboxes.record_refused_host, args=("evil.example:443",), daemon=True)
         proxy.start()
         proxy.join(LONGEST_WAIT)
         still_telling.append(proxy.is_alive())

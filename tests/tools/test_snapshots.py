@@ -151,7 +151,7 @@ async def test_a_snapshot_of_another_folder_is_not_found_but_told(keeping, tmp_p
     (tmp_path / "theirs").mkdir()
     theirs = bench.yard.snapshots.store.create(str(tmp_path / "theirs"), agent="bo").snapshot
     for tool in ("snapshot_show", "snapshot_restore"):
-        assert f"Snapshot {theirs.id} is bo's" in (await bench.fails(ToolError, tool, snapshot=theirs.id)).message
+        assert f"Snapshot {theirs.id} belongs to agent bo" in (await bench.fails(ToolError, tool, snapshot=theirs.id)).message
     await bench.fails(ToolError, "snapshot_diff", before=theirs.id)
 
 
@@ -328,7 +328,7 @@ async def test_a_write_is_kept_before_and_after_it(open_bench):
     bench = open_bench(None, (Toolset.CLAUDE, Toolset.WORKSPACE), **QUIET)
     bench.write("a.txt", "old")
     await bench.call("Read", file_path="a.txt")
-    assert not os.path.exists(bench.yard.home.snapshots)
+    assert not os.path.exists(bench.yard.home.snapshots_folder)
     await bench.call("Write", file_path="a.txt", content="new")
     bench.yard.snapshots.flush()
     listed = (await bench.call("snapshot_list")).structured["snapshots"]

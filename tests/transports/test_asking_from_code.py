@@ -76,11 +76,11 @@ def test_a_no_is_raised_in_the_code(command) -> None:
     with Person(command("mcp", "--tools", "minimal"), says=False) as person:
         printed, raised = run(person)
         assert (printed, len(person.asked)) == ("", 1)
-        assert raised.startswith(f"PermissionError: {WHY} Nobody said yes.")
+        assert raised.startswith(f"PermissionError: {WHY} It was not approved.")
 
 
 def test_a_client_that_cannot_be_asked_has_said_no(command) -> None:
     with StdioClient(command("mcp", "--tools", "minimal")) as client:
         printed, raised = run(client)
         assert printed == ""
-        assert raised.startswith(f"PermissionError: {WHY} Nobody said yes.")
+        assert raised.startswith(f"PermissionError: {WHY} It was not approved.")

@@ -153,7 +153,7 @@ async def test_a_tool_that_may_not_is_called_once(first):
     if first is AMBIGUOUS["said to be retryable"]:
         assert raised.value.message == "It failed."
     else:
-        assert raised.value.hint == "It is not known whether the tool ran: look before calling it again."
+        assert raised.value.hint == "It is not known whether the tool ran: check before calling it again."
         assert not raised.value.retryable
 
 
@@ -276,7 +276,7 @@ def test_the_wait_doubles_up_to_its_bound_and_no_two_callers_wait_alike():
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://", "http://[::"])
 async def test_an_address_that_is_none_is_said_to_be(url):
-    with pytest.raises(ValidationError, match="url: is not an address of HTTP"):
+    with pytest.raises(ValidationError, match="url: is not an HTTP address"):
         await execute_tool_with_retry(url, TOKEN, "Tool", backoff=SOON)
 
 

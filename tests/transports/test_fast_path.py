@@ -183,7 +183,7 @@ def test_a_question_that_is_cancelled_leaves_nothing_written(place, lane):
     client.send(plain("asking", "Write", file_path="a.txt", content="x"))
     assert client.receive()["method"] == "elicitation/create"
     at_once(client, cancelled("asking"), plain("last", "LS"))
-    assert client.answer("last")["result"]
+    assert client.wait_for_response("last")["result"]
     assert client.close() == 0
     assert os.listdir(place.workspace) == []
     assert sorted(endings(place)) == [("LS", CallOutcome.OK), ("Write", CallOutcome.CANCELLED)]

@@ -175,14 +175,14 @@ def test_a_near_miss_of_a_name_is_met_with_the_name(door):
     error = json.loads(post(door, {"tool_name": "Raed"}).body)["error"]
     assert error["hint"] == "Did you mean Read?"
     assert json.loads(post(door, {"tool_name": "Lss"}).body)["error"]["hint"] == "Did you mean LS?"
-    assert json.loads(post(door, {"tool_name": "zzz"}).body)["error"]["hint"] == "GET /tools lists what there is."
+    assert json.loads(post(door, {"tool_name": "zzz"}).body)["error"]["hint"] == "GET /tools lists the tools."
 
 
 @pytest.mark.parametrize(("key", "meant"), [("arguments", "args"), ("Args", "args"), ("tool", "tool_name")])
 def test_a_near_miss_of_a_key_is_met_with_the_key(door, key, meant):
     error = json.loads(post(door, {"tool_name": "LS", key: {}}).body)["error"]
     assert (error["message"], error["hint"].startswith(f"Did you mean {meant}? Send ")) == (
-        f"{key}: is not a part of a request",
+        f"{key}: is not a member of a request",
         True,
     )
     other = json.loads(post(door, {"tool_name": "LS", "zzz": {}}).body)["error"]
@@ -252,7 +252,8 @@ def test_a_server_that_is_stopped_ends_its_calls_and_records_them(place):
         last = json.loads(answer.read().splitlines()[-1])
         connection.close()
         assert not any("Traceback" in line for line in server.said), "".join(server.said)
-    assert (last["type"], last["error"]["message"]) == ("error", "The call was broken off: the server is closing.")
+    message = "The call was cancelled: the server is shutting down."
+    assert (last["type"], last["error"]["message"]) == ("error", message)
     assert [(event.tool, event.outcome) for event in place.events()] == [("Grep", "cancelled")]
 
 

@@ -64,7 +64,7 @@ def test_who_needs_an_sdk_that_cannot_be_loaded_is_told_why_and_everybody_else_i
         assert expect_result(client.call("LS"))
     assert {error["code"] for error in errors} == {-32000}
     assert errors[0]["message"] == (
-        "The MCP SDK cannot be loaded (RuntimeError: it is broken). Install Toolyard again, and start it anew."
+        "The MCP SDK cannot be loaded (RuntimeError: it is broken). Reinstall Toolyard and start it again."
     )
     assert refused["code"] == -32700
 
@@ -85,9 +85,9 @@ def test_while_it_is_loaded_the_client_is_answered_and_then_by_both(staged, wait
         found = client.request("server/discover")
         wait_until((folder / "importing").exists)
         listed = client.request("tools/list")
-        called = client.post("tools/call", {"name": "LS", "arguments": {}})
+        called = client.send_request("tools/call", {"name": "LS", "arguments": {}})
         (folder / "go on").touch()
-        assert expect_result(client.answer(called))
+        assert expect_result(client.wait_for_response(called))
         assert "result" in found
         assert client.request("tools/list")["result"] == listed["result"]
 
@@ -95,7 +95,7 @@ def test_while_it_is_loaded_the_client_is_answered_and_then_by_both(staged, wait
 def test_a_call_of_the_sdk_is_cancelled_though_the_client_was_greeted_without_it(place, wait_until, children):
     with place.stdio(modern=True) as client:
         client.request("server/discover")
-        called = client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
+        called = client.send_request("tools/call", {"name": "Grep", "arguments": place.endless()})
         wait_until(lambda: "rg" in children(client.process.pid))
         client.notify("notifications/cancelled", {"requestId": called})
         wait_until(lambda: "rg" not in children(client.process.pid))
@@ -104,7 +104,7 @@ def test_a_call_of_the_sdk_is_cancelled_though_the_client_was_greeted_without_it
 def test_lines_that_wait_for_the_sdk_are_answered_in_order_though_the_input_has_ended(staged, wait_until):
     place, folder = staged(SLOW)
     client = place.stdio()
-    sent = [client.post(method, {}) for method in ("no/such/method", "ping", "tools/list", "prompts/list")]
+    sent = [client.send_request(method, {}) for method in ("no/such/method", "ping", "tools/list", "prompts/list")]
     wait_until((folder / "importing").exists)
     assert client.process.stdin is not None
     client.process.stdin.close()

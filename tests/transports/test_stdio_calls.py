@@ -26,8 +26,8 @@ def endings(events: list[Event]) -> list[tuple[str, CallOutcome]]:
 def test_a_quick_call_is_answered_while_a_slow_one_runs(place, modern):
     place.write("a.txt", "one\n")
     with place.stdio(modern=modern) as client:
-        slow = client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
-        quick = client.post("tools/call", {"name": "Read", "arguments": {"file_path": "a.txt"}})
+        slow = client.send_request("tools/call", {"name": "Grep", "arguments": place.endless()})
+        quick = client.send_request("tools/call", {"name": "Read", "arguments": {"file_path": "a.txt"}})
         assert client.receive()["id"] == quick
         client.notify("notifications/cancelled", {"requestId": slow})
 
@@ -35,7 +35,7 @@ def test_a_quick_call_is_answered_while_a_slow_one_runs(place, modern):
 def test_a_call_longer_than_a_second_reports_progress_to_those_who_want_it(place, modern):
     with place.stdio(modern=modern) as client:
         params = {"name": "Grep", "arguments": place.endless(), "_meta": {"progressToken": PROGRESS_TOKEN}}
-        slow = client.post("tools/call", params)
+        slow = client.send_request("tools/call", params)
         first, second = client.receive(), client.receive()
         client.notify("notifications/cancelled", {"requestId": slow})
     assert [told["method"] for told in (first, second)] == ["notifications/progress"] * 2
@@ -53,11 +53,11 @@ def test_nobody_is_told_of_progress_who_did_not_ask_for_it(place, modern):
 
 def test_a_cancelled_call_stops_ripgrep_is_recorded_once_and_not_answered(place, modern, wait_until, children):
     with place.stdio(modern=modern) as client:
-        slow = client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
+        slow = client.send_request("tools/call", {"name": "Grep", "arguments": place.endless()})
         wait_until(lambda: "rg" in children(client.process.pid))
         client.notify("notifications/cancelled", {"requestId": slow, "reason": "no longer needed"})
         wait_until(lambda: "rg" not in children(client.process.pid), CANCEL_SECONDS)
-        last = client.post("tools/call", {"name": "LS", "arguments": {}})
+        last = client.send_request("tools/call", {"name": "LS", "arguments": {}})
         # Were the cancelled call answered, its answer would come before this one.
         assert client.receive()["id"] == last
     assert endings(place.events()) == [("Grep", CallOutcome.CANCELLED), ("LS", CallOutcome.OK)]
@@ -83,7 +83,7 @@ def test_a_call_past_its_deadline_fails_and_says_so(place, modern, wait_until, c
 def test_a_signal_ends_the_server_in_time_with_calls_under_way_recorded(place, modern, number, wait_until, children):
     client = place.stdio(modern=modern)
     for _ in range(3):
-        client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
+        client.send_request("tools/call", {"name": "Grep", "arguments": place.endless()})
     wait_until(lambda: children(client.process.pid).count("rg") == 3)
     client.process.send_signal(number)
     assert client.process.wait(STOP_SECONDS) == 0
@@ -93,7 +93,7 @@ def test_a_signal_ends_the_server_in_time_with_calls_under_way_recorded(place, m
 
 def test_a_signal_ends_calls_that_go_on_after_the_end_of_input(place, wait_until, children):
     client = place.stdio()
-    client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
+    client.send_request("tools/call", {"name": "Grep", "arguments": place.endless()})
     wait_until(lambda: "rg" in children(client.process.pid))
     client.process.stdin.close()
     client.process.terminate()
@@ -105,7 +105,7 @@ def test_a_signal_ends_calls_that_go_on_after_the_end_of_input(place, wait_until
 def test_a_killed_server_leaves_no_search_behind(place, wait_until, children):
     client = place.stdio()
     for _ in range(3):
-        client.post("tools/call", {"name": "Grep", "arguments": place.endless()})
+        client.send_request("tools/call", {"name": "Grep", "arguments": place.endless()})
     wait_until(lambda: children(client.process.pid).count("rg") == 3)
     searches = [os.pidfd_open(pid) for pid in searches_of(client.process.pid)]  # readable once it has ended
     try:
@@ -141,7 +141,7 @@ def test_forty_calls_at_once_are_all_answered_and_each_is_recorded_once(place, m
         place.write(f"{number}.txt", f"file {number}\n")
     with place.stdio(modern=modern) as client:
         asked = {
-            client.post("tools/call", {"name": "Read", "arguments": {"file_path": f"{number}.txt"}}): number
+            client.send_request("tools/call", {"name": "Read", "arguments": {"file_path": f"{number}.txt"}}): number
             for number in range(40)
         }
         answers = [client.receive() for _ in asked]

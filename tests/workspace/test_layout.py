@@ -41,8 +41,8 @@ def test_the_tree_is_made_and_what_is_there_stays(root: Root, tmp_path: Path) ->
 
 def test_several_processes_make_it_at_once(tmp_path: Path) -> None:
     program = (
-        "import sys; from toolyard.files.roots import Root; from toolyard.workspace.layout import create\n"
-        "root = Root(sys.argv[1]); print('ready', flush=True); sys.stdin.readline(); create(root, ['a', 'b'])"
+        "import sys; from toolyard.files.roots import Root; from toolyard.workspace.layout import create_layout\n"
+        "root = Root(sys.argv[1]); print('ready', flush=True); sys.stdin.readline(); create_layout(root, ['a', 'b'])"
     )
     with together(program, [[str(tmp_path)]] * 4) as running:
         assert [process.wait(30) for process in running] == [0, 0, 0, 0]
@@ -100,7 +100,7 @@ def test_other_names_have_one_spelling_each() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "community", "a\0b", "a\nb", "\ud800", "x" * 1_001])
 def test_what_no_folder_can_be_called_is_refused(name: str) -> None:
-    with pytest.raises(ValidationError, match="no name for an agent"):
+    with pytest.raises(ValidationError, match="not a valid agent name"):
         folder_name(name)
 
 

@@ -1,7 +1,7 @@
-"""What happens in a workspace, for other processes: file operations, and the ends of background commands.
+"""Publishes what happens in a workspace to other processes: file operations and the end of background commands.
 
-An Activity hands each to its listeners at once, in the thread in which it happened. Neither the content of files nor
-the arguments of calls are part of it.
+An Activity calls its listeners synchronously, in the thread in which the event happened. Events contain neither file
+content nor call arguments.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NS = 10**9
 
 
 class LoggerName(StrEnum):
-    """What an occurrence is about. Each is the name of a logger for MCP clients."""
+    """The logger names under which MCP clients receive the events."""
 
     FILES = "toolyard.files"
     COMMANDS = "toolyard.commands"
 
 
 class Severity(StrEnum):
-    """The levels of MCP's log messages that are used here."""
+    """The MCP log levels in use."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -42,19 +42,21 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivityEvent:
+    """One event: its logger, its severity and its JSON payload."""
+
     logger: LoggerName
     severity: Severity
     data: dict[str, Any]
-    """As it is sent, ready for JSON."""
+    """The payload, ready for JSON."""
     call: str = ""
-    """The id of the call that it belongs to, where it belongs to one."""
+    """The id of the call that caused the event; empty without one."""
 
 
 Listener = Callable[[ActivityEvent], object]
 
 
 class Activity:
-    """Costs nothing while there are no listeners. Safe to use from threads."""
+    """Forwards file operations and command ends to listeners. Does no work without listeners; thread-safe."""
 
     def __init__(self, detector: FilesystemToolDetector, shells: BackgroundCommands, agent: str) -> None:
         self._detector = detector
@@ -64,7 +66,7 @@ class Activity:
         self._listeners: tuple[Listener, ...] = ()
 
     def add_listener(self, listener: Listener) -> None:
-        """Have `listener` called from now on. It returns quickly and raises nothing."""
+        """Calls `listener` for every event from now on. It must return quickly and must not raise."""
         with self._lock:
             is_first = not self._listeners
             self._listeners += (listener,)

@@ -1,8 +1,8 @@
-"""Settling an agent into its home: its folders are made, linked beside its files, and put into its policy.
+"""Prepares an agent's folders: creates them, links them beside the agent's files, and adds them to its policy.
 
-The walls are the policy's: the real folders are context paths, which the Gate judges and every sandbox mounts. The
-links are for convenience alone. One that is missing is made again at the next start; nothing is ever put in the place
-of something else, and what an agent makes of a link changes nothing about what it may reach.
+The policy enforces access: the real folders are context paths, which the policy checks and every sandbox mounts. The
+links are a convenience only. A missing link is created at the next start, an existing file is never replaced, and a
+link that an agent changes gives it no further access.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _GENERATED_FOLDERS = (SERVERS, TOOLS)
 
 
 def make_folders(home: AgentPaths) -> None:
-    """Every folder of a layout that is missing; from any number of processes at once."""
+    """Creates the missing folders of a layout; safe to call from several processes at once."""
     if not home.has_layout:
         return
     with contextlib.closing(Root(home.root)) as root:
         create_layout(root, home.agents)
     try:
-        # Private: what agents share may come from folders that nobody else may enter.
+        # Private: shared files may come from folders that other users cannot enter.
         os.makedirs(home.shared_folder, mode=PRIVATE_FOLDER, exist_ok=True)
         with contextlib.suppress(OSError):  # what is there can be closed to an agent that works around it
             os.mkdir(previous_trees_folder(home.shared_folder), PRIVATE_FOLDER)
     except OSError as error:
         raise ConfigError(
-            f"the folder {home.shared_folder}, where agents share their work, cannot be made: {error.strerror}.",
+            f"the folder {home.shared_folder}, where agents share their work, cannot be created: {error.strerror}.",
             hint="Choose another `orchestrator.agent_temporary_workspace`.",
         ) from error
 
 
 def view_of(home: AgentPaths) -> AgentView:
-    """What the agent sees beside its files; nothing where there is no layout, or it has no part in it."""
+    """Returns the folders that the agent sees beside its files; empty unless it belongs to a layout."""
     if not home.is_member:
         return AgentView((), {})
     generated = {name: generated_path(home.root, name, home.state) for name in _GENERATED_FOLDERS}
@@ -71,7 +71,7 @@ def view_of(home: AgentPaths) -> AgentView:
 
 
 def make_links(home: AgentPaths, links: Mapping[str, str]) -> None:
-    """A link for each name that is free. Where none can be made, the folders are still there at their own paths."""
+    """Creates a link for each free name. A failure is ignored: the folders are still reachable at their own paths."""
     with contextlib.suppress(OSError):
         folder = os.open(home.workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -94,7 +94,7 @@ def _leads_to(folder: int, name: str, target: str) -> bool:
 
 
 def _is_stale_link(home: AgentPaths, folder: int, name: str, target: str) -> bool:
-    """Whether a link of ours leads to where the root was before somebody moved it, and nothing is any more."""
+    """Whether the link is ours and points to the root's former place, which no longer exists."""
     if not home.is_own_folder:
         return False
     try:
@@ -113,7 +113,7 @@ def _replace_link(folder: int, name: str, target: str) -> None:
 
 
 def valid_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
-    """Those links, by their paths, that are there and lead where they should: ours, and not part of the work."""
+    """Returns, by path, the links that exist and point to their targets; these are ours, not the agent's work."""
     found: dict[str, str] = {}
     for name, target in links.items():
         path = os.path.join(workspace, name)
@@ -124,12 +124,13 @@ def valid_links(workspace: str, links: Mapping[str, str]) -> dict[str, str]:
 
 
 def excluded_from_snapshots(home: AgentPaths) -> list[str]:
-    """What lies in the agent's folder and is no part of its work: our links, and a root in there.
+    """Returns what lies in the agent's folder but is not its work: our links, and a root inside it.
 
-    Relative to it, and in gitignore's spelling: what means something there stands for any one character.
+    The paths are relative to the folder and escaped for gitignore: a special character becomes `?`, which matches any
+    one character.
     """
     links = (os.path.basename(path) for path in valid_links(home.workspace, view_of(home).links))
-    # Those of a layout whose configuration was not named are there for its agent.
+    # Links into a layout belong to its agent even if this run did not load its configuration.
     found = list(dict.fromkeys([*links, *layout_links(home.workspace)]))
     if home.has_layout:
         held = (relative_to(path, home.workspace) for path in _root_folders(home))
@@ -149,9 +150,9 @@ def _root_folders(home: AgentPaths) -> Iterator[str]:
 
 
 def with_layout_rules(home: AgentPaths, policy: Policy, *, code_mode: bool) -> Policy:
-    """The policy with the folders of the home in it: visible where they lie elsewhere, closed where they are others'.
+    """Returns the policy with the agent's folders: shared ones readable, those of other agents hidden.
 
-    Without a layout only code mode has use for them.
+    Without a layout only code mode needs them.
     """
     attached = tuple(ContextPath(path) for path in home.attached_skills)
     if home.is_member:
@@ -170,14 +171,14 @@ def with_layout_rules(home: AgentPaths, policy: Policy, *, code_mode: bool) -> P
 
 
 def _with_generated_protected(home: AgentPaths, policy: Policy) -> Policy:
-    kept = (f"/{generated_path(home.root, name, home.state)}" for name in _GENERATED_FOLDERS)
-    return replace(policy, protected=(*policy.protected, *kept))
+    generated = (f"/{generated_path(home.root, name, home.state)}" for name in _GENERATED_FOLDERS)
+    return replace(policy, protected=(*policy.protected, *generated))
 
 
 def _external_folders(home: AgentPaths) -> Iterator[ContextPath]:
-    """The tool files and skills of a root that lies elsewhere."""
+    """Yields the tool files and skills of a root outside the workspace as context paths."""
     if not home.has_layout:
-        # A skill that is saved later, and the tool files, are to be seen by those who are open now.
+        # Created now, so that skills and tool files that are saved later appear in mounts that already exist.
         for folder in (home.skills, os.path.join(home.root, generated_path(home.root, SERVERS, home.state))):
             with contextlib.suppress(OSError):
                 os.mkdir(folder)
@@ -189,7 +190,7 @@ def _external_folders(home: AgentPaths) -> Iterator[ContextPath]:
 
 
 def _folders_to_hide(home: AgentPaths, policy: Policy) -> Iterator[str]:
-    """What lies in a folder that is open to the agent, and is not for it: its peers' own, and the root's state."""
+    """Yields folders inside the agent's reach that it must not read: those of its peers, and the root's state."""
     if not home.has_layout or policy.mode is PermissionMode.BYPASS:
         return
     opened = [policy.workspace, *(entry.path for entry in policy.context)]
@@ -204,7 +205,7 @@ def _folders_to_hide(home: AgentPaths, policy: Policy) -> Iterator[str]:
 def _folders_of_others(home: AgentPaths) -> Iterator[str]:
     for peer in home.peers:
         if not may_access(home.agent, peer, MemoryAccess.READ, home.memory_rules):
-            # As a whole: moved elsewhere, its parts would be closed no more.
+            # The whole folder: hidden parts could otherwise be moved out of their hidden path.
             yield os.path.dirname(os.path.join(home.root, agent_folder(peer, MEMORY)))
             continue
         for part in (WORKSPACE, TASKS):

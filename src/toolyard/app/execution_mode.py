@@ -1,11 +1,11 @@
-"""Which tools an agent's model is given, by the configuration's `execution_mode`.
+"""Selects the tools that an agent's model gets, according to the configuration's `execution_mode`.
 
-`filesystem_first`: a few essential tools, or the groups of `in_context_tools`; every other tool is a file, and code
-calls it. `context_based`: Claude Code's file tools where the agent has files, and every tool of every server that it
-may use, and the custom tools.
+`filesystem_first`: a few essential tools, or the groups of `in_context_tools`; every other tool is a file that code
+calls. `context_based`: Claude Code's file tools if the agent works on files, every tool of every server that it may
+use, and the custom tools.
 
-`tool_injection_for` looks at the configuration alone. `injected_tools` needs the catalog: a server that was never asked has
-no tools there (`app.codemode.knowing` asks it).
+`tool_injection_for` needs only the configuration. `injected_tools` needs the catalog: servers that were never asked
+have no tools in it (`app.ensure_synced` asks them).
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ ESSENTIAL_FILE_TOOLS: Final = (
 )
 ESSENTIAL_CODE_TOOLS: Final = ("execute_python", "execute_bash")
 MAX_ESSENTIAL_TOKENS: Final = 3_500
-"""What the essential tools may cost a model's context, names, descriptions and schemas together."""
+"""Token budget of the essential tools: names, descriptions and schemas together."""
 _MAX_NAME_CHARS = 64
 _HASH_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInjection:
-    """How the tools of one agent are chosen."""
+    """How the tools of one agent are selected."""
 
     files_first: bool
     has_files: bool
-    """Whether it works on files at all; of an agent that does not, the folder is nobody's business."""
+    """Whether the agent works on files at all; if not, it gets no file tools."""
     notices: tuple[str, ...] = ()
-    """What the user may have meant otherwise."""
+    """Warnings about settings that have no effect."""
 
     @property
     def has_code_mode(self) -> bool:
-        """Whether tool files, skills and memory are there for its code."""
+        """Whether tool files, skills and memory are available to the agent's code."""
         return self.files_first
 
 
 def tool_injection_for(config: Config, agent: str | None) -> ToolInjection:
-    """From the configuration as the user wrote it. Raises ConfigError where it asks for what cannot be."""
+    """Returns the selection for an agent. Raises ConfigError for settings that contradict each other."""
     section = config.toolyard
     chosen = select_agent(config, agent)
     if section.execution_mode != FILES_FIRST:
         ignored = (
-            "`in_context_tools` changes nothing with `execution_mode: context_based`: every tool is in context.",
+            "`in_context_tools` has no effect with `execution_mode: context_based`: every tool is in context.",
         )
         return ToolInjection(
             files_first=False,
@@ -80,7 +80,7 @@ def _has_files(config: Config, agent: Agent | None) -> bool:
 def injected_tools(
     injection: ToolInjection, config: Config, agent: str | None, source: ToolSource
 ) -> dict[str, Tool[Any]]:
-    """The tools by the names that the model knows them by. Raises ConfigError for groups that are nobody's."""
+    """Returns the tools by the names that the model sees. Raises ConfigError for unknown groups."""
     chosen = select_agent(config, agent)
     if injection.files_first:
         essential = {FILESYSTEM: ESSENTIAL_FILE_TOOLS, CODE_EXECUTION: ESSENTIAL_CODE_TOOLS}
@@ -92,7 +92,7 @@ def injected_tools(
 
 
 def _without_background(tools: dict[str, Tool[Any]]) -> dict[str, Tool[Any]]:
-    """Whoever cannot read the output of a command in the background is not offered to start one."""
+    """Replaces execute_bash by its foreground variant if the agent cannot read background output."""
     from toolyard.tools.execution_tools import BASH_OUTPUT, EXECUTE_BASH, EXECUTE_BASH_FOREGROUND
 
     if BASH_OUTPUT.name in tools or EXECUTE_BASH.name not in tools:
@@ -101,7 +101,7 @@ def _without_background(tools: dict[str, Tool[Any]]) -> dict[str, Tool[Any]]:
 
 
 def _upstream_tools(source: ToolSource) -> Iterator[UpstreamTool]:
-    """Every tool of a server or a group of custom tools that the agent may call, in the order of the file."""
+    """Yields the server tools and custom tools that the agent may call, in the order of the configuration."""
     from toolyard.tools.upstream_proxy import upstream_tool
 
     for entry in source.resolved_servers.entries:
@@ -116,16 +116,16 @@ def _upstream_tools(source: ToolSource) -> Iterator[UpstreamTool]:
 
 
 def _with_unique_names(tools: Iterable[UpstreamTool], taken: Iterable[str]) -> dict[str, Tool[Any]]:
-    """By names that no two share and that every provider takes: letters first, 64 characters at most."""
-    found: dict[str, Tool[Any]] = {}
+    """Returns the tools by unique names that every provider accepts: a letter first, at most 64 characters."""
+    unique: dict[str, Tool[Any]] = {}
     names = set(taken)
     for tool in tools:
         name = tool.name if tool.name[0].isalpha() or tool.name[0] == "_" else f"_{tool.name}"[:_MAX_NAME_CHARS]
         if name in names:
-            # The same for the same tool, whatever else there is: a model may remember it from an earlier round.
-            whole = f"{'tools' if tool.is_custom else 'servers'}\0{tool.server}\0{tool.upstream_name}"
-            mark = hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=_HASH_BYTES).hexdigest()
-            name = f"{name[: _MAX_NAME_CHARS - len(mark) - 1]}_{mark}"
+            # Derived from the tool alone, so that it stays the same in later rounds: a model may remember it.
+            identity = f"{'tools' if tool.is_custom else 'servers'}\0{tool.server}\0{tool.upstream_name}"
+            digest = hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=_HASH_BYTES).hexdigest()
+            name = f"{name[: _MAX_NAME_CHARS - len(digest) - 1]}_{digest}"
         names.add(name)
-        found[name] = tool if name == tool.name else replace(tool, name=name)
-    return found
+        unique[name] = tool if name == tool.name else replace(tool, name=name)
+    return unique

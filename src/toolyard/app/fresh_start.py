@@ -1,7 +1,7 @@
-"""`fresh: true`: an agent's session starts from an empty folder, and what was in it can be had back.
+"""Implements `fresh: true`: an agent's session starts with an empty folder, which can be restored.
 
-A snapshot comes first; only what it holds is removed. A Session keeps a lock in the state folder until `close()`:
-where another process of the same agent is at work already, a new one joins it and empties nothing.
+A snapshot is taken first, and only files that it holds are removed. A FreshSession holds a lock in the state folder
+until `close()`: a second process of the same agent joins the session and empties nothing.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ Notify = Callable[[str], None]
 
 
 class FreshSession(Closeable):
-    """One process at work in a folder that starts fresh."""
+    """The lock of one process that works in a folder with `fresh: true`."""
 
     def __init__(self, state: str, workspace: str) -> None:
         path = os.path.join(state, f"session-{workspace_id(workspace)}.lock")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def close(self) -> None:
+        """Releases the lock."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def is_first(self) -> bool:
-        """Whether nobody else is at work. If so, others wait until `join()`."""
+        """Tries to take the exclusive lock. While this process holds it, others wait in `join()`."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -57,22 +58,23 @@ class FreshSession(Closeable):
         return True
 
     def join(self) -> None:
-        """Be at work together with others; waits for one that is emptying the folder."""
+        """Switches to the shared lock; waits for a process that is emptying the folder."""
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
 
 def begin_fresh_session(
     home: AgentPaths, config: Config, settings: Settings, state: str, notify: Notify
 ) -> FreshSession | None:
-    """Empty the agent's folder if it is to start fresh. Raises where that would be dangerous, or no snapshot can be.
+    """Empties the agent's folder if it is configured with `fresh: true`; returns None otherwise.
 
-    `state` is a state folder that is there, and the same for every process of the agent.
+    `state` is an existing state folder that all processes of the agent share. Raises ConfigError if emptying the
+    folder would be dangerous, and the error of the snapshot if none can be taken.
     """
     agent = next((each for each in config.agents if each.id == home.agent), None)
     if agent is None or not agent.backend.fresh:
         return None
     if home.workspace != _configured_folder(home, config, agent):
-        notify(f"{home.workspace} is used as it is: `fresh: true` speaks of the agent's own folder.")
+        notify(f"{home.workspace} is not emptied: `fresh: true` applies to the agent's own folder only.")
         return None
     if why := reason_not_to_empty(home, config, settings):
         raise ConfigError(
@@ -85,7 +87,7 @@ def begin_fresh_session(
         if session.is_first():
             _empty_folder(home, config.snapshots.ignore, notify)
         else:
-            notify(f"{home.workspace} is used as it is: another session of {home.agent} is at work there.")
+            notify(f"{home.workspace} is not emptied: another session of {home.agent} is using it.")
         session.join()
     except BaseException:
         session.close()
@@ -94,31 +96,31 @@ def begin_fresh_session(
 
 
 def _configured_folder(home: AgentPaths, config: Config, agent: Agent) -> str:
-    """The folder that the configuration gives the agent."""
+    """Returns the folder that the configuration assigns to the agent; empty without one."""
     if agent.backend.cwd:
         return os.path.realpath(os.path.join(config.base_folder(home.workspace), agent.backend.cwd))
     return os.path.join(home.root, agent_folder(agent.id, WORKSPACE)) if home.has_layout else ""
 
 
 def reason_not_to_empty(home: AgentPaths, config: Config, settings: Settings) -> str:
-    """Why the agent's folder may not be emptied; empty where it may."""
+    """Returns why the agent's folder must not be emptied; empty if it may be."""
     held = {
-        "it holds the configuration": config.source,
-        "it holds the state folder": home.state,
-        "it holds your home": settings.home,
-        "it holds your documents": settings.documents,
-        "it holds the folder for temporary files": settings.temp_dir,
-        "it holds what all agents share": home.root if home.has_layout or home.has_separate_root else None,
-        "it holds the snapshots": home.snapshots_folder,
+        "it contains the configuration": config.source,
+        "it contains the state folder": home.state,
+        "it contains your home": settings.home,
+        "it contains your documents": settings.documents,
+        "it contains the folder for temporary files": settings.temp_dir,
+        "it contains what all agents share": home.root if home.has_layout or home.has_separate_root else None,
+        "it contains the snapshots": home.snapshots_folder,
     }
     if home.workspace == "/" or home.workspace in _SYSTEM_FOLDERS:
-        return "it is a folder of the system"
+        return "it is a system folder"
     found = (why for why, path in held.items() if path and is_beneath(os.path.realpath(path), home.workspace))
     return next(found, "")
 
 
 def _paths_to_keep(home: AgentPaths) -> Iterator[str]:
-    """Our links; in a single folder, what an agent keeps from one session to the next."""
+    """Yields our links and, without a layout, what an agent keeps between sessions."""
     yield from excluded_from_snapshots(home)
     if not home.has_separate_root:
         yield from (relative_to(path, home.root) or "" for path in (home.skills, home.memory, home.tasks))
@@ -130,14 +132,14 @@ def _paths_to_keep(home: AgentPaths) -> Iterator[str]:
 
 
 def _empty_folder(home: AgentPaths, ignore: Sequence[str], notify: Notify) -> None:
-    """What snapshots leave out stays, and so does what is no part of the agent's work."""
-    kept = tuple(_paths_to_keep(home))
-    if set(os.listdir(home.workspace)) <= set(kept):
+    """Takes a snapshot and removes the files that it holds. Excluded files and the agent's own data stay."""
+    excluded = tuple(_paths_to_keep(home))
+    if set(os.listdir(home.workspace)) <= set(excluded):
         return
     from toolyard.snapshots import DEFAULT_RULES, SnapshotStore, StoreOptions
     from toolyard.snapshots.clear import clear_folder
 
-    options = StoreOptions(ignore=(*DEFAULT_RULES, *ignore, *(f"/{path}" for path in kept)))
+    options = StoreOptions(ignore=(*DEFAULT_RULES, *ignore, *(f"/{path}" for path in excluded)))
     with contextlib.closing(SnapshotStore(home.snapshots_folder, options)) as store:
         done = clear_folder(store, home.workspace, agent=home.agent, reason=_REASON)
     if done.removed:
@@ -146,4 +148,4 @@ def _empty_folder(home: AgentPaths, ignore: Sequence[str], notify: Notify) -> No
     if left := [*done.skipped, *done.failed]:
         named = ", ".join(printable_name(os.fsdecode(note.path)) for note in left[:_MAX_NAMED_PATHS])
         more = f" and {len(left) - _MAX_NAMED_PATHS} more" if len(left) > _MAX_NAMED_PATHS else ""
-        notify(f"Left in {home.workspace}, because no snapshot holds it: {named}{more}.")
+        notify(f"Left in {home.workspace}, because the snapshot does not contain it: {named}{more}.")

@@ -1,7 +1,7 @@
-"""Our links stay out of a user's git repository: `.git/info/exclude` gets a few lines, once.
+"""Adds the links that Toolyard makes to a repository's `.git/info/exclude`, once.
 
-What stands in that file is left as it is, and nothing is reached through a link. Git goes on without the lines, so
-where they cannot be added nobody is told.
+Existing lines of that file stay, and no symbolic link is followed. Git works without the added lines, so a failure is
+ignored.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _HEADING = "# Links to Toolyard's folders. A folder of yours in the place of one
 
 
 def exclude_links(folder: int, names: Iterable[str]) -> None:
-    """Have the repository whose top is `folder` ignore links of these names; where there is none, nothing is done.
+    """Makes the git repository at `folder` ignore links of these names; does nothing without a repository.
 
-    The `.git` of a worktree is a file, and leads elsewhere: that one is left alone.
+    In a worktree `.git` is a file that points to another folder: it is left alone.
     """
-    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-        git = _close_later(opened, os.open(".git", _FOLDER_FLAGS, dir_fd=folder))
+    with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+        git = _close_later(stack, os.open(".git", _FOLDER_FLAGS, dir_fd=folder))
         os.stat("HEAD", dir_fd=git, follow_symlinks=False)
         with contextlib.suppress(FileExistsError):
             os.mkdir("info", dir_fd=git)
-        info = _close_later(opened, os.open("info", _FOLDER_FLAGS, dir_fd=git))
-        file = _close_later(opened, os.open("exclude", _FILE_FLAGS, 0o644, dir_fd=info))
+        info = _close_later(stack, os.open("info", _FOLDER_FLAGS, dir_fd=git))
+        file = _close_later(stack, os.open("exclude", _FILE_FLAGS, 0o644, dir_fd=info))
         status = os.fstat(file)
-        # A file with a second name may be a file of somewhere else.
+        # A file with several hard links may belong to another folder.
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size <= _MAX_BYTES:
-            # Whoever holds the lock is adding the same lines: it is not waited for.
+            # Another process that holds the lock adds the same lines, so this one does not wait.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _add_patterns(file, os.pread(file, _MAX_BYTES, 0), names)
 
@@ -44,10 +44,10 @@ def _close_later(stack: contextlib.ExitStack, descriptor: int) -> int:
 
 
 def _add_patterns(file: int, content: bytes, names: Iterable[str]) -> None:
-    there = {line.strip() for line in content.splitlines()}
-    wanted = [name for name in names if f"/{name}".encode() not in there]
-    if wanted:
-        # The second pattern of each takes folders out again: git takes a link for a file.
-        lines = [_HEADING, *(line for name in wanted for line in (f"/{name}", f"!/{name}/"))]
+    existing = {line.strip() for line in content.splitlines()}
+    missing = [name for name in names if f"/{name}".encode() not in existing]
+    if missing:
+        # The second pattern re-includes real folders: git treats a link as a file.
+        lines = [_HEADING, *(line for name in missing for line in (f"/{name}", f"!/{name}/"))]
         start = "\n" if content and not content.endswith(b"\n") else ""
         os.write(file, (start + "\n".join(lines) + "\n").encode())

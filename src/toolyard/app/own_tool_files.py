@@ -21,13 +21,13 @@ OWN_TOOL_NAMES: Final = frozenset(tool.name for tool in REFERENCE_TOOLS)
 
 
 def own_tools(agent: Agent | None) -> dict[str, Tool[Any]]:
-    """The file tools that the agent's `allowed_tools` and `exclude_tools` leave it."""
+    """Returns the file tools that the agent's `allowed_tools` and `exclude_tools` leave."""
     allowed, excluded = (agent.backend.allowed_tools, agent.backend.exclude_tools) if agent else ((), ())
     return {tool.name: tool for tool in REFERENCE_TOOLS if is_served(tool.name, allowed, excluded)}
 
 
 def own_listing() -> ServerListing:
-    """All of them, as a server would list them: the tool files are shared by every agent of a workspace."""
+    """Returns all file tools as a server would list them; all agents of a workspace share the tool files."""
     return ServerListing(OWN_SERVER, tuple(_tool_schema(tool) for tool in REFERENCE_TOOLS), __version__)
 
 
@@ -37,7 +37,7 @@ def _tool_schema(tool: Tool[Any]) -> ToolSchema:
 
 
 def package_own_tools(runtime: str) -> None:
-    """Write the tool files that come with the runtime, below its folder. `make tool-files` calls it."""
+    """Writes the tool files that ship with the runtime below its folder. `make tool-files` calls it."""
     listing = own_listing()
     own = compile_own_tools(listing.tools, listing.version)
     folder = os.path.join(runtime, "own_packages", SERVERS, own.folder)

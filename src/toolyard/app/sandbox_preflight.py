@@ -1,7 +1,7 @@
-"""Whether the configured sandbox can be had, found out before a server, a run or a CLI starts.
+"""Checks that the configured sandbox works before a server, a run or a CLI starts.
 
-Walls are needed where commands or code can be run at all. A start without the walls that the configuration asks for
-is refused: every call that needs them would fail later, one by one.
+A sandbox is needed only if commands or code can be run. A start without the configured sandbox is refused, because
+every call that needs it would fail later.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from toolyard.sandbox.selection import SandboxChoice
 
 WITHOUT_COMMANDS_HINT: Final = (
-    "To go on without commands and code, set `code_execution: {enabled: false}` with `execution_mode: context_based`."
+    "To continue without commands and code, set `code_execution: {enabled: false}` with"
+    " `execution_mode: context_based`."
 )
 _UNSHARE_OPTIONS: Final = ("--user", "--map-root-user", "--mount", "--pid", "--net", "--fork")
 _UNSHARE_SECONDS: Final = 5.0
 
 
 def runs_code(tools: Iterable[Tool[Any]], agent: Agent | None = None) -> bool:
-    """Whether one of the tools that the agent's lists leave it runs commands or code."""
+    """Whether one of the tools that the agent may use runs commands or code."""
     running = [tool.name for tool in tools if tool.max_seconds is not None]
     if agent is None:
         return bool(running)
@@ -42,13 +43,13 @@ def runs_code(tools: Iterable[Tool[Any]], agent: Agent | None = None) -> bool:
 
 
 def tested_sandbox(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> SandboxChoice:
-    """The sandbox for commands in this mode, seen to start. Raises SecurityError where it does not."""
+    """Returns the sandbox for commands in this mode after a test start. Raises SecurityError if it does not start."""
     from toolyard.sandbox import probe
     from toolyard.sandbox.spec import Tier
 
     choice = select_sandbox(execution, settings, mode)
     if choice.tier is not Tier.DOCKER:
-        return choice  # the probe was part of the choice
+        return choice  # the selection has already probed it
     docker = execution.docker
     means = probe.SandboxPrograms.find_programs(settings.container_client, image=docker.image, network=docker.network)
     report = probe.probe_tier(Tier.DOCKER, means)
@@ -62,7 +63,7 @@ def tested_sandbox(execution: CodeExecution, settings: Settings, mode: Permissio
 
 
 def check_sandbox(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> None:
-    """Raises SecurityError where commands and code could not be run as configured. Starts a sandbox to see."""
+    """Starts a sandbox once. Raises SecurityError if commands and code cannot run as configured."""
     if not execution.enabled or runs_on_host(execution, mode):
         return
     try:
@@ -76,15 +77,15 @@ def check_sandbox(execution: CodeExecution, settings: Settings, mode: Permission
 
 
 def sandbox_hint(error: SecurityError) -> str:
-    """How to get the sandbox that the error is about, and how to start without it."""
+    """Returns how to get the sandbox that the error is about, and how to start without it."""
     return f"{error.hint.removesuffix(' Nothing ran.')} {WITHOUT_COMMANDS_HINT}"
 
 
 def check_sandbox_quickly(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> None:
-    """As `check_sandbox`, in a few milliseconds where all is well: for a server whose client waits for an answer.
+    """Like `check_sandbox`, but takes milliseconds in the normal case: for a server whose client is waiting.
 
-    It only sees that namespaces can be made; the sandbox is started when the client has asked for the tools. Where
-    nothing but bubblewrap may be used, that is started.
+    It checks only that namespaces can be created; the sandbox starts when the client has listed the tools. If
+    bubblewrap is required, it is started.
     """
     needs_bubblewrap = execution.minimum == "bubblewrap"
     if execution.mode != "bubblewrap" or needs_bubblewrap or not _can_make_namespaces():

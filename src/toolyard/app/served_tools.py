@@ -1,7 +1,7 @@
-"""The tools that a yard serves: its toolset, or what the configuration puts into it.
+"""Decides which tools a yard serves: its toolset, or what the configuration selects.
 
-With `in_context_tools` they change while the yard is open: a server is added and synced, removed, or says that its
-tools have changed.
+With `in_context_tools` the set changes while the yard is open, when servers are added, removed or report changed
+tools.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 class ServedTools:
+    """The tools that one yard serves."""
+
     def __init__(self, options: YardOptions, codemode: CodeMode) -> None:
         self._options = options
         self._codemode = codemode
@@ -31,7 +33,7 @@ class ServedTools:
 
     @property
     def can_change(self) -> bool:
-        """Whether clients have to be told when tools come or go."""
+        """Whether clients need a notification when the tools change."""
         options = self._options
         return (
             options.tool_provider is None
@@ -40,7 +42,7 @@ class ServedTools:
         )
 
     def tools(self) -> dict[str, Tool[Any]]:
-        """What is served at the start. Raises ConfigError for a choice that cannot be served."""
+        """Returns the initial tools by name. Raises ConfigError for a selection that cannot be served."""
         options = self._options
         if options.tool_provider is not None:
             return dict(options.tool_provider.tools)
@@ -57,9 +59,9 @@ class ServedTools:
         return {name: tool for name, tool in tools.items() if is_served(name, allowed, excluded)}
 
     def refresh(self, dispatch: CallDispatcher) -> bool:
-        """Have `dispatch` serve what is there now. True where a client would be listed other tools than before.
+        """Updates the tools of `dispatch`. Returns True if a client would see a different list.
 
-        A choice that cannot be served, because two tools would have one name, leaves everything as it was.
+        A selection that cannot be served, because two tools would share a name, changes nothing.
         """
         if not self.can_change:
             return False
@@ -87,7 +89,7 @@ class ServedTools:
 
 
 def _client_listing(tools: Mapping[str, Tool[Any]]) -> list[tuple[Any, ...]]:
-    """What a client is told of each tool, in their order."""
+    """Returns what a client sees of each tool, in order."""
     return [
         (tool.name, tool.description, tool.input_schema, tool.output, tool.read_only, tool.destructive)
         for tool in tools.values()

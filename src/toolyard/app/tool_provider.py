@@ -1,7 +1,7 @@
-"""Tools that are served in place of a workspace's own, by whoever composes them: the assistant, say.
+"""A set of tools served instead of a workspace's own, such as the assistant's.
 
-They take the same way as all others: one dispatch, the workspace's policy and audit log, every surface. The Yard that
-serves an `ToolProvider` closes it with itself, when no call of its tools runs any more.
+The tools use the same dispatcher, policy, audit log and transports as all others. The Yard that serves a ToolProvider
+closes it after the last call has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolyard.dispatch.tool import Tool
 
 @dataclass(frozen=True, slots=True)
 class ResourceTemplate:
-    """How a kind of resource is addressed."""
+    """The URI template of a kind of MCP resource."""
 
     name: str
     uri: str
@@ -24,12 +24,14 @@ class ResourceTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ToolProvider:
+    """Tools, resources and instructions that replace those of a workspace."""
+
     tools: Mapping[str, Tool[Any]]
     resources: Mapping[str, Tool[Any]]
-    """What answers for resources, by the method."""
+    """The tools that answer resource requests, by MCP method."""
     templates: tuple[ResourceTemplate, ...]
     instructions: str
-    """What a client is told of them when it connects."""
+    """The instructions that a client receives when it connects."""
     warm_up: Callable[[], None]
-    """Makes ready what the first call needs. Called in a thread, once somebody has asked which tools there are."""
+    """Prepares the first call. Runs in a thread after a client has listed the tools."""
     close: Callable[[], None]

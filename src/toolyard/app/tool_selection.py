@@ -1,8 +1,8 @@
-"""Which tools a client is served: the set it asked for, or the groups that `in_context_tools` names.
+"""Selects the tools that a client is served: the toolset it asked for, or the groups of `in_context_tools`.
 
-A group is `filesystem` (our file tools, by the reference server's names or Claude Code's), `code_execution`, a server
-or a group of custom tools. Our own groups keep their names: a server called `filesystem` is named by its folder. What
-is not named stays a file, and search_tools finds it.
+A group is `filesystem` (our file tools, under the reference server's names or Claude Code's), `code_execution`, a
+server or a group of custom tools. Our own groups keep their names: a server called `filesystem` is named by its
+folder. Tools outside the named groups stay files, which search_tools finds.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ FILESYSTEM, CODE_EXECUTION = OWN_SERVER, "code_execution"
 
 
 class ToolCatalog(Protocol):
-    """The tools of servers, as the catalog has them."""
+    """The known tools of servers."""
 
-    def tools(self, server: str) -> Iterable[KnownTool]: ...
+    def tools(self, server: str) -> Iterable[KnownTool]:
+        """Returns the known tools of a server."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineToolSource:
-    """What is known of somebody else's tools, and which of them an agent may call, without an open workspace."""
+    """The known upstream tools and an agent's rights to them, without an open workspace."""
 
     resolved_servers: ResolvedServers
     catalog: ToolCatalog
@@ -53,10 +55,10 @@ ToolSource: TypeAlias = "CodeMode | OfflineToolSource"
 def tools_in_context(
     toolsets: Toolsets, choices: Mapping[str, GroupChoice], source: ToolSource
 ) -> dict[str, Tool[Any]]:
-    """What `--tools` serves where the configuration has `in_context_tools`.
+    """Returns what `--tools` serves if the configuration has `in_context_tools`.
 
-    With code mode these are the chosen tools alone, and those of `minimal` and `workspace` where they are asked for.
-    Without it nothing else would reach the others: a group that is not named keeps the tools of the set.
+    With code mode these are the selected tools, and those of `minimal` and `workspace` if they are asked for. Without
+    code mode the other tools would be unreachable, so a group that is not named keeps the tools of the set.
     """
     sets = sets_of(toolsets)
     names = Toolset.CLAUDE if Toolset.CLAUDE in sets and Toolset.REFERENCE not in sets else Toolset.REFERENCE
@@ -71,7 +73,9 @@ def tools_in_context(
 
 
 def is_for_agent(agent: Agent | None, tool: Tool[Any], source: ToolSource) -> bool:
-    """Whether the agent's lists leave it the tool. Patterns on upstream tools say nothing of ours, and vice versa."""
+    """Whether the agent's lists allow the tool. Patterns for upstream tools do not apply to our own, and vice
+    versa.
+    """
     from toolyard.tools.upstream_proxy import UpstreamTool
 
     if isinstance(tool, UpstreamTool):
@@ -83,10 +87,10 @@ def is_for_agent(agent: Agent | None, tool: Tool[Any], source: ToolSource) -> bo
 def in_context_tools(
     choices: Mapping[str, GroupChoice], source: ToolSource, names: Toolset = Toolset.REFERENCE
 ) -> dict[str, Tool[Any]]:
-    """The tools of these groups, and search_tools for the rest.
+    """Returns the tools of these groups, and search_tools for the rest.
 
-    `names` says by which names all our file tools are served; single ones are by the names they are asked for.
-    Raises ConfigError for a name that is nobody's, or that two tools would have.
+    `names` selects the naming scheme for a whole group of our file tools; single tools keep the name they are asked
+    by. Raises ConfigError for an unknown name, or for two tools with the same name.
     """
     tools: dict[str, Tool[Any]] = {SEARCH_TOOLS.name: SEARCH_TOOLS}
     owners = {SEARCH_TOOLS.name: f'"{SEARCH_TOOLS.name}"'}
@@ -95,7 +99,7 @@ def in_context_tools(
         for name in _preferred_names(group, known, names) if choice == "*" else choice:
             if name not in known:
                 raise ConfigError(
-                    f'in_context_tools names "{name}", which is no tool of "{group}".',
+                    f'in_context_tools names "{name}", which is not a tool of "{group}".',
                     hint=did_you_mean(name, known) if known else f"Run `toolyard sync {group}` first.",
                 )
             served, this = known[name].name, f'"{name}" of "{group}"'
@@ -108,7 +112,7 @@ def in_context_tools(
 
 
 def available_choices(choices: Mapping[str, GroupChoice], source: ToolSource) -> dict[str, GroupChoice]:
-    """The choices without the groups and tools that are there no longer."""
+    """Returns the choices without groups and tools that no longer exist."""
     available: dict[str, GroupChoice] = {}
     for group, choice in choices.items():
         try:
@@ -126,7 +130,7 @@ def _tools_of_group(group: str, source: ToolSource) -> dict[str, Tool[Any]]:
 
 
 def _preferred_names(group: str, known: Mapping[str, Tool[Any]], names: Toolset) -> list[str]:
-    """All tools of a group, those that have two names by the one of `names`."""
+    """Returns the names of all tools of a group; a tool with two names appears once, by the scheme of `names`."""
     from toolyard.tools.execution_tools import BASH, EXECUTE_BASH
 
     if group == FILESYSTEM:
@@ -169,7 +173,7 @@ def _upstream_tools(group: str, source: ToolSource) -> dict[str, Tool[Any]]:
         }
     named = {code_name(server, folder) for server, folder in folder_names(sorted(servers)).items()}
     known = {FILESYSTEM, CODE_EXECUTION, *named, *source.custom.groups}
-    what = f'in_context_tools names "{group}", which is no group of tools.'
+    what = f'in_context_tools names "{group}", which is not a group of tools.'
     raise ConfigError(what, hint=did_you_mean(group, known))
 
 

@@ -1,4 +1,4 @@
-"""The named sets of tools a client can be served (`--tools`). Each set is imported only when it is asked for."""
+"""The named sets of tools that a client can be served (`--tools`). Each set is imported when it is first needed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from toolyard.dispatch.tool import Tool
 
 
 class Toolset(StrEnum):
+    """The values of `--tools`."""
+
     CLAUDE = "claude"
     REFERENCE = "reference"
     CODE = "code"
@@ -22,35 +24,36 @@ class Toolset(StrEnum):
 
 
 Toolsets = Toolset | tuple[Toolset, ...]
-"""One set, or several whose tools are served together."""
+"""One set, or several that are served together."""
 
-_ALIASES = {"execute_bash": "Bash"}  # one tool under two names: who leaves out one means both
-_UPSTREAM_PATTERN = re.compile(r"[./]|^mcp__")  # a pattern that speaks of upstream tools says nothing of our own
+_ALIASES = {"execute_bash": "Bash"}  # one tool with two names: excluding either excludes both
+_UPSTREAM_PATTERN = re.compile(r"[./]|^mcp__")  # matches patterns for upstream tools, which do not apply to our own
 _WITH_CODE_MODE = frozenset({Toolset.CODE, Toolset.MINIMAL, Toolset.ALL})
 
 
 def parse_toolsets(text: str) -> Toolsets:
-    """`code`, or several with commas between them: `code,workspace`. Raises ValidationError."""
+    """Parses `code`, or several sets separated by commas: `code,workspace`. Raises ValidationError."""
     names = [name.strip() for name in text.split(",")]
     known = [each.value for each in Toolset]
     for name in names:
         if name not in known:
-            raise ValidationError.of("tools", f"{name!r} is no set of tools", hint=did_you_mean(name, known))
+            raise ValidationError.of("tools", f"{name!r} is not a set of tools", hint=did_you_mean(name, known))
     found = tuple(dict.fromkeys(Toolset(name) for name in names))
     return found[0] if len(found) == 1 else found
 
 
 def sets_of(toolsets: Toolsets) -> tuple[Toolset, ...]:
+    """Returns the sets as a tuple."""
     return (toolsets,) if isinstance(toolsets, Toolset) else toolsets
 
 
 def has_code_mode(toolsets: Toolsets) -> bool:
-    """Whether the set is for agents that call upstream tools from code."""
+    """Whether one of the sets is for agents that call upstream tools from code."""
     return not _WITH_CODE_MODE.isdisjoint(sets_of(toolsets))
 
 
 def is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
-    """Whether one of our tools is, by an agent's `allowed_tools` and `exclude_tools`."""
+    """Whether an agent's `allowed_tools` and `exclude_tools` leave one of our tools."""
     own = [pattern for pattern in allowed if not _UPSTREAM_PATTERN.search(pattern)]
     if own and not any(fnmatchcase(name, pattern) for pattern in own):
         return False
@@ -59,6 +62,7 @@ def is_served(name: str, allowed: tuple[str, ...], excluded: tuple[str, ...]) ->
 
 
 def tools_of(toolsets: Toolsets) -> dict[str, Tool[Any]]:
+    """Returns the tools of the sets by name."""
     tools: list[Tool[Any]] = []
     for toolset in sets_of(toolsets):
         tools += _tools_in_set(toolset)

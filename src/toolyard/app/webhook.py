@@ -1,8 +1,8 @@
-"""Posts what happens in a workspace to the URL that `toolyard.webhook` names.
+"""Posts the events of a workspace to the URL in `toolyard.webhook`.
 
-A Webhook owns one thread, from the first occurrence until `close()`. `enqueue` never waits: occurrences go to a bounded
-queue, and what finds no room, or cannot be delivered, is counted in the next delivery. The first failure of a row is
-recorded in the audit log. Redirects are not followed, and a name that leads to a private network gets nothing.
+A Webhook owns one thread, from the first event until `close()`. `enqueue` never blocks: events go to a bounded queue,
+and the next delivery reports how many were dropped or could not be delivered. The audit log records the first of
+several failures in a row. Redirects are not followed, and a host name that resolves to a private network is refused.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _SUCCESS = range(200, 300)
 _KEY = "toolyard.webhook.url"
 
 
-class _DeliveryFailed(Exception):  # noqa: N818 - what happened, in words
-    """A post that did not arrive, or was refused."""
+class _DeliveryFailed(Exception):  # noqa: N818 - named for what happened
+    """A request that did not arrive, or that the server refused."""
 
 
 class Webhook(Closeable):
-    """Used from any thread."""
+    """Delivers events to one URL. Safe to use from any thread."""
 
     def __init__(self, section: WebhookSection, on_failure: Callable[[str], None]) -> None:
-        """`on_failure` puts a sentence into the audit log. Raises ConfigError for an address that is not allowed."""
+        """`on_failure` writes a sentence to the audit log. Raises ConfigError for an address that is not allowed."""
         self._url = section.url
         self._host = _checked_host(section.url)
         self._headers = {"Content-Type": "application/json"}
@@ -61,7 +61,7 @@ class Webhook(Closeable):
         self._thread: threading.Thread | None = None
 
     def enqueue(self, event: ActivityEvent) -> None:
-        """Have it sent soon."""
+        """Queues an event for delivery; counts it as dropped if the queue is full."""
         if not self._sends_reads and not event.data.get("changes_files", True):
             return
         with self._condition:
@@ -75,7 +75,7 @@ class Webhook(Closeable):
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Send what waits, for a moment."""
+        """Sends the queued events, within `_CLOSE_SECONDS`, and stops the thread."""
         with self._condition:
             self._closes_at = time.monotonic() + _CLOSE_SECONDS
             self._condition.notify_all()
@@ -92,7 +92,7 @@ class Webhook(Closeable):
         try:
             opened = httpx2.Client(timeout=_POST_SECONDS, trust_env=not is_loopback(self._host))
         except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
-            # Its text may hold the password of the proxy.
+            # The error text may contain the password of the proxy.
             self._report_failure(f"the proxy that the environment names cannot be used ({type(error).__name__}).")
             return
         with opened as client:
@@ -113,7 +113,7 @@ class Webhook(Closeable):
             self._on_failure(f"The webhook at {self._host} does not get file operations: {reason}")
 
     def _next_batch(self) -> list[ActivityEvent]:
-        """The next ones to send; none when it is time to stop."""
+        """Waits for the next events to send; returns an empty list when the thread should stop."""
         with self._condition:
             self._condition.wait_for(lambda: self._queue or self._is_closing)
             if time.monotonic() >= self._closes_at:
@@ -137,9 +137,9 @@ class Webhook(Closeable):
         import httpx2
 
         if not is_loopback(self._host) and has_private_address(_resolve_addresses(self._host)):
-            raise _DeliveryFailed("its name leads to a private network.")
+            raise _DeliveryFailed("its name resolves to a private network.")
         try:
-            # The answer is not read: only its status counts.
+            # Only the status matters: the body is not read.
             with client.stream("POST", self._url, content=body, headers=self._headers) as response:
                 status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
@@ -149,7 +149,7 @@ class Webhook(Closeable):
 
 
 def _checked_host(url: str) -> str:
-    """Where it leads. The rest of the URL may hold secrets, and is never shown."""
+    """Returns the host of an allowed URL. The rest of the URL may contain secrets and is never shown."""
     try:
         parts = urlsplit(url)
         host, has_login = parts.hostname or "", parts.username is not None or parts.password is not None
@@ -157,19 +157,19 @@ def _checked_host(url: str) -> str:
     except ValueError:
         raise ConfigError(f"`{_KEY}` is not a URL.", hint="Write it as https://host/path.") from None
     if has_login:
-        raise ConfigError(f"`{_KEY}` holds a user name.", hint="Name the secret in `toolyard.webhook.token`.")
+        raise ConfigError(f"`{_KEY}` holds a user name.", hint="Put the secret into `toolyard.webhook.token`.")
     if parts.scheme == "https" and is_public(host):
         return host
     if parts.scheme in {"http", "https"} and is_loopback(host):
         return host
     raise ConfigError(
-        f"`{_KEY}` leads to {host or 'nowhere'}, which is neither a public host over https nor this machine.",
-        hint="Use https and a public host, or http://127.0.0.1:PORT with a program there that passes it on.",
+        f"`{_KEY}` points to {host or 'no host'}, which is neither a public host over https nor this machine.",
+        hint="Use https and a public host, or http://127.0.0.1:PORT with a program there that forwards the events.",
     )
 
 
 def _resolve_addresses(host: str) -> list[str]:
-    """Those that the name has now; none where it cannot be looked up here, as behind a proxy."""
+    """Returns the current addresses of a host name; empty if it cannot be resolved here, as behind a proxy."""
     with contextlib.suppress(OSError, UnicodeError):
         return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
     return []

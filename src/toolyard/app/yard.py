@@ -1,6 +1,6 @@
-"""A Yard is one workspace, opened: its roots, policy, audit log and dispatch, composed from settings and config.
+"""A Yard is an open workspace: its roots, policy, audit log and dispatcher, built from settings and configuration.
 
-`Yard.open` acquires everything or nothing; `close()` gives it back. Surfaces hold a Yard and call `dispatch`.
+`Yard.open` acquires every resource or none; `close()` releases them. Transports hold a Yard and call `dispatch`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Yard(Closeable):
     ) -> None:
         self.options = options
         self.session = options.session or new_id()
-        """The session of a client that names none: the one client of stdio, or the CLI of a run."""
+        """The session id of a client that sends none: the only client on stdio, or the CLI of a run."""
         self.mounts = mounts
         self.policy = policy
         self.state = state
@@ -125,7 +125,9 @@ class Yard(Closeable):
             *(mounts, policy, self.limits, ReadTracker(), self.sandboxes, self.codemode),
             *(self.snapshots, self.detector, home, self.sharing, self.context_snapshots),
         )
-        with contextlib.ExitStack() as undo:  # a choice of tools that cannot be served leaves nothing open
+        with (
+            contextlib.ExitStack() as undo
+        ):  # if the selected tools cannot be served, everything opened so far is closed
             for part in (self.sharing, self.snapshots, *self.context_snapshots, self.codemode, self.sandboxes):
                 if part is not None:
                     undo.callback(part.close)
@@ -136,6 +138,9 @@ class Yard(Closeable):
 
     @classmethod
     def open(cls, options: YardOptions) -> Self:
+        """Opens a workspace. Raises ConfigError for a folder, agent name or selection of tools that cannot be
+        used.
+        """
         workspace = os.path.abspath(options.workspace)
         real = os.path.realpath(workspace)
         home = resolve_agent_paths(options.config, real, options.agent, options.settings, options.state_home or "")
@@ -144,21 +149,27 @@ class Yard(Closeable):
             raise _missing_folder_error(workspace)
         if options.agent is not None and not _AGENT_NAME.fullmatch(options.agent):
             raise ConfigError(
-                f"{options.agent!r} cannot be an agent's name: it is part of paths.",
+                f"{options.agent!r} cannot be an agent's name: agent names are used in paths.",
                 hint="Use letters, digits, dots, dashes and underscores.",
             )
         state = check_outside_workspace(home.log_folder, real)
         policy = policy_for(options.config, options.settings, real, options.mode, options.agent)
-        everyones = _shared_state_folder(options.settings.state_home, real)
+        shared_state = _shared_state_folder(options.settings.state_home, real)
         roots = (real, *policy.extra_roots, *(each.path for each in policy.context))
-        if any(is_beneath(everyones, root) for root in roots):
-            # A folder that is missing could be made by a command, which a mount protects from.
-            ensure_state_dir(everyones)
-        # In a layout the root has a state folder of its own, and the snapshots may lie anywhere.
+        if any(is_beneath(shared_state, root) for root in roots):
+            # A mount protects only an existing folder: a command could create a missing one.
+            ensure_state_dir(shared_state)
+        # In a layout the root has its own state folder, and the snapshots may be anywhere.
         contexts = context_locations(policy, options.settings, options.state_home or "", home.agent)
-        kept = (state, home.state, home.snapshots_folder, everyones, *(place.folder for place in contexts))
-        for own in outermost_folders(map(os.path.realpath, kept)):
-            policy = with_protected_folder(policy, own)
+        protected = (
+            state,
+            home.state,
+            home.snapshots_folder,
+            shared_state,
+            *(location.folder for location in contexts),
+        )
+        for folder in outermost_folders(map(os.path.realpath, protected)):
+            policy = with_protected_folder(policy, folder)
         if (environment := own_environment(real)) is not None:
             policy = with_protected_folder(policy, environment)
         code_mode = options.has_code_mode
@@ -209,28 +220,29 @@ class Yard(Closeable):
         )
 
     def close(self) -> None:
-        with contextlib.ExitStack() as each:  # the last first, each whatever became of the others
+        """Closes all parts in reverse order, each even if another one fails."""
+        with contextlib.ExitStack() as stack:
             if self._session is not None:
-                each.callback(self._session.close)
-            each.callback(self.mounts.close)
-            each.callback(self._audit.close)
+                stack.callback(self._session.close)
+            stack.callback(self.mounts.close)
+            stack.callback(self._audit.close)
             if self._webhook is not None:
-                each.callback(self._webhook.close)
+                stack.callback(self._webhook.close)
             if self.sharing is not None:
-                each.callback(self.sharing.close)
-            for keeper in (self.snapshots, *self.context_snapshots):
-                each.callback(keeper.close)
-            each.callback(self.codemode.close)
-            each.callback(self.sandboxes.close)
+                stack.callback(self.sharing.close)
+            for snapshots in (self.snapshots, *self.context_snapshots):
+                stack.callback(snapshots.close)
+            stack.callback(self.codemode.close)
+            stack.callback(self.sandboxes.close)
             if self.options.tool_provider is not None:
-                each.callback(self.options.tool_provider.close)
-            each.callback(self.dispatch.close)
+                stack.callback(self.options.tool_provider.close)
+            stack.callback(self.dispatch.close)
 
     def _shares_folders(self, context_locations: Sequence[SnapshotLocation]) -> bool:
         """Whether other agents may change the same folders, so that commands' changes have to be recorded.
 
-        Recording slows down commands that write thousands of files. So a single configured agent goes without it,
-        until another one has worked in one of its folders.
+        Recording slows down commands that write thousands of files. A single configured agent therefore goes without
+        it until another agent has worked in one of its folders.
         """
         from toolyard.snapshots.service.change_authors import (
             has_recorded_others,  # most agents have a folder of their own
@@ -238,7 +250,7 @@ class Yard(Closeable):
 
         folders = [
             (self.home.authors_record, self.home.workspace),
-            *((place.authors_folder, place.root) for place in context_locations),
+            *((location.authors_folder, location.root) for location in context_locations),
         ]
         shared = [(record, root) for record, root in folders if record]
         if len(self.options.config.agents) > 1:
@@ -246,43 +258,45 @@ class Yard(Closeable):
         return any(has_recorded_others(record, root, self.agent) for record, root in shared)
 
     def skill_checks(self, stop: threading.Event | None = None, agent: str = "") -> SkillChecks:
-        """What a skill of an agent (this one, where none is named) has to pass, with the sandbox to try it in."""
-        from toolyard.skills.example_runner import sandboxed_checks  # most sessions keep none
+        """Returns the checks that a skill of `agent` (default: this agent) must pass, with a sandbox to run its
+        example.
+        """
+        from toolyard.skills.example_runner import sandboxed_checks  # most sessions save no skill
 
         return sandboxed_checks(self.sandboxes, self.codemode.skill_library, stop, agent=agent)
 
     def warm_up(self) -> None:
-        """Start the sandbox ahead of the first run, once, in a thread; where that fails the first run says why."""
+        """Starts the sandbox in a thread, once, before the first run. A failure is reported by the first run."""
 
         def start() -> None:
             with contextlib.suppress(ToolyardError):
                 self.sandboxes.get_sandbox()
 
         offering = self.options.tool_provider
-        needs_walls = runs_code(self.dispatch.tools.values())
-        is_wanted = offering is not None or (needs_walls and self.options.config.toolyard.code_execution.enabled)
+        needs_sandbox = runs_code(self.dispatch.tools.values())
+        is_wanted = offering is not None or (needs_sandbox and self.options.config.toolyard.code_execution.enabled)
         if is_wanted and not self._is_warming_up:
             self._is_warming_up = True
             work = start if offering is None else offering.warm_up
             threading.Thread(target=work, name="toolyard-warm-up", daemon=True).start()
 
     def _resource_tools(self, served: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
-        """What answers for resources. Who is not served the reading tools does not get the files that way either."""
+        """Returns the tools that answer resource requests. A client without read tools gets no file resources."""
         if self.options.tool_provider is not None:
             return {**SKILL_RESOURCE_TOOLS, **self.options.tool_provider.resources}
         return RESOURCE_TOOLS if _READ_TOOLS & served.keys() else SKILL_RESOURCE_TOOLS
 
     def before_upstream_call(self, name: str, schema: ToolSchema, waiter: WaitingCall) -> None:
-        """Before a tool of somebody else's is called past the dispatch: if it changes files, keep what is there."""
+        """Takes the snapshots due before an upstream tool that may change files is called outside the dispatcher."""
         if self.detector.learn(name, schema.input_schema, schema.annotations):
-            for keeper in (self.snapshots, *self.context_snapshots):
-                keeper.before_change(waiter)
+            for snapshots in (self.snapshots, *self.context_snapshots):
+                snapshots.before_change(waiter)
 
     def _after_upstream_call(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
-        """On the servers' loop, after each call of a tool of somebody else's: it may have changed files."""
+        """Records an upstream call, which may have changed files. Runs on the servers' event loop."""
         if self.detector.learn(name, schema.input_schema, schema.annotations):
-            for keeper in (self.snapshots, *self.context_snapshots):
-                keeper.schedule_snapshot(name)
+            for snapshots in (self.snapshots, *self.context_snapshots):
+                snapshots.schedule_snapshot(name)
         outcome = OperationOutcome.OK if is_ok else OperationOutcome.FAILED
         origin = Origin(self.agent, self.session)
         self.detector.notify_filesystem_operation(
@@ -290,14 +304,14 @@ class Yard(Closeable):
         )
 
     def _own_dispatch(self) -> CallDispatcher:
-        """Runs our file tools for code. News of other agents are for the model, not for its code."""
+        """Returns a dispatcher that runs our file tools for code. Only models get news of other agents, not code."""
         from toolyard.app.own_tool_files import own_tools
 
         tools = own_tools(select_agent(self.options.config, self.options.agent))
         return CallDispatcher(tools, {}, replace(self._resources, sharing_service=None), self._audit)
 
     def _open_sharing(self) -> SharingService | None:
-        """What this agent shares with others; None where there is nobody else."""
+        """Returns what this agent shares with its peers; None without peers."""
         if not self.home.is_member or not self.home.peers:
             return None
         from toolyard.sharing.service import build_sharing
@@ -307,7 +321,7 @@ class Yard(Closeable):
         return sharing
 
     def _excluded_paths(self) -> list[str]:
-        """What lies in the agent's folder and is no part of its work."""
+        """Returns the paths in the agent's folder that are not part of its work."""
         return excluded_from_snapshots(self.home)
 
     def _open_webhook(self) -> Webhook | None:
@@ -321,24 +335,24 @@ class Yard(Closeable):
         return webhook
 
     def _log_webhook_failure(self, text: str) -> None:
-        """In its thread."""
+        """Records a delivery failure; called in the webhook's thread."""
         with contextlib.suppress(ToolyardError):
             self.record("webhook", text, CallOutcome.FAILED)
 
     def _log_snapshot_failure(self, text: str) -> None:
-        """What became of snapshots that nobody asked for: an event of its own. A log that is full stops no thread."""
+        """Records a failed automatic snapshot. A full audit log must not stop the calling thread."""
         with contextlib.suppress(ToolyardError):
             self.record("snapshots", text, CallOutcome.FAILED)
 
     def record(self, tool: str, what: str, outcome: CallOutcome) -> None:
-        """An event of something that was no call: what Toolyard did by itself, or the user by command."""
+        """Writes an audit event for something other than a tool call: an action of Toolyard or of the user."""
         self._audit.append(own_event(self.agent, tool, self.home.workspace, what, outcome))
 
     def _select_sandbox(self) -> SandboxChoice:
         return select_sandbox(self.options.config.toolyard.code_execution, self.options.settings, self.policy.mode)
 
     def _log_connection(self, host: str, port: int, allowed: bool) -> None:
-        """Code inside the sandbox wanted to reach a host: an event of its own."""
+        """Records that sandboxed code tried to reach a host."""
         if not allowed:
             self.sandboxes.record_refused_host(f"{host}:{port}")
         self._audit.append(network_event(self.agent, f"{host}:{port}", is_allowed=allowed))
@@ -346,14 +360,16 @@ class Yard(Closeable):
 
 def _missing_folder_error(workspace: str) -> ConfigError:
     if os.path.exists(workspace):
-        return ConfigError(f"the workspace {workspace} is a file, not a folder.", hint="Name the folder it lies in.")
+        return ConfigError(
+            f"the workspace {workspace} is a file, not a folder.", hint="Name the folder that contains it."
+        )
     return ConfigError(f"the workspace {workspace} is not a folder.", hint=CREATE_FOLDER)
 
 
 def _shared_state_folder(state_home: str, workspace: str) -> str:
-    """The state folder of all workspaces: their logs, their snapshots, the record of what is trusted.
+    """Returns the state folder of all workspaces: their logs, snapshots and trust records.
 
-    Where the workspace itself lies in there, that record alone.
+    If the workspace itself lies inside it, returns the folder of the trust records only.
     """
     everything = os.path.realpath(state_home)
     return os.path.realpath(TrustStore(state_home).folder) if is_beneath(workspace, everything) else everything
@@ -374,4 +390,4 @@ def _own_listing() -> ServerListing:
 
 
 def _ignore_notice(_: str) -> None:
-    """Nobody listens."""
+    """Discards a notice."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class YardOptions:
-    """What a surface may choose; everything else comes from the configuration."""
+    """What a transport or command may choose; everything else comes from the configuration."""
 
     workspace: str
     config: Config
@@ -29,30 +29,32 @@ class YardOptions:
     agent: str | None = None
     toolset: Toolsets = Toolset.CLAUDE
     injection: ToolInjection | None = None
-    """Choose the tools in this way, as the configuration's execution mode says, and not by `toolset`."""
+    """Selects the tools by the configuration's execution mode instead of by `toolset`."""
     tool_provider: ToolProvider | None = None
-    """Serve these and no other tools."""
+    """Serves these tools instead of the workspace's own."""
     state_home: str | None = None
     on_authorize: Callable[[str, str], None] | None = None
-    """Shows the user the address to sign in at for a server; None where nobody could."""
+    """Shows the user the sign-in address of a server; None without a user."""
     servers: SharedServers | None = None
-    """Upstream servers that the agents of a run share. Without them, the yard starts its own."""
+    """Upstream servers that the agents of a run share. Without them the yard starts its own."""
     begins_session: bool = False
-    """Whether an agent sets to work with this, so that a folder that is to start fresh does."""
+    """Whether an agent starts to work with this yard, so that `fresh: true` takes effect."""
     notify: Callable[[str], None] | None = None
-    """Tells the user what was done to start."""
+    """Shows the user a notice about the start."""
     errors: ErrorForm | None = None
-    """How MCP clients are answered when a call fails. None: as the configuration says."""
+    """How MCP clients receive errors of a call. None: as the configuration says."""
     session: str = ""
-    """What the audit log calls the session; a fresh id where it is empty."""
+    """The session id for the audit log; empty for a new one."""
 
     @property
     def has_code_mode(self) -> bool:
+        """Whether the selected tools include code mode."""
         if self.tool_provider is not None:
             return False
         return has_code_mode(self.toolset) if self.injection is None else self.injection.has_code_mode
 
     @property
     def error_form(self) -> ErrorForm:
+        """The form in which clients receive errors."""
         default = ErrorForm.RESULT if self.tool_provider is None else ErrorForm.JSONRPC
         return self.errors or self.config.errors or default

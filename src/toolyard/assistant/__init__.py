@@ -1,1 +1,1 @@
-"""The assistant server: a second model inside the agent that people already use."""
+"""The assistant server: gives an agent second opinions from another model."""

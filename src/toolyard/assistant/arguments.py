@@ -1,4 +1,4 @@
-"""The arguments of the six tools. Their names, types and defaults are public, and are what clients were promised."""
+"""Arguments of the six tools. Their names, types and defaults are a public contract."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _require_nonempty(text: str) -> str:
 
 
 NonEmptyText = Annotated[str, AfterValidator(_require_nonempty)]
-_MOST_NAMES = 10_000  # of which a request may have fewer, as its limits say
+_MOST_NAMES = 10_000  # the limits of a request are lower
 Files = Annotated[list[NonEmptyText], Field(min_length=1, max_length=_MOST_NAMES, description="Files or folders")]
 OptionalFiles = Annotated[
     list[NonEmptyText], Field(default_factory=list, max_length=_MOST_NAMES, description="Files or folders")
@@ -31,7 +31,7 @@ ContinuationId = Annotated[str | SkipJsonSchema[None], Field(description="Goes o
 
 
 class AssistantArguments(Arguments):
-    """Some clients send null for what they leave out."""
+    """Base of all arguments. Drops null values, which some clients send for arguments that they omit."""
 
     thinking_mode: ThinkingMode = "medium"
 

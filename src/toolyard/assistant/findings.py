@@ -1,8 +1,8 @@
-"""What a review found, as objects: read from a model's reply, and held against the files that it was shown. Pure.
+"""Parses a model's review findings and checks them against the files that the model was shown. Pure functions.
 
-A model's spelling is taken leniently (`Warning`, `"12-15"`, `./src/a.py`), its claims are not: a finding about a file
-that was not sent, or about a line that the file does not have, is dropped, and the reason says so. A wrong line is
-the best sign of an invented finding. One that names no line at all is about the file, and has line 0.
+The spelling is parsed leniently (`Warning`, `"12-15"`, `./src/a.py`), the claims are not: a finding about a file that
+was not sent, or about a line that the file does not have, is dropped with a reason. A wrong line number is the best
+sign of an invented finding. A finding without a line is about the whole file and has line 0.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ _SEVERITY_WORDS: Final[Mapping[str, Severity]] = {
 _FIRST_WORD = re.compile(r"[a-z]+[0-9]?")
 _NUMBER = re.compile(r"\d{1,9}")
 _DIFF_PREFIXES = frozenset({"a", "b"})
-"""Of the two sides of a diff."""
+"""Prefixes of the two sides of a diff."""
 _LIST_KEYS = ("findings", "issues")
 _TITLE_CHARS, _FIX_CHARS, _CATEGORY_CHARS, _QUOTED_CHARS = 500, 5_000, 60, 80
 _READ_CHARS = 20_000
-"""Characters of any text: what is kept of it is shorter."""
+"""Characters of a field that are read; every stored field is shorter."""
 _PATH_CHARS = 4_096
 _MOST_LINES = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """One problem in a file."""
+
     severity: Severity
     category: str
     file: str
@@ -50,12 +52,12 @@ class Finding:
     title: str
     fix: str = ""
     cause: str = ""
-    """For a finding outside of a change: how the change causes it."""
+    """How the change causes the problem, for a finding outside of the changed lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedFindings:
-    """The findings that hold, the worst first, each once; of each of the others, why it was dropped."""
+    """The valid findings, worst first and without duplicates, and why each of the others was dropped."""
 
     findings: tuple[Finding, ...]
     dropped: tuple[str, ...] = ()
@@ -68,7 +70,7 @@ def _as_text(value: object) -> object:
 
 
 def _as_line(value: object) -> object:
-    """The first line of `12`, `"12"`, `"L12-15"` or `[12, 15]`; 0 for none."""
+    """Returns the first line of `12`, `"12"`, `"L12-15"` or `[12, 15]`; 0 if there is none."""
     first = next(iter(cast("list[object]", value)), 0) if isinstance(value, list) else value
     if isinstance(first, str):
         number = _NUMBER.search(first[:_READ_CHARS])
@@ -82,7 +84,7 @@ _Text = Annotated[str, BeforeValidator(_as_text)]
 
 
 class _RawFinding(BaseModel, strict=True):
-    """A finding as models spell it."""
+    """A finding in the spellings that models use."""
 
     severity: Annotated[_Text, Field(validation_alias=AliasChoices("severity", "level", "priority"))]
     file: Annotated[_Text, Field(validation_alias=AliasChoices("file", "path", "filename"))]
@@ -97,53 +99,53 @@ class _RawFinding(BaseModel, strict=True):
     cause: _Text = ""
 
 
-class _InvalidFinding(Exception):  # noqa: N818 - a verdict, not an error
+class _InvalidFinding(Exception):  # noqa: N818 - rejects one finding, not the review
     pass
 
 
 def read_findings(reply: object, lines_of: Mapping[str, int], *, is_change: bool = False) -> CheckedFindings:
-    """The findings in a reply about the files in `lines_of`, which says how many lines each has.
+    """Parses the findings of a reply. `lines_of` holds the files that may be named, with their number of lines.
 
-    Of a change it says which line was the last that was shown: the file itself may go on.
-    Raises NotJson where the reply has no list of findings.
+    For a change, the number is the last line that was shown: the file itself may be longer. Raises NotJson if the
+    reply has no list of findings.
     """
-    said = _finding_list(reply)
+    raw_findings = _finding_list(reply)
     files = _SentFiles(lines_of, is_change=is_change)
-    kept: list[Finding] = []
+    valid: list[Finding] = []
     dropped: list[str] = []
-    for number, each in enumerate(said[:MOST_FINDINGS], 1):
+    for number, each in enumerate(raw_findings[:MOST_FINDINGS], 1):
         try:
-            kept.append(_parse_finding(each, files))
+            valid.append(_parse_finding(each, files))
         except _InvalidFinding as unfit:
             dropped.append(f"{_label_of(each, number)}: {unfit}")
-    if len(said) > MOST_FINDINGS:
-        dropped.append(f"{len(said) - MOST_FINDINGS} findings after the first {MOST_FINDINGS}")
-    return CheckedFindings(sort_and_deduplicate(kept), tuple(dropped))
+    if len(raw_findings) > MOST_FINDINGS:
+        dropped.append(f"{len(raw_findings) - MOST_FINDINGS} findings after the first {MOST_FINDINGS}")
+    return CheckedFindings(sort_and_deduplicate(valid), tuple(dropped))
 
 
 def filter_to_change(reviewed: CheckedFindings, touches: Callable[[str, int], bool]) -> CheckedFindings:
-    """Without findings on lines that the change does not touch and that do not say how it causes them."""
-    kept: list[Finding] = []
+    """Drops findings on lines that the change does not touch, unless they explain how the change causes them."""
+    valid: list[Finding] = []
     dropped = list(reviewed.dropped)
     for finding in reviewed.findings:
         if touches(finding.file, finding.line):
-            kept.append(replace(finding, cause=""))
+            valid.append(replace(finding, cause=""))
         elif finding.cause:
-            kept.append(finding)
+            valid.append(finding)
         else:
             where = f"line {finding.line} of {finding.file} is not part of the change"
             dropped.append(f"{_quote(finding.title)}: {where}, and it does not say how the change causes it")
-    return CheckedFindings(tuple(kept), tuple(dropped))
+    return CheckedFindings(tuple(valid), tuple(dropped))
 
 
 def filter_by_severity(findings: Iterable[Finding], severity_filter: SeverityFilter) -> tuple[Finding, ...]:
-    """Those of this severity and of worse ones."""
+    """Returns the findings of this severity or worse."""
     most = _RANKS.get(severity_filter, len(_RANKS))
     return tuple(finding for finding in findings if _RANKS[finding.severity] <= most)
 
 
 def sort_and_deduplicate(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The worst first, then by file and line; of those that say the same about the same line only the worst."""
+    """Sorts by severity, file and line; of findings with the same title on the same line, the worst is kept."""
     once: dict[tuple[str, int, str], Finding] = {}
     for finding in sorted(findings, key=_sort_key):
         once.setdefault((finding.file, finding.line, " ".join(finding.title.casefold().split())), finding)
@@ -155,30 +157,30 @@ def _sort_key(finding: Finding) -> tuple[int, str, int]:
 
 
 def _finding_list(reply: object) -> list[object]:
-    held = reply
+    value = reply
     if isinstance(reply, dict):
         fields = cast("dict[str, object]", reply)
-        held = next((fields[name] for name in _LIST_KEYS if name in fields), None)
-    if not isinstance(held, list):
-        raise NotJson('it is no object with a list of "findings"')
-    return cast("list[object]", held)
+        value = next((fields[name] for name in _LIST_KEYS if name in fields), None)
+    if not isinstance(value, list):
+        raise NotJson('it is not an object with a list of "findings"')
+    return cast("list[object]", value)
 
 
 def _parse_finding(raw: object, files: _SentFiles) -> Finding:
     try:
-        said = _RawFinding.model_validate(raw)
+        parsed = _RawFinding.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise _InvalidFinding(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from None
-    severity = _parse_severity(said.severity)
-    file, line = files.resolve_location(said.file, said.line)
-    title = " ".join(said.title.split())
+    severity = _parse_severity(parsed.severity)
+    file, line = files.resolve_location(parsed.file, parsed.line)
+    title = " ".join(parsed.title.split())
     if not title:
         raise _InvalidFinding("it has no title")
-    category = " ".join(said.category.lower().split()) or "general"
-    cause = " ".join(said.cause.split())[:_TITLE_CHARS]
+    category = " ".join(parsed.category.lower().split()) or "general"
+    cause = " ".join(parsed.cause.split())[:_TITLE_CHARS]
     return Finding(
-        severity, category[:_CATEGORY_CHARS], file, line, title[:_TITLE_CHARS], said.fix[:_FIX_CHARS], cause
+        severity, category[:_CATEGORY_CHARS], file, line, title[:_TITLE_CHARS], parsed.fix[:_FIX_CHARS], cause
     )
 
 
@@ -186,12 +188,12 @@ def _parse_severity(word: str) -> Severity:
     found = _FIRST_WORD.search(word.casefold())
     severity = _SEVERITY_WORDS.get(found[0]) if found else None
     if severity is None:
-        raise _InvalidFinding(f"{_quote(word)} is no severity")
+        raise _InvalidFinding(f"{_quote(word)} is not a severity")
     return severity
 
 
 class _SentFiles:
-    """The files that were sent."""
+    """The files that were sent to the model."""
 
     def __init__(self, lines_of: Mapping[str, int], *, is_change: bool) -> None:
         self._lines_of = lines_of
@@ -199,14 +201,14 @@ class _SentFiles:
         self._most_parts = max((path.count("/") + 1 for path in lines_of), default=0)
 
     def resolve_location(self, file: str, line: int) -> tuple[str, int]:
-        """The file and line that are meant. `file` may have the line in it: `src/a.py:12`."""
+        """Returns the file and the line that are meant. `file` may include the line: `src/a.py:12`."""
         if len(file) > _PATH_CHARS:
-            raise _InvalidFinding(f"{_quote(file)} is no path: it is longer than {_PATH_CHARS:,} characters")
+            raise _InvalidFinding(f"{_quote(file)} is not a path: it is longer than {_PATH_CHARS:,} characters")
         path = self._match_path(file)
         if path is None and (named := parse_location(file)) is not None:
             path, line = self._match_path(named.file), line or named.line
         if path is None:
-            raise _InvalidFinding(f"{_quote(file)} is none of the files")
+            raise _InvalidFinding(f"{_quote(file)} is not one of the files")
         lines = self._lines_of[path]
         if not 0 <= line <= lines:
             if self._is_change:
@@ -215,13 +217,16 @@ class _SentFiles:
         return path, line
 
     def _match_path(self, spelled: str) -> str | None:
-        """The file itself, else the only one whose path ends so. Of an absolute path or a diff's, the end counts."""
+        """Returns the file with this path, else the only one whose path ends with it.
+
+        Absolute paths and those of diffs are matched by their end.
+        """
         clean = spelled.strip("`'\" ").replace("\\", "/")
         parts = [part for part in clean.split("/") if part not in {"", "."}]
         if not parts:
             return None
         is_longer = clean.startswith("/") or parts[0] in _DIFF_PREFIXES or parts[0].endswith(":")
-        first = max(len(parts) - self._most_parts, 0)  # no end that is longer can be one of the files
+        first = max(len(parts) - self._most_parts, 0)  # a longer suffix cannot be one of the files
         for at in range(first, len(parts) if is_longer else first + 1):
             if (end := "/".join(parts[at:])) in self._lines_of:
                 return end
@@ -231,7 +236,7 @@ class _SentFiles:
 
 
 def _label_of(each: object, number: int) -> str:
-    """What a dropped finding is called."""
+    """Returns the name of a dropped finding for messages."""
     title = cast("dict[str, object]", each).get("title") if isinstance(each, dict) else None
     return _quote(title) if isinstance(title, str) and title.strip() else f"finding {number}"
 

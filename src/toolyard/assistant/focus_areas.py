@@ -1,6 +1,6 @@
-"""The answers to thinkdeep's focus areas, in whatever of the usual shapes the model put them. Pure.
+"""Parses the answers to thinkdeep's focus areas from the JSON shapes that models commonly use. Pure functions.
 
-What is told is about as long as what was said, whatever it was.
+The result is about as long as the reply, whatever the reply is.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _NAME_KEYS = ("area", "name", "focus_area", "title")
 _TEXT_KEYS = ("answer", "analysis", "content", "text")
 _MOST_DEPTH = 20
 _VALUE_CHARS = 100_000
-"""Of an answer that is no text."""
+"""Length limit for an answer that is not a string."""
 _SUMMARY, _CONFIDENCE = "summary", "confidence"
 _NUMBERS = "0123456789.):"
-_HEADING_START, _HEADING_END = '*#`" ', '*`:" '  # what marks a heading
+_HEADING_START, _HEADING_END = '*#`" ', '*`:" '  # markup of headings
 _IGNORED_CHARS = str.maketrans("", "", " \t\n_-")
 
 
 @dataclass(frozen=True, slots=True)
 class AreaAnswer:
-    """`area` is spelled as it was asked for; `confidence` is the model's own word, often none."""
+    """`area` is spelled as requested; `confidence` is the model's own word, often empty."""
 
     area: str
     answer: str
@@ -35,15 +35,17 @@ class AreaAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FocusAreaAnswers:
+    """Answers in the requested order, and the areas without an answer."""
+
     answers: tuple[AreaAnswer, ...]
     missing: tuple[str, ...]
     summary: str = ""
 
 
 def read_areas(reply: object, wanted: Sequence[str]) -> FocusAreaAnswers:
-    """The answers in the order of `wanted`, and those of `wanted` that have none. What was not asked is left out.
+    """Returns the answers in the order of `wanted`, and the areas without an answer. Other areas are ignored.
 
-    Names are the same whatever their case, spaces and underscores. Raises NotJson for a reply of another shape.
+    Names are compared without case, spaces and underscores. Raises NotJson for a reply of another shape.
     """
     given: dict[str, AreaAnswer] = {}
     for answer in _parse_answers(reply):
@@ -60,17 +62,17 @@ def read_areas(reply: object, wanted: Sequence[str]) -> FocusAreaAnswers:
 
 
 def _parse_answers(reply: object) -> Iterator[AreaAnswer]:
-    """Those that say something."""
-    held = reply
+    """Yields all answers that are not empty."""
+    answers = reply
     if isinstance(reply, dict):
         fields = cast("dict[str, object]", reply)
-        held = next((fields[name] for name in _LIST_KEYS if name in fields), fields)
-    if isinstance(held, list):
-        pairs = [("", value) for value in cast("list[object]", held)]
-    elif isinstance(held, dict):
-        pairs = list(cast("dict[str, object]", held).items())
+        answers = next((fields[name] for name in _LIST_KEYS if name in fields), fields)
+    if isinstance(answers, list):
+        pairs = [("", value) for value in cast("list[object]", answers)]
+    elif isinstance(answers, dict):
+        pairs = list(cast("dict[str, object]", answers).items())
     else:
-        raise NotJson('it is no object with "areas"')
+        raise NotJson('it is not an object with "areas"')
     for name, value in pairs:
         answer = _parse_answer(name, value)
         if answer.area and answer.answer:
@@ -81,13 +83,13 @@ def _parse_answer(name: str, value: object) -> AreaAnswer:
     if not isinstance(value, dict):
         return AreaAnswer(name, _render_value(value))
     fields = cast("dict[str, object]", value)
-    said = next((fields[key] for key in _TEXT_KEYS if key in fields), "" if not name else fields)
+    text = next((fields[key] for key in _TEXT_KEYS if key in fields), "" if not name else fields)
     area = name or next((_render_value(fields[key]) for key in _NAME_KEYS if key in fields), "")
-    return AreaAnswer(area, _render_value(said), _render_value(fields.get(_CONFIDENCE)))
+    return AreaAnswer(area, _render_value(text), _render_value(fields.get(_CONFIDENCE)))
 
 
 def _render_value(value: object) -> str:
-    """For a reader: lists as points, and whatever else there is as it was written."""
+    """Renders a value as text: a list of strings as bullets, anything else as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -101,7 +103,7 @@ def _render_value(value: object) -> str:
 
 
 def _check_depth(value: object, left: int) -> None:
-    """Raises NotJson."""
+    """Raises NotJson if the value is nested too deeply."""
     if isinstance(value, dict):
         inner = list(cast("dict[str, object]", value).values())
     elif isinstance(value, list):

@@ -1,7 +1,7 @@
-"""The JSON in a model's reply, whatever the model wrote around it: prose, code fences, thoughts. Pure.
+"""Extracts the JSON from a model's reply, whatever surrounds it: prose, code fences, thoughts. Pure functions.
 
-Taken is what Python's `json` reads, with line breaks in strings, and with a comma too many before a closing bracket.
-Nothing is completed or guessed: of a reply that was cut in the middle no part is taken for the whole.
+Accepts what Python's `json` does, plus line breaks in strings and a trailing comma before a closing bracket. Nothing
+is completed or guessed: a truncated reply is rejected.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _OPENING_BRACKET = re.compile(r"[{\[]")
 _SPACES = frozenset(" \t\r\n")
 
 
-class NotJson(ToolError):  # noqa: N818 - what the reply is
-    """A reply without the JSON that was asked for; `reason` is told to the model, which may try again."""
+class NotJson(ToolError):  # noqa: N818 - describes the reply
+    """The reply does not contain the requested JSON; `reason` is sent to the model, which may try again."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"The model's reply is not the JSON that was asked for: {reason}.", hint="Ask again.")
+        super().__init__(f"The model's reply is not the requested JSON: {reason}.", hint="Ask again.")
         self.reason = reason
 
 
@@ -39,7 +39,7 @@ class _Candidate:
 
 
 def extract_json(text: str) -> object:
-    """The value, the longest one where there are several. Raises NotJson."""
+    """Returns the value, the longest one if there are several. Raises NotJson."""
     if len(text) > MOST_CHARS:
         raise NotJson(f"it is longer than {MOST_CHARS:,} characters")
     text = _without_thoughts(text.strip(f"{_BYTE_ORDER_MARK} \t\r\n"))
@@ -52,7 +52,7 @@ def extract_json(text: str) -> object:
 
 
 def fenced_blocks(text: str) -> tuple[str, ...]:
-    """What stands in the code blocks of a reply. One that is never closed goes to the end."""
+    """Returns the contents of the code blocks of a reply. A block that is not closed extends to the end."""
     blocks: list[str] = []
     lines: list[str] = []
     fence = ""
@@ -72,7 +72,7 @@ def fenced_blocks(text: str) -> tuple[str, ...]:
 
 
 def _without_thoughts(text: str) -> str:
-    """What follows the thoughts, where the reply begins with them. Some models leave out how they begin."""
+    """Returns the text after the thoughts if the reply starts with them. Some models omit the opening tag."""
     for begin, end in _THOUGHTS:
         if text.startswith(begin):
             _, ended, rest = text.partition(end)
@@ -89,7 +89,7 @@ _NOTHING = object()
 
 
 def _parse_only_block(text: str) -> object:
-    """The value in the only code block, a number perhaps, where nothing around it could be the answer."""
+    """Returns the value of the only code block, if no other JSON value surrounds it."""
     blocks = fenced_blocks(text)
     if len(blocks) != 1 or _next_opening(text.replace(blocks[0], "", 1), 0) >= 0:
         return _NOTHING
@@ -104,10 +104,10 @@ def _parse_whole(text: str) -> object:
 
 
 def _longest_value(text: str) -> object:
-    """Of the objects and arrays in `text` the longest; NotJson where a longer one is broken."""
+    """Returns the longest object or array in `text`. Raises NotJson if a longer one is malformed."""
     best = _Candidate(_NOTHING, 0)
     broken, why = 0, ""
-    at, commas = 0, iter(range(_MOST_COMMAS))  # for all of it together: each is a copy of the text
+    at, commas = 0, iter(range(_MOST_COMMAS))  # shared by the whole text: removing one copies the text
     for _ in range(_MOST_TRIES):
         at = _next_opening(text, at)
         if at < 0:
@@ -129,7 +129,7 @@ def _longest_value(text: str) -> object:
 
 
 def _decode(text: str, at: int, commas: Iterator[int]) -> tuple[object, int, str]:
-    """The value at `at`, where it ends, and the text without the commas that were in the way."""
+    """Returns the value at `at`, its end, and the text without the trailing commas before its end."""
     while True:
         try:
             value, end = _raw_decode(text, at)
@@ -145,14 +145,17 @@ def _decode(text: str, at: int, commas: Iterator[int]) -> tuple[object, int, str
 
 
 def _trailing_comma(text: str, at: int) -> int:
-    """Where the comma is that `json` stumbled over; -1 when it was something else. Not all versions point at it."""
+    """Returns the position of the comma that `json` failed at; -1 for any other error.
+
+    Not all versions report its position.
+    """
     comma = at if text.startswith(",", at) else _skip_spaces(text, at, -1)
     after = _skip_spaces(text, comma, 1)
     return comma if text.startswith(",", comma) and text.startswith(("}", "]"), after) else -1
 
 
 def _skip_spaces(text: str, at: int, step: int) -> int:
-    """The next place from `at` on, forwards or backwards, that is no space."""
+    """Returns the next position from `at`, in the direction of `step`, that is not a space."""
     at += step
     while 0 < at < len(text) and text[at] in _SPACES:
         at += step
@@ -165,7 +168,7 @@ def _next_opening(text: str, at: int) -> int:
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _DECODER = json.JSONDecoder(strict=False, parse_constant=_reject_constant)

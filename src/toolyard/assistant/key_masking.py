@@ -1,4 +1,4 @@
-"""The keys that this process holds, taken out of values on their way in or out, however deep in them they are."""
+"""Masks the API keys of this process in nested values, on their way in or out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Mask: TypeAlias = Callable[[str], str]
 
 
 def mask_api_keys(value: Any, mask: Mask) -> Any:
-    """Of what JSON can be."""
+    """Returns a JSON value with `mask` applied to every string in it."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, list | tuple):
@@ -23,8 +23,8 @@ def mask_api_keys(value: Any, mask: Mask) -> Any:
 
 
 def mask_argument_keys(arguments: M, mask: Mask) -> M:
-    """The arguments themselves where they hold none: which of them were given is known of them still."""
-    held = {name: getattr(arguments, name) for name in type(arguments).model_fields}
-    clean = {name: mask_api_keys(value, mask) for name, value in held.items()}
-    changed = {name: value for name, value in clean.items() if value != held[name]}
+    """Returns masked arguments; the same object if nothing changed, so that `model_fields_set` is preserved."""
+    values = {name: getattr(arguments, name) for name in type(arguments).model_fields}
+    clean = {name: mask_api_keys(value, mask) for name, value in values.items()}
+    changed = {name: value for name, value in clean.items() if value != values[name]}
     return arguments.model_copy(update=changed) if changed else arguments

@@ -1,6 +1,6 @@
-"""What the six tools answer with: text for a reader, the same as fields for a program, and a schema of those.
+"""Results of the six tools: text for readers, the same as structured fields, and the schema of those fields.
 
-An answer longer than `reply_chars` is cut; the whole of it is a resource, which a link beside it names.
+An answer longer than `reply_chars` is cut; a link names the resource that holds all of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _SHOWN_FILES = 10
 
 
 def object_list_schema(**properties: str | dict[str, Any]) -> dict[str, Any]:
-    """The schema of a list of objects with these. That each has all of them would cost tokens in every context."""
+    """Returns the schema of a list of objects with these properties.
+
+    They are not marked as required, to save tokens in every context.
+    """
     return {"type": "array", "items": {"properties": object_schema(**properties)["properties"]}}
 
 
@@ -42,13 +45,13 @@ _REQUIRED_FIELDS: Final = ("content", "status", "metadata", "files_processed", "
 
 
 def output_schema(**more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that every tool answers with, and those of one."""
+    """Returns the output schema of a tool: the common fields and its own."""
     return {"type": "object", "properties": {**_FIELDS, **more}, "required": [*_REQUIRED_FIELDS, *more]}
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What an answer took, as its provider counts."""
+    """Model, tokens, time and cost of an answer."""
 
     model: str
     thinking_mode: str
@@ -59,7 +62,7 @@ class UsageReport:
     cost: float | None = None
 
     def as_fields(self) -> dict[str, Any]:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "model": self.model,
             "thinking_mode": self.thinking_mode,
             "tokens_used": self.input + self.output,
@@ -67,10 +70,10 @@ class UsageReport:
             "output_tokens": self.output,
             "response_time": round(self.seconds, 3),
         }
-        return said if self.cost is None else {**said, "cost": round(self.cost, 6)}
+        return fields if self.cost is None else {**fields, "cost": round(self.cost, 6)}
 
     def as_lines(self) -> Iterator[str]:
-        """The same for a reader."""
+        """Yields the same for readers."""
         yield f"model: {self.model}"
         yield f"thinking_mode: {self.thinking_mode}"
         thought = f", {self.thinking:,} of them thinking" if self.thinking else ""
@@ -82,6 +85,8 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class AssistantOutput:
+    """What a tool answers, before it is rendered."""
+
     content: str
     status: Status = "success"
     thread: str = ""
@@ -90,12 +95,12 @@ class AssistantOutput:
     files: Sequence[str] = ()
     skipped: Sequence[SkippedFile] = ()
     notes: Sequence[str] = ()
-    """What else the caller has to know."""
+    """Further information for the caller."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The fields of one tool."""
+    """The fields that only this tool has."""
 
     def mask_texts(self, mask: Mask) -> AssistantOutput:
-        """Without what `mask` takes out of texts."""
+        """Returns the output with `mask` applied to every text."""
         return replace(
             self,
             content=mask(self.content),
@@ -106,6 +111,7 @@ class AssistantOutput:
         )
 
     def to_result(self, most_chars: int) -> Result:
+        """Renders the output, cut to `most_chars` characters."""
         is_long = len(self.content) > most_chars
         uri = answer_uri(self.thread, self.turn)
         shown = (
@@ -157,12 +163,12 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def answer_uri(thread: str, turn: int) -> str:
-    """Where one answer of a thread can be read."""
+    """Returns the resource URI of one answer of a thread."""
     return f"{THREAD_SCHEME}{thread}/{turn}"
 
 
 def _skipped_lines(skipped: Sequence[SkippedFile]) -> list[str]:
-    """Each reason once, with what it is about."""
+    """Groups skipped files by reason, one line per reason."""
     by_reason: dict[str, list[str]] = {}
     for each in skipped:
         by_reason.setdefault(each.reason, []).append(each.path)
@@ -170,6 +176,6 @@ def _skipped_lines(skipped: Sequence[SkippedFile]) -> list[str]:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """On one line, whatever stands in a name: what a line begins with says who speaks."""
+    """Joins names on one line, with unprintable characters escaped: a name must not start a line of its own."""
     more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
     return f"{', '.join(shown_name(name) for name in names[:_SHOWN_FILES])}{more}"

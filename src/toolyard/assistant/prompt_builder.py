@@ -1,8 +1,8 @@
-"""From a thread and a question to what the model is sent: role messages, newest first in what they cost.
+"""Composes what the model is sent from a thread and a question, within a token budget.
 
-Every file appears once, in its newest version: where the thread first showed that version, so that what a provider
-has cached stays the same, or with the question when it is new or has changed since. Room is given to the question,
-then to its files, then to earlier turns from the newest on, then to the files of those. What finds none is told.
+Every file appears once, in its newest version: where the thread first showed that version, so that the provider's
+prompt cache stays valid, or with the question if it is new or has changed. Tokens are assigned to the question, then
+to its files, then to earlier turns from the newest on, then to their files. What does not fit is reported.
 """
 
 from __future__ import annotations
@@ -23,71 +23,79 @@ from toolyard.sandbox.output_capture import truncate_middle
 from toolyard.snapshots.service.format import pluralize
 
 _FILES_SHARE = 0.75
-"""Of the room: what the files of the question take at most where there are earlier turns too."""
+"""Largest share of the budget for the question's files if there are earlier turns."""
 _EVIDENCE_SHARE = 1 / 3
 _MESSAGE_OVERHEAD = 8
-"""Tokens of a message beside its text."""
+"""Tokens of a message besides its text."""
 _CHARS_PER_TOKEN = 4
-"""Usually: how much of a text that is too long is tried first, and less from there on."""
+"""Typical value: the first estimate for cutting a text, which is then cut further if needed."""
 _SHRINK_FACTOR = 0.9
 _MIN_SHOWN_CHARS = 200
-"""Characters: less than that tells nobody anything."""
+"""A shorter excerpt is useless and is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """One question to the model, with its files."""
+
     tool: ToolName
     text: str
-    """The request. It is kept."""
+    """The request. It is stored in the thread."""
     answer_format: str = ""
-    """How the answer is to be written. Not kept."""
+    """How the answer should be written. Not stored."""
     evidence: str = ""
-    """What can be found out again: an outline, what linters say. Not kept."""
+    """What can be computed again: an outline, findings of linters. Not stored."""
     sources: Sequence[SourceFile] = ()
     skipped: Sequence[SkippedFile] = ()
     field: str = "prompt"
-    """The argument to blame for words that are too long."""
+    """The argument to name in the error if the text is too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedPrompt:
+    """The messages for the model, and what was left out of them."""
+
     question: str
-    """What of the question is kept."""
+    """The part of the question that is stored."""
     turns: tuple[tuple[str, str], ...]
-    """Those before: what was asked and answered."""
+    """Earlier turns: question and answer."""
     final_message: str
-    """What is asked now."""
+    """The message that asks the question."""
     files_shown: tuple[FileSeen, ...]
     """The files that come with it."""
     files: tuple[str, ...]
-    """All that the model is shown whole; of others `skipped` tells."""
+    """All files that the model is shown whole; `skipped` lists the others."""
     skipped: tuple[SkippedFile, ...]
     omitted_turns: int
-    """How many of the oldest turns found no room."""
+    """Number of oldest turns that did not fit."""
     omitted_files: int
-    """How many files found none, whole or not."""
+    """Number of files that did not fit at all."""
     outlined_files: int
-    """How many files are shown as outlines."""
+    """Number of files that are shown as outlines."""
     notes: tuple[str, ...]
-    """What the caller has to know of the files, beside what is missing."""
+    """What the caller has to know about the files, besides what is missing."""
 
 
 def compose_prompt(
     thread: Thread, question: Question, room: int, ctx: CallContext, limits: AssistantLimits
 ) -> ComposedPrompt:
-    words = _join_nonempty([masked_hint(question.sources), question.text, question.answer_format])
-    room -= _count_question_tokens(words, question.field, room)
+    """Composes the prompt for a question in at most `room` tokens.
+
+    Raises ValidationError if the question alone is longer.
+    """
+    question_text = _join_nonempty([masked_hint(question.sources), question.text, question.answer_format])
+    room -= _count_question_tokens(question_text, question.field, room)
     evidence = _cut_to_tokens(question.evidence, int(room * _EVIDENCE_SHARE))
     room -= count_tokens_in_pieces(evidence)
     share = int(room * _FILES_SHARE) if thread.turns else room
     now = fit_files(question.sources, share, ctx.check_time)
     room -= now.tokens
-    kept = _count_newest_turns(thread.turns, room)
-    room -= sum(_turn_tokens(turn) for turn in thread.turns[len(thread.turns) - kept :])
+    turn_count = _count_newest_turns(thread.turns, room)
+    room -= sum(_turn_tokens(turn) for turn in thread.turns[len(thread.turns) - turn_count :])
     known = _last_shown_files(thread.turns, {source.path for source in question.sources})
     sources, gone = _reread_files(known, ctx, limits)
     before = fit_files(sources, room, ctx.check_time)
-    first = len(thread.turns) - kept
+    first = len(thread.turns) - turn_count
     placed, moved = _place_files(before.shown, known, first)
     turns = tuple(
         (_join_nonempty([*placed.get(number, ()), turn.asked.text]), turn.answered.text)
@@ -96,11 +104,11 @@ def compose_prompt(
     shown = [each for each, _ in moved] + list(now.shown)
     last = _join_nonempty(
         [
-            f"[Left out for want of room: {describe_omitted_turns(first)}.]" if first else "",
+            f"[Left out because of the token limit: {describe_omitted_turns(first)}.]" if first else "",
             evidence,
             *(_with_change_note(*each) for each in moved),
             *(s.text for s in now.shown),
-            words,
+            question_text,
         ]
     )
     return ComposedPrompt(
@@ -122,14 +130,14 @@ def _count_question_tokens(words: str, field: str, room: int) -> int:
     if tokens > room:
         raise ValidationError.of(
             field,
-            f"has {tokens:,} tokens, and there is room for {max(room, 0):,}",
-            hint="Say it in fewer words; what is in a file can be named under `files`, by the tools that take them.",
+            f"has {tokens:,} tokens; the limit is {max(room, 0):,}",
+            hint="Shorten it; name long content as `files`, in tools that accept them.",
         )
     return tokens
 
 
 def _cut_to_tokens(text: str, tokens: int) -> str:
-    """The text, or its beginning and end where it takes more than that; nothing where not even those find room."""
+    """Returns the text, or its beginning and end if it is too long; empty if not even those fit."""
     chars = tokens * _CHARS_PER_TOKEN
     shown = truncate_middle(text, chars)
     while (taken := count_tokens_in_pieces(shown)) > tokens:
@@ -142,12 +150,13 @@ def _cut_to_tokens(text: str, tokens: int) -> str:
 
 def _turn_tokens(turn: Turn) -> int:
     return sum(
-        (said.tokens or count_tokens_in_pieces(said.text)) + _MESSAGE_OVERHEAD for said in (turn.asked, turn.answered)
+        (message.tokens or count_tokens_in_pieces(message.text)) + _MESSAGE_OVERHEAD
+        for message in (turn.asked, turn.answered)
     )
 
 
 def _count_newest_turns(turns: Sequence[Turn], room: int) -> int:
-    """How many of the newest turns there is room for."""
+    """Returns how many of the newest turns fit."""
     for count, turn in enumerate(reversed(turns)):
         room -= _turn_tokens(turn)
         if room < 0:
@@ -156,7 +165,7 @@ def _count_newest_turns(turns: Sequence[Turn], room: int) -> int:
 
 
 def _last_shown_files(turns: Sequence[Turn], other_than: set[str]) -> dict[str, tuple[int, str]]:
-    """Where the thread has shown each file last, and which version: the newest first."""
+    """Returns for each file the turn that showed it last and the digest of that version, newest first."""
     found: dict[str, tuple[int, str]] = {}
     for number in range(len(turns) - 1, -1, -1):
         for seen in turns[number].asked.files:
@@ -188,7 +197,7 @@ def _reread_files(
 def _place_files(
     shown: Sequence[ShownFile], known: Mapping[str, tuple[int, str]], first: int
 ) -> tuple[dict[int, list[str]], list[tuple[ShownFile, str]]]:
-    """What stays where it was shown before, by turn; and what comes with the question, with a word on why."""
+    """Separates files that stay in their earlier turn from those that come with the question, with a note."""
     placed: dict[int, list[str]] = {}
     moved: list[tuple[ShownFile, str]] = []
     for each in shown:
@@ -207,7 +216,7 @@ def _with_change_note(shown: ShownFile, news: str) -> str:
 
 
 def describe_omitted_turns(turns: int) -> str:
-    """In words."""
+    """Describes the number of omitted turns."""
     return f"{pluralize(turns, 'earlier turn')} of this thread"
 
 

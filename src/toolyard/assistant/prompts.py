@@ -1,8 +1,8 @@
-"""What the model is told: who it is in each tool, and the request in words.
+"""Texts for the model: its role in each tool, and the wording of a request.
 
-The words of a request are kept in its thread as the user's message; in which shape the answer is wanted is said with
-the request alone, so that whoever goes on with the thread is free to answer otherwise. Everything that stands between
-marks is data from files and programs, and the model is told so once, in its instructions.
+The text of a request is stored in its thread as the user's message. The wanted format of the answer is sent with the
+request only, so that later turns of the thread may be answered differently. Everything between marks is data from
+files and programs; the instructions say so once.
 """
 
 from __future__ import annotations
@@ -120,13 +120,13 @@ def debug_prompt(arguments: DebugArguments) -> str:
 
 
 def precommit_prompt(arguments: PrecommitArguments, files: Sequence[str], change: str) -> str:
-    """`change` is the change itself, between marks."""
+    """Words the request; `change` is the change itself, between marks."""
     wanted = arguments.original_request or f"Is this ready to be committed? {', '.join(files[:_NAMED_FILES])}"
     return _with_titled_sections(wanted, {"Review for": _REVIEW_FOCUS[arguments.review_type], "The change": change})
 
 
 def evidence_block(name: str, text: str) -> str:
-    """A text of programs between marks that it cannot have written: they are made of it."""
+    """Encloses output of programs between marks that it cannot contain: they are derived from its content."""
     if not text.strip():
         return ""
     mark = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_MARK_BYTES).hexdigest()
@@ -134,11 +134,11 @@ def evidence_block(name: str, text: str) -> str:
 
 
 def repair_prompt(reason: str) -> str:
-    """For an answer that cannot be used. Asked once."""
+    """Asks once more for an answer that could not be parsed."""
     return f"That answer cannot be used: {reason}. Send it again, whole, as the one JSON object that was asked for."
 
 
 def _with_titled_sections(first: str, parts: Mapping[str, str]) -> str:
-    """What the caller said first, by which a thread is known, and what else there is, each with a title."""
+    """Returns the caller's text, from which the thread's title is taken, followed by titled sections."""
     titled = (f"## {title}\n{text.strip()}" for title, text in parts.items() if text.strip())
     return "\n\n".join((first.strip(), *titled))

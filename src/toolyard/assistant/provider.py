@@ -1,7 +1,7 @@
-"""The assistant, composed: six tools over one Desk, as a Yard serves them.
+"""Provides the assistant's six tools over one AssistantRuntime, for a Yard to serve.
 
-What a tool is to its clients stands here as data. What it does is in a module of its name, which is imported with the
-first call: a client that only lists the tools does not wait for it.
+The tools' names, descriptions and schemas are data in this module. Their implementations are imported with the first
+call, so that clients that only list the tools do not wait for them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INSTRUCTIONS: Final = (
     "that takes one. Nothing is ever changed."
 )
 _BALANCED, _CREATIVE, _STRICT = 0.5, 0.7, 0.2
-"""Temperatures: of conversation, of ideas, of findings."""
+"""Default temperatures for conversation, for ideas and for findings."""
 _FINDINGS: Final = object_list_schema(
     severity={"enum": ["critical", "high", "medium", "low"]},
     category="string",
@@ -61,14 +61,17 @@ _CHECKS: Final = object_list_schema(
 
 @dataclass(frozen=True, slots=True)
 class _ToolDefinition:
+    """A tool as clients see it."""
+
     name: ToolName
     description: str
     arguments: type[AssistantArguments]
     temperature: float
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Of its results, beside those that all have."""
+    """Fields of its results besides the common ones."""
 
     def load_function(self) -> Callable[[AssistantArguments, AssistantRequest], AssistantOutput]:
+        """Imports the function that implements the tool."""
         module = import_module(f"toolyard.assistant.tools.{self.name}")
         return cast("Callable[[AssistantArguments, AssistantRequest], AssistantOutput]", getattr(module, self.name))
 
@@ -123,16 +126,17 @@ _TOOLS: Final = (
 
 
 def create_assistant_provider(config: Config, settings: Settings, workspace: str) -> ToolProvider:
-    desk = AssistantRuntime(config, settings)
-    # Its vocabulary lets no other thread run while it is loaded: a tenth of a second, before anybody is served.
+    """Creates the tools and the resources of the assistant for a workspace."""
+    runtime = AssistantRuntime(config, settings)
+    # Loading the tokenizer's vocabulary blocks all threads for a tenth of a second: do it before serving.
     count_or_estimate_tokens("")
     return ToolProvider(
-        tools={offered.name: _build_tool(offered, desk) for offered in _TOOLS},
-        resources=resource_tools(desk),
+        tools={definition.name: _build_tool(definition, runtime) for definition in _TOOLS},
+        resources=resource_tools(runtime),
         templates=TEMPLATES,
         instructions=_INSTRUCTIONS.format(root=workspace),
-        warm_up=desk.warm_up,
-        close=desk.close,
+        warm_up=runtime.warm_up,
+        close=runtime.close,
     )
 
 
@@ -143,11 +147,11 @@ def _build_tool(definition: _ToolDefinition, runtime: AssistantRuntime) -> Tool[
         from toolyard.assistant.request import AssistantRequest
 
         arguments = mask_argument_keys(arguments, runtime.mask_keys)
-        asked: float | None = (
+        requested: float | None = (
             getattr(arguments, "temperature", None) if "temperature" in arguments.model_fields_set else None
         )
-        temperatures = (asked, runtime.config.temperature, definition.temperature)
-        case = AssistantRequest(
+        temperatures = (requested, runtime.config.temperature, definition.temperature)
+        request = AssistantRequest(
             runtime,
             ctx,
             definition.name,
@@ -156,7 +160,9 @@ def _build_tool(definition: _ToolDefinition, runtime: AssistantRuntime) -> Tool[
             temperature=next(each for each in temperatures if each is not None),
         )
         return (
-            definition.load_function()(arguments, case).mask_texts(runtime.mask_secrets).to_result(limits.reply_chars)
+            definition.load_function()(arguments, request)
+            .mask_texts(runtime.mask_secrets)
+            .to_result(limits.reply_chars)
         )
 
     return Tool(

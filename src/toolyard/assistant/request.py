@@ -1,7 +1,7 @@
-"""A Case is one call of one tool: who asks, until when, how much is thought. An Exchange is its turn with the model.
+"""One call of an assistant tool (`AssistantRequest`) and its turn with the model (`ModelTurn`).
 
-The exchange holds its thread, so that the calls of one thread come one after another, and keeps the turn when the
-answer is complete: what the caller was told is on the disk before.
+A ModelTurn holds its thread, so that calls in one thread run one after another. It stores the turn when the answer is
+complete: the turn is on disk before the caller gets the answer.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 
 _SHOWN_REASONS = 5
 _USABLE_SHARE = 0.8
-"""Of a model's context: the rest is for its answer, and for counting otherwise than we do."""
+"""Share of the context for the prompt; the rest is for the answer and for differences in token counting."""
 _RESERVED_TOKENS = 65_536
-"""Tokens kept free for thinking and the answer where the limit of the request is what counts."""
+"""Tokens reserved for thinking and the answer if the request's own limit is smaller than the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantRequest:
+    """A call of a tool: its context, deadline and settings."""
+
     runtime: AssistantRuntime
     ctx: CallContext
     tool: ToolName
@@ -53,11 +55,14 @@ class AssistantRequest:
         return self.runtime.config.limits
 
     def check_rate(self) -> None:
-        """Count this call. For tools, once their arguments have held: what cannot run costs nobody a call."""
+        """Counts the call against the rate limit.
+
+        Tools call it after validation, so that invalid calls are not counted.
+        """
         self.runtime.check_rate(self.tool, self.ctx)
 
     def find_files(self, names: Sequence[str]) -> FoundFiles:
-        """The files that are named. Raises where some are, and none of them can be sent."""
+        """Reads the named files and folders. Raises ValidationError if names are given and no file can be sent."""
         found = find_files(self.ctx, names, self.limits)
         if names and not found.sources:
             why = (
@@ -67,7 +72,7 @@ class AssistantRequest:
         return found
 
     def missing_model_reason(self) -> str | None:
-        """Why no model can be asked, in words; None where one can. It costs nothing to know."""
+        """Returns why no model can be asked; None if one can. Sends nothing."""
         try:
             self.runtime.model_for(self.tool)
         except (ConfigError, SystemFault) as error:
@@ -76,40 +81,43 @@ class AssistantRequest:
 
     @contextlib.contextmanager
     def open_turn(self, question: Question, thread: str | None = None) -> Generator[ModelTurn]:
-        """Raises ConfigError where there is no model to ask, before anything is held."""
-        opinion = self.runtime.model_for(self.tool)
+        """Opens a turn in the thread and composes its prompt.
+
+        Raises ConfigError if there is no model, before the thread is locked.
+        """
+        loaded_model = self.runtime.model_for(self.tool)
         self.ctx.status = "waiting for its turn in the thread"
-        with self.runtime.thread_services(self.ctx).threads.turn(thread, self.ctx.check_can_wait) as held:
+        with self.runtime.thread_services(self.ctx).threads.turn(thread, self.ctx.check_can_wait) as open_turn:
             self.ctx.status = "reading files"
-            composed = compose_prompt(held.thread, question, self.available_tokens(), self.ctx, self.limits)
-            yield ModelTurn(self, opinion, held, composed, self._instructions())
+            prompt = compose_prompt(open_turn.thread, question, self.available_tokens(), self.ctx, self.limits)
+            yield ModelTurn(self, loaded_model, open_turn, prompt, self._instructions())
 
     def available_tokens(self) -> int:
-        """Tokens that there are for a question, with all that comes with it. Raises as `open_turn` does."""
+        """Returns the tokens available for a question and everything sent with it. Raises as `open_turn` does."""
         window = self.runtime.model_for(self.tool).model.window
         return _prompt_tokens(window, self.limits) - count_tokens_in_pieces(self._instructions())
 
     def _instructions(self) -> str:
-        """The model's instructions."""
+        """Returns the model's instructions."""
         return system_instructions(self.tool, self.runtime.config.locale)
 
     def save_without_model(
         self, question: Question, content: str, reason: str, thread: str | None = None
     ) -> AssistantOutput:
-        """An answer without a model's, and why there is none."""
-        with self.runtime.thread_services(self.ctx).threads.turn(thread, self.ctx.check_can_wait) as held:
+        """Stores an answer made without a model and returns it, with the reason as a note."""
+        with self.runtime.thread_services(self.ctx).threads.turn(thread, self.ctx.check_can_wait) as open_turn:
             seen = tuple(FileSeen(source.path, source.digest) for source in question.sources)
-            number = held.keep(self.thread_turn(question.text, content, seen))
+            number = open_turn.keep(self.thread_turn(question.text, content, seen))
         files = tuple(each.path for each in seen)
         return AssistantOutput(
-            *(content, "partial", held.thread.id, number),
+            *(content, "partial", open_turn.thread.id, number),
             files=files,
             skipped=question.skipped,
             notes=(reason, *masked_note(question.sources)),
         )
 
     def thread_turn(self, question: str, answer: str, seen: tuple[FileSeen, ...], model: str = "") -> Turn:
-        """As it is kept."""
+        """Builds the turn as it is stored: with secrets masked."""
         now, mask = time.time(), self.runtime.mask_secrets
         question, answer = mask(question), mask(answer)
         files = tuple(replace(each, path=mask(each.path)) for each in seen)
@@ -120,6 +128,8 @@ class AssistantRequest:
 
 
 class ModelTurn:
+    """A question to the model in a thread, its answers and follow-ups."""
+
     def __init__(
         self,
         request: AssistantRequest,
@@ -128,7 +138,6 @@ class ModelTurn:
         prompt: ComposedPrompt,
         instructions: str,
     ) -> None:
-        """`instructions` are the model's instructions."""
         self._request = request
         self._loaded_model = loaded_model
         self._open_turn = open_turn
@@ -140,34 +149,34 @@ class ModelTurn:
         self._is_truncated = False
 
     def ask(self) -> str:
-        """The model's answer."""
+        """Sends the prompt and returns the answer."""
         from toolyard.models.conversation import Conversation
 
         mask = self._request.runtime.mask_keys
         self._conversation = Conversation.from_turns(
-            (mask(asked), mask(answered)) for asked, answered in self._prompt.turns
+            (mask(question), mask(answer)) for question, answer in self._prompt.turns
         )
         return self.follow_up(self._prompt.final_message)
 
     def follow_up(self, words: str) -> str:
-        """Its answer to something more."""
+        """Sends a further message and returns its answer."""
         if self._conversation is None:
-            raise ValueError("nothing was asked yet")
-        case = self._request
-        self._conversation.add_question(case.runtime.mask_keys(words))
-        case.ctx.status = f"waiting for {self._loaded_model.name}"
+            raise ValueError("ask() has not been called")
+        request = self._request
+        self._conversation.add_question(request.runtime.mask_keys(words))
+        request.ctx.status = f"waiting for {self._loaded_model.name}"
         started = time.monotonic()
-        wish = TurnSettings(
-            temperature=case.temperature,
-            thinking=case.thinking,
-            thinking_tokens=case.limits.thinking_tokens,
-            seconds=max(case.deadline - started, 0.0),
+        settings = TurnSettings(
+            temperature=request.temperature,
+            thinking=request.thinking,
+            thinking_tokens=request.limits.thinking_tokens,
+            seconds=max(request.deadline - started, 0.0),
         )
         asking = self._loaded_model.model.turn(
-            self._conversation, instructions=self._instructions, settings=wish, on_event=self._on_stream_event
+            self._conversation, instructions=self._instructions, settings=settings, on_event=self._on_stream_event
         )
         try:
-            turn = case.runtime.run_on_model_loop(asking, case.ctx, case.deadline)
+            turn = request.runtime.run_on_model_loop(asking, request.ctx, request.deadline)
         finally:
             self._seconds += time.monotonic() - started
         self._usage += turn.usage
@@ -175,37 +184,37 @@ class ModelTurn:
         return turn.text
 
     def save(self, content: str, status: Status = "success") -> AssistantOutput:
-        """Add the turn to its thread, with what the caller is told."""
-        case, composed = self._request, self._prompt
+        """Adds the turn to its thread and returns the output for the caller."""
+        request, prompt = self._request, self._prompt
         number = self._open_turn.keep(
-            case.thread_turn(composed.question, content, composed.files_shown, self._loaded_model.name)
+            request.thread_turn(prompt.question, content, prompt.files_shown, self._loaded_model.name)
         )
-        spent = self._usage
+        usage = self._usage
         spending = UsageReport(
             self._loaded_model.name,
-            case.thinking,
-            spent.input,
-            spent.output,
-            spent.thinking,
+            request.thinking,
+            usage.input,
+            usage.output,
+            usage.thinking,
             self._seconds,
-            spent.cost,
+            usage.cost,
         )
         notes = [*self._missing_parts()]
         return AssistantOutput(
             *(content, "partial" if notes else status, self._open_turn.thread.id, number, spending),
-            files=composed.files,
-            skipped=composed.skipped,
-            notes=(*notes, *composed.notes),
+            files=prompt.files,
+            skipped=prompt.skipped,
+            notes=(*notes, *prompt.notes),
         )
 
     def _missing_parts(self) -> Iterator[str]:
-        """What is missing."""
+        """Yields notes on what is missing from the prompt or the answer."""
         if self._is_truncated:
-            yield "The answer ended at the limit of its length; ask for the rest, or for less."
+            yield "The answer reached its length limit; ask for the rest, or for less."
         if self._prompt.omitted_turns:
-            yield f"Left out for want of room: {describe_omitted_turns(self._prompt.omitted_turns)}."
+            yield f"Left out because of the token limit: {describe_omitted_turns(self._prompt.omitted_turns)}."
         if self._prompt.omitted_files:
-            yield f"{pluralize(self._prompt.omitted_files, 'file')} found no room at all, not even as an outline."
+            yield f"{pluralize(self._prompt.omitted_files, 'file')} did not fit at all, not even as an outline."
         if count := self._prompt.outlined_files:
             yield f"{pluralize(count, 'file')} {'is' if count == 1 else 'are'} shown as an outline, not whole."
 

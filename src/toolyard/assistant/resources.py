@@ -1,6 +1,6 @@
-"""Answers of threads as resources: what a capped reply links to. Whoever knows the thread's id may read it.
+"""Answers of threads as resources, to which truncated replies link. A client needs the thread's id to read one.
 
-Nothing is listed: the ids of threads are what keeps one client's from another's.
+Listing returns nothing: the secrecy of the ids separates the threads of different clients.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ TEMPLATES = (
 
 
 def resource_tools(runtime: AssistantRuntime) -> Mapping[str, Tool[Any]]:
+    """Returns the tools that list and read resources."""
+
     def read_answer(arguments: ReadArguments, ctx: CallContext) -> Result:
         found = _ANSWER_URI.fullmatch(arguments.uri)
         if found is None:
-            raise _unknown_uri_error("is no address of an answer")
+            raise _unknown_uri_error("is not the URI of an answer")
         turns = runtime.thread_services(ctx).threads.read(found[1]).turns
         number = int(found[2])
         if not 1 <= number <= len(turns):
-            raise _unknown_uri_error(f"names an answer that is not there: the thread has {len(turns)}")
+            raise _unknown_uri_error(f"names an answer that does not exist: the thread has {len(turns)}")
         return Result((), {"text": runtime.mask_secrets(turns[number - 1].answered.text), "media_type": MARKDOWN})
 
     def list_answers(arguments: ListArguments, ctx: CallContext) -> Result:
@@ -53,6 +55,4 @@ def _resource_tool(name: str, arguments: type[Any], run: Any) -> Tool[Any]:
 
 
 def _unknown_uri_error(what: str) -> ValidationError:
-    return ValidationError.of(
-        "uri", what, hint=f"Use the address of a link: {THREAD_SCHEME}<continuation_id>/<turn>."
-    )
+    return ValidationError.of("uri", what, hint=f"Use the URI of a link: {THREAD_SCHEME}<continuation_id>/<turn>.")

@@ -1,4 +1,4 @@
-"""A review by the model: its findings read, checked against the files, filtered and told."""
+"""Requests a review from the model: parses its findings, checks them against the files, filters and renders them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ _SHOWN_DROPPED = 5
 
 @dataclass(frozen=True, slots=True)
 class Review:
+    """The outcome of a review."""
+
     content: str
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     is_readable: bool
-    """Whether the model's answer could be read."""
+    """Whether the model's answer could be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,10 @@ def request_review(
     touches: Callable[[str, int], bool] | None = None,
     local: Sequence[Finding] = (),
 ) -> Review:
-    """Ask for findings. `lines_of` are the files that they may be about, with how many lines each has.
+    """Asks the model for findings. `lines_of` holds the files that may be named, with their number of lines.
 
-    Of a change, `touches` says which lines belong to it. `local` findings were made without a model, and join the
-    model's.
+    For a change, `touches` says which lines belong to it. `local` findings were made without a model and are merged
+    with the model's.
     """
     reply = ask_for_json(model_turn, lambda value: _parse_review(value, lines_of, touches))
     if reply.value is None:
@@ -55,14 +57,14 @@ def request_review(
         return Review(reply.text, (), (why, *reply.notes), is_readable=False)
     found = reply.value
     every = sort_and_deduplicate((*local, *found.findings))
-    kept = filter_by_severity(every, severity_filter)
-    hidden = len(every) - len(kept)
+    shown = filter_by_severity(every, severity_filter)
+    hidden = len(every) - len(shown)
     notes = [f"Left out: {why}" for why in found.dropped[:_SHOWN_DROPPED]]
     if len(found.dropped) > _SHOWN_DROPPED:
         notes.append(f"Left out: {pluralize(len(found.dropped) - _SHOWN_DROPPED, 'more finding')}.")
     if hidden:
         notes.append(f"severity_filter hides {pluralize(hidden, 'finding')} below {severity_filter}.")
-    return Review(render_findings(found.summary, kept), kept, tuple(notes), is_readable=True)
+    return Review(render_findings(found.summary, shown), shown, tuple(notes), is_readable=True)
 
 
 def _parse_review(
@@ -76,13 +78,13 @@ def _parse_review(
 
 
 def render_findings(summary: str, findings: Sequence[Finding]) -> str:
-    """For a reader."""
+    """Renders findings as text for readers."""
     lines = [summary] if summary else []
     if not findings:
         lines.append("No findings.")
     for number, each in enumerate(findings, 1):
-        place = f"{each.file}:{each.line}" if each.line else each.file
-        lines.append(f"{number}. **{each.severity}** ({each.category}) {place}: {each.title}")
+        location = f"{each.file}:{each.line}" if each.line else each.file
+        lines.append(f"{number}. **{each.severity}** ({each.category}) {location}: {each.title}")
         if each.cause:
             lines.append(f"   Cause: {each.cause}")
         if each.fix:
@@ -91,6 +93,7 @@ def render_findings(summary: str, findings: Sequence[Finding]) -> str:
 
 
 def finding_objects(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Returns the findings as JSON objects for the structured result."""
     return [
         {
             "severity": each.severity,

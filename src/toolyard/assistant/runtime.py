@@ -1,8 +1,8 @@
-"""The Desk: what the calls of one assistant share. Models, the loop that they are asked on, threads and rates.
+"""State shared by the calls of one assistant: models, the event loop they run on, threads and rate limits.
 
-Everything is made when it is first needed, from worker threads, and given back by `close()`. A model is asked on a
-loop of its own, so that one which hangs holds up its own call and nobody else's: the worker thread that waits for it
-looks again and again whether its caller still does, and takes the request back when not.
+Everything is created on first use, from worker threads, and released by `close()`. Models run on an event loop of
+their own, so that a model that hangs delays only its own call: the worker thread that waits for it polls whether its
+caller is still waiting, and cancels the request if not.
 """
 
 from __future__ import annotations
@@ -47,14 +47,16 @@ _CLOSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that can be asked."""
+    """An open model and its name."""
 
     name: str
-    """As the user would name it."""
+    """`provider:model`, as shown to users."""
     model: ChatModel
 
 
 class AssistantRuntime(Closeable):
+    """Opens and owns the models, the threads and the rate limiter of an assistant."""
+
     def __init__(self, config: Config, settings: Settings) -> None:
         self.config = config.assistant
         self._full_config = config
@@ -62,7 +64,7 @@ class AssistantRuntime(Closeable):
         keys = [settings.model_access.get(name, "").strip() for name in KEY_VARIABLES]
         self._secrets = tuple(secret for key in (*keys, settings.token or "") for secret in collect_secrets(key=key))
         self._lock = threading.Lock()
-        self._open_lock = threading.Lock()  # of models: the first takes a second to load
+        self._open_lock = threading.Lock()  # while a model is opened: the first takes a second to import
         self._loop: LoopThread | None = None
         self._models: dict[str, LoadedModel] = {}
         self._threads: ThreadServices | None = None
@@ -72,26 +74,27 @@ class AssistantRuntime(Closeable):
             loop, self._loop = self._loop, None
             threads, self._threads = self._threads, None
         if loop is not None:
-            for opinion in self._models.values():
-                with contextlib.suppress(Exception):  # what is left of a connection ends with the process
-                    loop.run(opinion.model.close(), _CLOSE_SECONDS)
+            for loaded in self._models.values():
+                with contextlib.suppress(Exception):  # an open connection ends with the process
+                    loop.run(loaded.model.close(), _CLOSE_SECONDS)
             loop.close()
         if threads is not None:
             threads.close()
 
     def warm_up(self) -> None:
-        """Load what the first question needs. What cannot be loaded is told with it."""
+        """Loads what the first question needs. Errors are reported with that question."""
         with contextlib.suppress(ToolyardError):
             self.model_for("chat")
 
     def thread_services(self, ctx: CallContext) -> ThreadServices:
+        """Returns the thread store and the rate limiter, which are opened on first use."""
         with self._lock:
             if self._threads is None:
                 self._threads = open_workspace_threads(ctx.agent_paths, self._full_config)
             return self._threads
 
     def check_rate(self, tool: ToolName, ctx: CallContext) -> None:
-        """Take one of the calls that this client has. Raises where there is none."""
+        """Counts a call of this client. Raises ToolError if its rate limit is exceeded."""
         rate = self.config.rate_for(tool)
         if rate is None:
             return
@@ -100,7 +103,7 @@ class AssistantRuntime(Closeable):
             raise _rate_limit_error(tool, rate, wait)
 
     def model_for(self, tool: ToolName) -> LoadedModel:
-        """The model that answers for a tool. Raises ConfigError, also where there is no key."""
+        """Returns the model that answers for a tool. Raises ConfigError, also if there is no key."""
         chosen = choose_model(self.config, self._settings, tool)
         with self._open_lock:
             known = self._models.get(chosen.name)
@@ -119,15 +122,15 @@ class AssistantRuntime(Closeable):
             )
 
     def mask_keys(self, text: str) -> str:
-        """A text without the keys that this process holds: for whatever is sent, kept or said."""
+        """Masks the API keys of this process, in everything that is sent, stored or returned."""
         return mask_secrets(text, self._secrets)
 
     def mask_secrets(self, text: str) -> str:
-        """A text without those keys, nor other secrets of a known format: for whatever is kept or answered."""
+        """Masks those keys and other secrets of a known format, in everything that is stored or returned."""
         return mask_known_secrets(self.mask_keys(text))
 
     def run_on_model_loop(self, work: Coroutine[Any, Any, T], ctx: CallContext, deadline: float) -> T:
-        """Run `work` on the loop and wait, for as long as the caller does. Leaving takes it back."""
+        """Runs `work` on the models' loop and waits for it while the caller does; cancels it otherwise."""
         future = self._submit(work)
         try:
             while not concurrent.futures.wait((future,), _POLL_SECONDS).done:
@@ -146,9 +149,9 @@ class AssistantRuntime(Closeable):
 
 
 def _client_id(ctx: CallContext) -> str:
-    """Whose calls are counted together: of whoever has the token of a server, or of who started one on stdio.
+    """Returns the client whose calls are counted together: the HTTP server's, or the user's on this host for stdio.
 
-    Sessions over HTTP are no clients: whoever has the token opens as many as they like.
+    HTTP sessions do not count as clients: a client with the token can open any number of them.
     """
     return "http" if ctx.call.surface.endswith("http") else f"{os.getuid()}@{socket.gethostname()}"
 

@@ -1,4 +1,4 @@
-"""Secrets that were masked in the files of a call, as findings of a review and as a note for the other tools."""
+"""Reports secrets that were masked in files: as findings of a review, and as notes for the other tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_PLACES = 20
 
 
 def secret_findings(sources: Sequence[SourceFile]) -> tuple[Finding, ...]:
-    """One for each line with a secret of a known format. What only looks like one is masked, and is no finding."""
+    """Returns a finding for each line with a secret of a known format; suspected secrets are only masked."""
     return tuple(
         Finding("critical", "security", source.path, secret.line, _title(secret), _FIX)
         for source in sources
@@ -29,7 +29,7 @@ def _title(secret: Secret) -> str:
 
 
 class MaskedText(Protocol):
-    """A file, or an excerpt of one, in which secrets may have been masked."""
+    """A file or an excerpt in which secrets may have been masked."""
 
     @property
     def path(self) -> str: ...
@@ -39,7 +39,7 @@ class MaskedText(Protocol):
 
 
 def masked_places(sources: Sequence[MaskedText]) -> str:
-    """Where secrets were masked, as `app.py:2 (GitHub Token), …`; empty where none was."""
+    """Lists where secrets were masked, as `app.py:2 (GitHub Token), …`; empty if none was."""
     places = list(
         dict.fromkeys(f"{source.path}:{_describe_secret(secret)}" for source in sources for secret in source.secrets)
     )
@@ -48,13 +48,13 @@ def masked_places(sources: Sequence[MaskedText]) -> str:
 
 
 def masked_note(sources: Sequence[MaskedText]) -> tuple[str, ...]:
-    """For the caller."""
+    """Returns a note for the caller, if anything was masked."""
     places = masked_places(sources)
     return (f"Masked as secrets: {places}.",) if places else ()
 
 
 def masked_hint(sources: Sequence[MaskedText]) -> str:
-    """For the model, which sees the mark in the place of each."""
+    """Returns a hint for the model, which sees the mask instead of each secret."""
     places = masked_places(sources)
     return f"[{MASK} stands for a secret that was masked and is already reported: {places}.]" if places else ""
 

@@ -1,4 +1,4 @@
-"""Answers that a program reads: the JSON in what the model says, asked for once more where that falls short."""
+"""Asks the model for JSON, parses the answer, and asks once more if it is unusable."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StructuredReply(Generic[T]):
+    """A parsed answer of the model."""
+
     text: str
-    """What the model said."""
+    """The model's text."""
     value: T | None
-    """What it means; None where it could not be read."""
+    """The parsed value; None if the text could not be parsed."""
     problem: str = ""
-    """What is wrong with it; empty where nothing is."""
+    """What is wrong with it; empty if nothing is."""
     notes: tuple[str, ...] = ()
-    """Why there is no better one."""
+    """Why there is no better answer."""
 
 
 def _no_problem(value: object) -> str:
@@ -34,10 +36,10 @@ def _no_problem(value: object) -> str:
 def ask_for_json(
     model_turn: ModelTurn, parse: Callable[[object], T], find_problem: Callable[[T], str] = _no_problem
 ) -> StructuredReply[T]:
-    """Ask, and read the answer by `parse`, which raises NotJson for one of another shape.
+    """Asks the model and parses its answer. `parse` raises NotJson for a value of another shape.
 
-    `find_problem` says what one that was read lacks. What cannot be read, or lacks something, is asked for once more;
-    where the provider fails then, the first answer is what there is.
+    `find_problem` returns what a parsed value lacks. If parsing fails or something is missing, the model is asked
+    once more; if the provider fails then, the first answer is returned.
     """
     first = _parse_reply(model_turn.ask(), parse, find_problem)
     if not first.problem:
@@ -45,7 +47,7 @@ def ask_for_json(
     try:
         second = _parse_reply(model_turn.follow_up(repair_prompt(first.problem)), parse, find_problem)
     except ProviderError as error:
-        return replace(first, notes=(f"There is no second answer in its place: {error}",))
+        return replace(first, notes=(f"A second attempt failed: {error}",))
     return second if second.value is not None else first
 
 

@@ -1,8 +1,8 @@
-"""For authors of MCP servers: reading the files of the client, safely.
+"""For authors of MCP servers: safe access to the client's files.
 
     from toolyard.bridge import BridgeHost, FileCache, FilesystemBridge, PathValidator, SecurityPolicy
 
-`BridgeHost` is what a server makes once; `host.bridge(ctx)` is the FilesystemBridge of the client behind one request.
+A server creates one `BridgeHost`; `host.bridge(ctx)` returns the FilesystemBridge of the client behind one request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every operation on a client's files leaves one Event: in the program's log, and in an audit log where there is one.
+"""Records every operation on a client's files as one Event, in the program's log and in an audit log if configured.
 
-What went well is told at TRACE, what failed at INFO, and what broke the rules at WARNING, with the path, the kind of
-the violation, the stack and the client. Content is in none of them.
+Successful operations are logged at TRACE, failures at INFO, and policy violations at WARNING with the path, the kind
+of violation, the stack and the client. File content is never logged.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _MAX_FRAMES = 30
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is told of one operation."""
+    """The record of one operation."""
 
     level: int
     event: Event
     violation: str = ""
-    """Its kind, where the rules were broken."""
+    """The kind of violation, if any."""
     stack: str = ""
-    """How the program came to ask, then."""
+    """The stack at the violation, if any."""
     violations: int = 0
-    """How many this client has by now."""
+    """The client's current number of violations."""
 
 
 Listener = Callable[[Operation], None]
@@ -64,17 +64,19 @@ class _OperationStart:
 
 
 class Auditor:
+    """Reports operations to the log, the audit log and a listener, and counts violations."""
+
     def __init__(
         self, violations: ViolationCounter, log: AuditLog | None = None, listen: Listener | None = None
     ) -> None:
-        """`listen` hears of every operation as well."""
+        """`listen` is called with every operation."""
         self._violations = violations
         self._log = log
         self._listen = listen
 
     @contextmanager
     def operation(self, name: str, path: str, client: BridgeClient) -> Generator[None]:
-        """One operation, from its check to its end. A client that was refused for good is refused here."""
+        """Records the operation in the block. Raises ClientRefusedError if the client is currently refused."""
         about = _OperationStart(name, path, client, time.monotonic())
         try:
             self._violations.check(client.identity)
@@ -91,7 +93,7 @@ class Auditor:
         self._report(about, CallOutcome.OK)
 
     def report_refused_entry(self, name: str, path: str, violation: Violation | None, client: BridgeClient) -> None:
-        """An entry of a folder that nobody can use. Telling of it is no violation of the client's."""
+        """Records a folder entry that cannot be used. Listing it does not count as a violation by the client."""
         about = _OperationStart(name, path, client, time.monotonic())
         event = _build_event(about, CallOutcome.DENIED, "deny", f"{violation}: an entry that cannot be used", 0)
         self._publish(
@@ -160,7 +162,7 @@ def _log_level(error: ToolyardError | None) -> int:
 
 
 def _format_stack(error: BaseException) -> str:
-    """How the program came to ask, and where it was refused."""
+    """Returns the call stack of the request and the traceback of the refusal."""
     above = traceback.format_stack(limit=_MAX_FRAMES)
     return "".join([*above, *traceback.format_exception(error, limit=_MAX_FRAMES)])
 

@@ -1,9 +1,9 @@
-"""FilesystemBridge: the files of the client behind one request.
+"""FilesystemBridge: access to the files of the client behind one request.
 
-Each is looked for where it is nearest: on the disk, where server and client share one; among the resources of a
-server beside the client; in the cache, where the client has handed it over; and last by asking the client's model, by
-MCP sampling. A cached file is compared with the client's after a few seconds. For a client that cannot be asked, the
-error names at once the ways that are left.
+A file is searched in the nearest place first: on a disk that server and client share, among the resources of a server
+near the client, in the cache of files that the client has pushed, and last by asking the client's model through MCP
+sampling. A cached file is compared with the client's after a few seconds. If the client does not support sampling,
+the error immediately names the remaining alternatives.
 """
 
 from __future__ import annotations
@@ -46,23 +46,26 @@ if TYPE_CHECKING:
 _FileContent = CachedFile | NewFile
 _NUL = "\0"
 _MAX_NAMED = 20
-_PUSH_HINT = f"Call the tool {PUSH_TOOL_NAME} with the current content of what is missing, all in one call, and repeat this call."
+_PUSH_HINT = (
+    f"Call the tool {PUSH_TOOL_NAME} with the current content of what is missing, all in one call, "
+    "and repeat this call."
+)
 _PUSH_INSTEAD_HINT = (
     f"Name the files you need instead of the folder, push them with the tool {PUSH_TOOL_NAME}, and repeat this call."
 )
 
 
 class FilesystemBridge:
-    """The files of one client. Every method may raise a `ToolyardError`, each with a code and what to do next."""
+    """Access to the files of one client. Every method may raise a `ToolyardError` with a code and a hint."""
 
     def __init__(self, client: BridgeClient, shared: BridgeState, resources: ResourceReader | None = None) -> None:
-        """`BridgeHost.bridge` makes one for each request. `resources` is a session with a server beside a client."""
+        """`BridgeHost.bridge` creates one per request. `resources` is a session with a server near the client."""
         self._client = client
         self._shared = shared
         self._resources = resources
 
     async def list_directory(self, path: str, recursive: bool = False, pattern: str | None = None) -> list[PathInfo]:
-        """What a folder holds; with `recursive` each folder has its `children`. `pattern` is a glob.
+        """Lists a folder; with `recursive`, each folder has its `children`. `pattern` is a glob.
 
         Raises PathRefusedError, MissingFileError, UnreadableFileError, BadAnswerError, SamplingTimeoutError,
         SamplingRefusedError or SamplingUnsupportedError.
@@ -96,11 +99,11 @@ class FilesystemBridge:
     async def read_file(
         self, path: str, encoding: str | None = None, binary: bool = False, *, fresh: bool = False
     ) -> str | bytes:
-        """A file's text, or its bytes with `binary`.
+        """Returns a file's text, or its bytes with `binary`.
 
-        `encoding` is tried first; where it does not fit, the one that the client named, then whatever does. With
-        `fresh` nothing is taken from the cache, except what a client that cannot be asked pushed in the last minute.
-        Raises as `list_directory` does.
+        `encoding` is tried first, then the one that the client named, then a guess. With `fresh`, nothing is taken
+        from the cache, except what a client without sampling has pushed in the last minute. Raises the same errors as
+        `list_directory`.
         """
         [file] = await self._read_all([path], encoding, is_binary=binary, fresh=fresh)
         return file.content if binary else _decode_text(file, encoding)
@@ -108,7 +111,7 @@ class FilesystemBridge:
     async def read_files(
         self, paths: Sequence[str], encoding: str | None = None, *, fresh: bool = False
     ) -> dict[str, str]:
-        """The texts of several files, by the paths as given. What has to be asked for is asked for at once."""
+        """Returns the texts of several files by their given paths. Missing ones are requested concurrently."""
         files = await self._read_all(paths, encoding, is_binary=False, fresh=fresh)
         return {path: _decode_text(file, encoding) for path, file in zip(paths, files, strict=True)}
 
@@ -120,7 +123,7 @@ class FilesystemBridge:
                 decode_content(b"", encoding, encoding)  # raises for an unknown encoding, before the client is asked
             spellings = [await self._shared.validate_path(path, self._client) for path in paths]
             if len(set(spellings)) != len(paths):
-                raise ValidationError.of("paths", "one is there twice", hint="Name each file once.")
+                raise ValidationError.of("paths", "a file is named twice", hint="Name each file once.")
             found = {path: await self._find_without_asking(path, encoding, is_binary=is_binary) for path in spellings}
             outdated = await self._outdated_paths(
                 [file for file in found.values() if isinstance(file, CachedFile)], fresh
@@ -132,7 +135,7 @@ class FilesystemBridge:
             return [file for path in spellings if (file := found[path]) is not None]
 
     async def _outdated_paths(self, files: Sequence[CachedFile], fresh: bool) -> set[str]:
-        """Which of these files from the cache are not to be used."""
+        """Returns the paths of the cached files that must not be used."""
         client, freshness = self._client, self._shared.freshness
         if not client.can_sample:
             return {file.path for file in files if freshness.is_too_old(file, fresh=fresh)}
@@ -141,7 +144,7 @@ class FilesystemBridge:
         return await self._changed_paths([file for file in files if freshness.needs_check(client.identity, file)])
 
     async def _changed_paths(self, files: Sequence[CachedFile]) -> set[str]:
-        """Which of these files the client says have changed. Those that are gone raise, and leave the cache."""
+        """Asks the client which files have changed. A deleted file is dropped from the cache and raises."""
         questions = [status_question(file.path) for file in files]
         answers = await self._client.ask(questions, self._shared.seconds) if questions else []
         changed: set[str] = set()
@@ -150,7 +153,7 @@ class FilesystemBridge:
                 _require_usable(answer, question)
                 is_same = not is_changed(file, read_status(answer.text, file.path, question.title))
             except BadAnswerError:
-                is_same = False  # the file itself is asked for
+                is_same = False  # the file itself is requested instead
             except (MissingFileError, UnreadableFileError):
                 await self._invalidate(file)
                 raise
@@ -166,7 +169,7 @@ class FilesystemBridge:
         await self._shared.with_cache(lambda cache: cache.invalidate(file.path, client=identity))
 
     async def _find_without_asking(self, path: str, encoding: str | None, *, is_binary: bool) -> _FileContent | None:
-        """A file that can be had without asking the client's model."""
+        """Returns a file that is available without asking the client's model, or None."""
         shared = self._shared
         if shared.disk:
             local = await self._read_from_disk(path)
@@ -176,14 +179,14 @@ class FilesystemBridge:
         if isinstance(exposed, NewFile):
             return exposed
         if self._client.has_answered(self._read_question(path, encoding, is_binary=is_binary)):
-            return None  # what the client was asked for in this call is taken as its answer says
+            return None  # the client was asked for it in this call, and its answer decides
         cached = await shared.with_cache(lambda cache: cache.get(path, client=self._client.identity))
         if cached is None and exposed is not None:
             raise exposed
         return cached
 
     async def _read_resource(self, path: str) -> NewFile | ToolyardError | None:
-        """What the server beside the client gives; why it gives nothing; None where there is no such server."""
+        """Returns the file or the error of the resource server; None if there is no such server."""
         policy = (
             await self._shared.policy_with_root(self._client) if self._resources is not None else self._shared.policy
         )
@@ -230,7 +233,7 @@ class FilesystemBridge:
     async def _list_by_asking(self, question: SamplingQuestion, wanted: ListingRequest) -> list[PathInfo]:
         [answer] = await self._client.ask([question], self._shared.seconds)
         _require_usable(answer, question)
-        # In a thread: a long listing takes a while to read.
+        # In a thread, because parsing a long listing takes a while.
         return await to_thread.run_sync(read_listing, answer.text, wanted, PathValidator(self._shared.policy))
 
     async def _list_from_disk(self, wanted: ListingRequest) -> list[PathInfo] | None:
@@ -246,7 +249,7 @@ class FilesystemBridge:
         return await to_thread.run_sync(list_folder)
 
     def _drop_changed(self, cache: FileCache, entries: Sequence[PathInfo]) -> None:
-        """A file that was changed since it was cached is not served from there any more."""
+        """Drops cached files that the listing shows as changed."""
         for each in (each for entry in entries for each in entry.walk()):
             if each.type == "file" and each.mtime is not None and each.path:
                 cache.drop_if_older(each.path, each.mtime, client=self._client.identity)
@@ -254,7 +257,7 @@ class FilesystemBridge:
     async def _ask_for_files(
         self, paths: Sequence[str], encoding: str | None, *, is_binary: bool
     ) -> list[_FileContent]:
-        """Files that the client's model is asked for. They are cached when all have come."""
+        """Asks the client's model for files and caches them once all have arrived."""
         questions = [self._read_question(path, encoding, is_binary=is_binary) for path in paths]
         self._require_sampling(questions)
         identity, shared = self._client.identity, self._shared
@@ -277,7 +280,7 @@ class FilesystemBridge:
     async def _collect_answers(
         self, questions: Sequence[SamplingQuestion]
     ) -> dict[str, _FileContent | BadAnswerError]:
-        """The files by path, and for those whose answers cannot be used, the reason."""
+        """Returns the files by path; for an unusable answer, the error."""
         answers = await self._client.ask(questions, self._shared.seconds)
         collected: dict[str, _FileContent | BadAnswerError] = {}
         for question, answer in zip(questions, answers, strict=True):
@@ -291,30 +294,30 @@ class FilesystemBridge:
         if answer.pushed_calls and not answer.problem:
             return await self._file_in_answer(question, answer)
         identity, path = self._client.identity, question.path
-        # A file that came and was accepted counts, whatever the model says about it afterwards.
+        # A file that was pushed and accepted counts, whatever the model answers afterwards.
         if (pushed := self._shared.pending.received_file(identity, path, answer.asked_at)) is not None:
             return pushed
         if (refusal := self._shared.pending.refusal(identity, path)) is not None:
             raise refusal
-        # It may have gone to another process that serves this client, into the cache that they share.
+        # It may have been pushed to another process that serves this client and shares the cache.
         cached = await self._shared.with_cache(lambda cache: cache.peek(path, client=identity))
         if cached is not None and cached.stored >= answer.asked_at:
             return cached
         _require_usable(answer, question)
         read_receipt(answer.text, path, question.title)
         raise BadAnswerError(
-            question.title, f"it says that the file was handed over with {PUSH_TOOL_NAME}, and it was not"
+            question.title, f"it says that the file was pushed with {PUSH_TOOL_NAME}, but it was not"
         )
 
     async def _file_in_answer(self, question: SamplingQuestion, answer: SamplingAnswer) -> NewFile:
-        """The file in an answer that is itself a call of guide_cache_file."""
+        """Returns the file from an answer that is itself a call of guide_cache_file."""
         try:
             pushed = [file for call in answer.pushed_calls for file in parse_arguments(call).pushed_files()]
             files = await check_files(pushed, self._client, self._shared)
         except ValidationError as error:
             raise BadAnswerError(question.title, error.message) from error
         if [file.path for file in files] != [question.path]:
-            raise BadAnswerError(question.title, "it hands over something else than was asked for")
+            raise BadAnswerError(question.title, "it pushes something other than what was requested")
         return files[0]
 
     def _read_question(self, path: str, encoding: str | None, *, is_binary: bool) -> SamplingQuestion:
@@ -344,10 +347,10 @@ def _require_usable(answer: SamplingAnswer, question: SamplingQuestion) -> None:
 
 
 def _decode_text(file: _FileContent, encoding: str | None) -> str:
-    # Text was handed over as text: what its bytes are in is known, whatever encoding somebody has in mind.
+    # Text was pushed as text, so the encoding of its bytes is known, whatever encoding the caller names.
     text, _ = decode_content(file.content, encoding if file.is_binary else None, file.encoding)
     if _NUL in text:
         raise ValidationError.of(
-            "binary", f"{printable_text(file.path)} is no text", hint="Read it with binary=True."
+            "binary", f"{printable_text(file.path)} is not text", hint="Read it with binary=True."
         )
     return text

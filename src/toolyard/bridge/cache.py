@@ -1,14 +1,14 @@
-"""Files of clients, kept for a while: bounded, apart from each other, and gone once they are known to have changed.
+"""FileCache: a bounded cache of clients' files, separated by client and invalidated by change.
 
-A FileCache keeps its files in memory, or with `in_sqlite` in a file that outlives the process and that several
-processes may share. Both follow the same rules, which are all here; `cache_store.py` says what a store adds.
+A FileCache stores its files in memory, or with `in_sqlite` in a file that outlives the process and that several
+processes may share. Both follow the same rules, which are implemented here; `cache_store.py` defines the store.
 
-- What is kept never takes more than `max_bytes` of content, nor more than `max_entries` files, not for a moment.
-  Where room is needed, files that have expired go first, and then those that nobody has got or put for longest,
-  whosever they are. What cannot fit at all is refused, and nothing else goes for it.
-- A file is expired once it is older than `ttl_seconds`, and changed once its client names a newer mtime.
-- A client sees only what was put for that client.
-- A method has done all of what it says when it returns, and nothing of it when it raises.
+- The cache never exceeds `max_bytes` of content or `max_entries` files, not even temporarily. To make room, expired
+  files are dropped first, then the least recently used ones of any client. A file that cannot fit at all is refused,
+  and nothing is dropped for it.
+- A file expires when it is older than `ttl_seconds`, and has changed when its client reports a newer mtime.
+- A client sees only its own files.
+- A method has done everything when it returns, and nothing when it raises.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_ENTRIES: Final = 100_000
 TTL_SECONDS: Final = 3_600.0
 
 _MAX_SECONDS = 1e15
-"""Beyond this, either way from 1970, nothing is a time."""
+"""Times further than this from 1970 are invalid."""
 
 _Event: TypeAlias = Literal["hits", "misses", "evictions", "expirations", "invalidations"]
 _Events: TypeAlias = list[_Event]
@@ -54,14 +54,14 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """What is kept now, whosever it is, and what has happened since this cache was opened."""
+    """The current content of all clients, and event counts since this cache was opened."""
 
     entries: int
     bytes: int
     hits: int
     misses: int
     evictions: int
-    """Files that went to make room."""
+    """Files dropped to make room."""
     expirations: int
     """Files found too old."""
     invalidations: int
@@ -72,7 +72,7 @@ class CacheStatistics:
 
 
 class FileCache(Closeable):
-    """For many threads at once. Every method may raise SystemFault, and does once the cache is closed."""
+    """A thread-safe cache. Every method may raise SystemFault, and does so after the cache is closed."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class FileCache(Closeable):
         clock: Callable[[], float] = time.time,
         store: CacheStore | None = None,
     ) -> None:
-        """`ttl_seconds`: None, and nothing expires. `store` is the cache's own from now on, and closed with it.
+        """With `ttl_seconds=None`, nothing expires. The cache takes ownership of `store` and closes it.
 
-        Raises ValueError for limits that make no sense.
+        Raises ValueError for invalid limits.
         """
         self._max_bytes = max_bytes
         self._max_entries = max_entries
@@ -100,7 +100,7 @@ class FileCache(Closeable):
         try:
             if max_bytes < 0 or max_entries < 1 or (ttl_seconds is not None and not ttl_seconds > 0):
                 raise ValueError("a cache needs room for an entry, max_bytes of 0 or more, and a ttl_seconds above 0")
-            with self._transaction() as events:  # it may have been kept by larger limits
+            with self._transaction() as events:  # it may have been filled with larger limits
                 self._make_room(0, 0, self._clock(), events)
         except BaseException:
             self._store.close()
@@ -116,10 +116,10 @@ class FileCache(Closeable):
         ttl_seconds: float | None = TTL_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> FileCache:
-        """One in the file at `path`, made where there is none, for its owner alone.
+        """Opens a cache in the file at `path`, which is created with access for its owner only.
 
-        Who shares the file shares the files and their order. Each holds it to the limits of its own, and counts what
-        happens to it alone. Raises SystemFault.
+        Processes that share the file share its content and order. Each enforces its own limits and counts its own
+        events. Raises SystemFault.
         """
         store = SqliteStore(path)
         return cls(max_bytes, max_entries=max_entries, ttl_seconds=ttl_seconds, clock=clock, store=store)
@@ -136,7 +136,7 @@ class FileCache(Closeable):
 
     @property
     def statistics(self) -> CacheStatistics:
-        """An expired file counts as kept until somebody asks for it, or needs its room."""
+        """The current statistics. An expired file is counted until it is requested or its space is needed."""
         with self._lock:
             self._require_open()
             with self._store.read_transaction():
@@ -153,14 +153,14 @@ class FileCache(Closeable):
         is_binary: bool = False,
         client: str = "",
     ) -> CachedFile:
-        """Keep a file, in place of the one that was there. Raises CacheRefusedError, and that one stays."""
+        """Stores a file and replaces an existing one. If it raises CacheRefusedError, the existing one stays."""
         (kept,) = self.put_all((NewFile(path, content, mtime, encoding, is_binary),), client=client)
         return kept
 
     def put_all(self, files: Sequence[NewFile], *, client: str = "") -> tuple[CachedFile, ...]:
-        """Keep several files in one step: whoever asks meanwhile finds all of them or none.
+        """Stores several files atomically: concurrent readers see all of them or none.
 
-        Raises CacheRefusedError where there is no room for all of them together, and for a path that is there twice.
+        Raises CacheRefusedError if they do not fit together, or if a path appears twice.
         """
         size = self._acceptable_size(files)
         with self._transaction() as events:
@@ -174,16 +174,16 @@ class FileCache(Closeable):
         return kept
 
     def require_acceptable(self, files: Sequence[NewFile]) -> None:
-        """Raises as `put_all` would, whatever else is in the cache."""
+        """Raises the errors that `put_all` would raise for these files in an empty cache."""
         self._acceptable_size(files)
 
     @property
     def may_block(self) -> bool:
-        """Whether its methods wait for a disk and for other processes: a loop of events had better not call them."""
+        """Whether its methods may wait for a disk or other processes, and should not be called in an event loop."""
         return self._store.may_block
 
     def get(self, path: str, *, mtime: float | None = None, client: str = "") -> CachedFile | None:
-        """A file, unless it has expired, or has changed since: `mtime` is what its client says of it now."""
+        """Returns a file unless it has expired or changed; `mtime` is the time that its client reports now."""
         key = CacheKey(client, path)
         if mtime is not None:
             _require_time(mtime)
@@ -197,7 +197,7 @@ class FileCache(Closeable):
         return file
 
     def peek(self, path: str, *, client: str = "") -> CachedFile | None:
-        """What `get` would find. Nothing is counted, and what nobody uses stays the first to go."""
+        """Returns what `get` would return, without counting a hit or marking the file as used."""
         with self._lock:
             self._require_open()
             with self._store.read_transaction():
@@ -205,7 +205,7 @@ class FileCache(Closeable):
             return None if file is None or self._is_expired(file.stored, self._clock()) else file
 
     def drop_if_older(self, path: str, mtime: float, *, client: str = "") -> bool:
-        """A client's file is of this time: drop what is older. Whether something was."""
+        """Drops the file if it is older than `mtime`, which its client reports. Returns whether it was dropped."""
         key = CacheKey(client, path)
         _require_time(mtime)
         with self._transaction() as events:
@@ -213,13 +213,13 @@ class FileCache(Closeable):
             return file is not None and self._drop_if_changed(key, file, mtime, events)
 
     def invalidate(self, path: str, *, client: str = "") -> None:
-        """Drop a file that has changed since."""
+        """Drops a file that has changed."""
         with self._transaction() as events:
             if self._store.drop(CacheKey(client, path)):
                 events.append("invalidations")
 
     def remove(self, path: str, *, client: str = "") -> bool:
-        """Whether there was one. Nothing of it stays."""
+        """Removes a file and its stored content, and returns whether it existed."""
         key = CacheKey(client, path)
         with self._lock:
             with self._transaction() as events:
@@ -229,7 +229,7 @@ class FileCache(Closeable):
         return was_there
 
     def clear(self, *, client: str | None = None) -> None:
-        """Drop all files of one client; None: everybody's. Nothing of them stays, and nothing is counted."""
+        """Removes all files of one client, or of all clients if None, with their content. Counts no events."""
         with self._lock:
             with self._transaction():
                 self._store.drop_all(client)
@@ -237,7 +237,7 @@ class FileCache(Closeable):
 
     @contextlib.contextmanager
     def _transaction(self) -> Generator[_Events]:
-        """One step; what is said to have happened in it is counted once it is done."""
+        """Runs one atomic change; its events are counted when it succeeds."""
         events: _Events = []
         with self._lock:
             self._require_open()
@@ -248,30 +248,30 @@ class FileCache(Closeable):
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise SystemFault("The cache is closed.", hint="Its owner is about to end; open another one.")
+            raise SystemFault("The cache is closed.", hint="Its owner is shutting down; open another cache.")
 
     def _acceptable_size(self, files: Sequence[NewFile]) -> int:
-        """How many bytes they have. Raises CacheRefusedError for what would not fit if there were nothing else."""
+        """Returns the total size of the files. Raises CacheRefusedError if they would not fit in an empty cache."""
         paths: set[str] = set()
         size = 0
         for file in files:
             if file.mtime is not None:
                 _require_time(file.mtime)
             if file.path in paths:
-                raise _refusal(file, "is in one batch more than once", "Hand over each file once.")
+                raise _refusal(file, "appears more than once in the batch", "Push each file once.")
             if len(file.content) > self._max_bytes:
-                why = f"has {len(file.content):,} bytes, and the cache holds {self._max_bytes:,} in all"
+                why = f"has {len(file.content):,} bytes, but the cache holds at most {self._max_bytes:,}"
                 raise CacheRefusedError(file.path, why)
             paths.add(file.path)
             size += len(file.content)
         for count, most, unit in ((size, self._max_bytes, "bytes"), (len(files), self._max_entries, "files")):
             if count > most:
-                why = f"and those with it are {count:,} {unit}, and the cache holds {most:,} in all"
-                raise _refusal(files[0], why, "Hand over fewer files at once.")
+                why = f"and the files with it are {count:,} {unit}, but the cache holds at most {most:,}"
+                raise _refusal(files[0], why, "Push fewer files at once.")
         return size
 
     def _make_room(self, entries: int, size: int, now: float, events: _Events) -> None:
-        """For so many files of `size` bytes together, which would fit if there were nothing else."""
+        """Drops files until `entries` more files of `size` bytes in total fit; they must fit in an empty cache."""
         total = self._store.total()
         while total.entries + entries > self._max_entries or total.bytes + size > self._max_bytes:
             oldest = self._store.oldest()
@@ -283,12 +283,14 @@ class FileCache(Closeable):
                 events.append("evictions")
             before, total = total, self._store.total()
             if before == total:
-                raise SystemFault("The cache is damaged: nothing goes out of it.", hint=DAMAGED_HINT, retryable=False)
+                raise SystemFault(
+                    "The cache is damaged: entries cannot be dropped.", hint=DAMAGED_HINT, retryable=False
+                )
 
     def _find_valid(self, key: CacheKey, events: _Events) -> CachedFile | None:
         file = self._store.find(key)
         if file is None:
-            self._store.drop(key)  # it may be there, and have failed its check
+            self._store.drop(key)  # it may exist and have failed its integrity check
         elif self._is_expired(file.stored, self._clock()):
             self._store.drop(key)
             events.append("expirations")
@@ -296,7 +298,7 @@ class FileCache(Closeable):
         return file
 
     def _drop_if_changed(self, key: CacheKey, file: CachedFile, mtime: float, events: _Events) -> bool:
-        # One whose time nobody said was read when it was stored, or before.
+        # A file without an mtime was read at the time it was stored, or earlier.
         if mtime <= (file.stored if file.mtime is None else file.mtime):
             return False
         self._store.drop(key)
@@ -304,7 +306,7 @@ class FileCache(Closeable):
         return True
 
     def _is_expired(self, stored: float, now: float) -> bool:
-        # Either way: one from the future was stored by a clock that was wrong, and would be kept for ever.
+        # abs(): a file from the future was stored with a wrong clock and would never expire.
         return self._ttl is not None and abs(now - stored) > self._ttl
 
 
@@ -319,5 +321,5 @@ def _refusal(file: NewFile, why: str, hint: str) -> CacheRefusedError:
 
 
 def _require_time(mtime: float) -> None:
-    if not abs(mtime) < _MAX_SECONDS:  # so that what is not a number is refused as well
+    if not abs(mtime) < _MAX_SECONDS:  # written so that NaN is refused as well
         raise ValidationError.of("mtime", "is not a time", hint="It is seconds since 1970, as a number.")

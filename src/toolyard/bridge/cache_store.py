@@ -1,8 +1,8 @@
 """The storage interface of `FileCache`. `tests/support/file_cache_suite` tests every implementation.
 
-A store knows two orders, of use and of storing, and what all of it takes together. It decides nothing: how much there
-may be, what is too old and what goes first is said once, in `cache.py`. A store belongs to one FileCache, which calls
-it from one thread at a time.
+A store maintains two orders, of last use and of insertion, and the total size. It makes no decisions: the limits, the
+expiry and the eviction order are implemented once, in `cache.py`. A store belongs to one FileCache, which calls it
+from one thread at a time.
 """
 
 from __future__ import annotations
@@ -11,67 +11,74 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-DAMAGED_HINT: Final = "Delete the file, with those beside it: all in it can be had again."
+DAMAGED_HINT: Final = "Delete the file and its -wal and -shm files: everything in it can be fetched again."
 
 
 @dataclass(frozen=True, slots=True)
 class CachedFile:
-    """A file of a client as it was handed over."""
+    """A client's file as it was received."""
 
     path: str
     content: bytes
     size: int
-    """In bytes: of the content."""
+    """Size of the content in bytes."""
     mtime: float | None
-    """When it was last changed at the client's, in seconds since 1970; None where nobody said."""
+    """Modification time at the client, in seconds since 1970; None if unknown."""
     encoding: str
     is_binary: bool
     stored: float
-    """When it came into the cache, in seconds since 1970."""
+    """When it was stored in the cache, in seconds since 1970."""
 
 
 class CacheKey(NamedTuple):
+    """Identifies a cached file."""
+
     client: str
     path: str
 
 
 class CacheTotal(NamedTuple):
+    """The number of cached files and their total size."""
+
     entries: int
     bytes: int
 
 
 class CacheStore(Protocol):
-    """Every method may raise SystemFault. All but `purge` and `close` are called within `read_transaction` or `write_transaction`."""
+    """Stores the files of one cache. Every method may raise SystemFault.
+
+    All but `purge` and `close` are called within `read_transaction` or `write_transaction`.
+    """
 
     may_block: bool
-    """Whether it waits for a disk, and for others who share it."""
+    """Whether operations may wait for a disk and for other processes."""
 
     def read_transaction(self) -> AbstractContextManager[object]:
-        """One picture of everything, whatever others who share it change meanwhile."""
+        """Provides a consistent view, unaffected by concurrent changes of other processes."""
         ...
 
     def write_transaction(self) -> AbstractContextManager[object]:
-        """What is done within is one step for everybody; where it raises SystemFault, nothing was done."""
+        """Makes the changes in the block atomic; if it raises SystemFault, nothing was changed."""
         ...
 
     def find(self, key: CacheKey) -> CachedFile | None:
-        """None also for what is there and fails its check."""
+        """Returns the file, or None if it is missing or fails its integrity check."""
         ...
 
     def add(self, key: CacheKey, file: CachedFile) -> None:
-        """As the last one stored, and the last one used. There is none under this key."""
+        """Adds a file as the last inserted and last used. The key must not exist."""
         ...
 
     def touch(self, key: CacheKey) -> None:
-        """It is the last one used."""
+        """Marks the file as last used."""
         ...
 
     def drop(self, key: CacheKey) -> bool:
-        """Whether there was one, whatever its check says."""
+        """Drops the file and returns whether it existed, intact or not."""
         ...
 
     def oldest(self) -> float | None:
-        """When the first one of the order of storing was stored; None where there is nothing."""
+        """Returns when the first inserted file was stored; None if the store is empty."""
         ...
 
     def drop_oldest(self) -> None: ...
@@ -79,13 +86,13 @@ class CacheStore(Protocol):
     def drop_least_used(self) -> None: ...
 
     def drop_all(self, client: str | None) -> None:
-        """Those of one client; None: everybody's."""
+        """Drops the files of one client; None: of all clients."""
         ...
 
     def total(self) -> CacheTotal: ...
 
     def purge(self) -> None:
-        """Of what was dropped nothing stays readable anywhere."""
+        """Makes dropped content unrecoverable."""
         ...
 
     def close(self) -> None: ...

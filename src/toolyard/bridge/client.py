@@ -1,4 +1,4 @@
-"""A client as the bridge sees it: who it is, what it can do, and a way to ask it."""
+"""The bridge's interface to a client: its identity, its capabilities, and sampling requests."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from toolyard.bridge.sampling_prompts import SamplingQuestion
 
 @dataclass(frozen=True, slots=True)
 class SamplingAnswer:
+    """A client's answer to a sampling request."""
+
     text: str
     asked_at: float
-    """When it was asked, by `time.time()`."""
+    """When the question was asked, by `time.time()`."""
     pushed_calls: tuple[Mapping[str, Any], ...] = ()
-    """The arguments of calls of guide_cache_file that the answer itself is made of."""
+    """The arguments of guide_cache_file calls, if the answer itself consists of such calls."""
     problem: str = ""
-    """Why it cannot be used: it was cut off, or is no text and no call of guide_cache_file."""
+    """Why it cannot be used: it was cut off, or is neither text nor a call of guide_cache_file."""
 
 
 class BridgeClient(Protocol):
+    """The client behind one request, as the bridge needs it."""
+
     @property
     def identity(self) -> str:
-        """Whose files these are: nobody with another identity sees them."""
+        """The owner of the files: a client with another identity cannot see them."""
         ...
 
     @property
     def title(self) -> str:
-        """What it calls itself."""
+        """The client's own name and version."""
         ...
 
     @property
@@ -36,24 +40,24 @@ class BridgeClient(Protocol):
 
     @property
     def can_use_tools(self) -> bool:
-        """Whether tools can be handed to its model with a request."""
+        """Whether a sampling request can offer tools to its model."""
         ...
 
     @property
     def offers_roots(self) -> bool: ...
 
     def has_answered(self, question: SamplingQuestion) -> bool:
-        """Whether it was asked that earlier in this very call, and has answered."""
+        """Whether it was asked this question earlier in the same call and has answered."""
         ...
 
     async def ask(self, questions: Sequence[SamplingQuestion], seconds: float) -> list[SamplingAnswer]:
-        """The answers, in order. Raises SamplingTimeoutError, SamplingRefusedError or BadAnswerError.
+        """Returns the answers, in order. Raises SamplingTimeoutError, SamplingRefusedError or BadAnswerError.
 
-        From protocol 2026-07-28 on, the call that asks has to end first: this raises AnswerPending then, and
-        gives the answers when the client repeats the call with them.
+        From protocol 2026-07-28 on, the tool call must end before the client is asked: this raises AnswerPending, and
+        returns the answers when the client repeats the call with them.
         """
         ...
 
     async def roots(self, seconds: float) -> tuple[str, ...]:
-        """The file URIs of its roots. Raises as `ask` does."""
+        """Returns the file URIs of its roots. Raises the same errors as `ask`."""
         ...

@@ -1,8 +1,8 @@
-"""Files of a client that lie on this machine's own disk, reached by directory handle.
+"""Reads a client's files from this machine's own disk, through directory handles.
 
-Which folders are shared is the word of whoever runs the server, never of a client: one that names its root gets
-nothing that lies elsewhere. A file is opened beneath the root, by the path layer of all of Toolyard, and the policy
-judges where it really lies once it is open: a link cannot lead past it.
+The server's operator decides which folders are shared, never a client: a root that a client names must be inside one
+of them. A file is opened beneath the root with Toolyard's path layer, and the policy checks its real location after
+it is open, so that a link cannot bypass the check.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class SharedDisk:
     """The folders of this machine that a server may read for its clients."""
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]] = ()) -> None:
-        """Raises ConfigError where one is not there."""
+        """Raises ConfigError if a folder does not exist."""
         try:
             self._folders = tuple(os.path.realpath(folder, strict=True) for folder in folders)
         except OSError as error:
             raise ConfigError(
                 f"The shared folder {error.filename} cannot be opened: {error.strerror}.",
-                hint="Give a list of folders of this machine.",
+                hint="Give a list of folders on this machine.",
             ) from None
 
     def __bool__(self) -> bool:
@@ -61,7 +61,7 @@ class SharedDisk:
 
     @contextlib.contextmanager
     def open_folder(self, policy: SecurityPolicy) -> Generator[LocalFolder | None]:
-        """The project's folder; None where it does not lie in any that is shared."""
+        """Opens the project's folder; None if it is not inside a shared folder."""
         root = self._open_root(policy.project_root)
         if root is None:
             yield None
@@ -86,11 +86,13 @@ class SharedDisk:
 
 @dataclass(frozen=True, slots=True)
 class LocalFolder:
+    """A client's project on this machine's disk."""
+
     root: Root
     policy: SecurityPolicy
 
     def read(self, path: str, max_bytes: int) -> NewFile:
-        """A validated path's file."""
+        """Reads the file at a validated path."""
         with self._open(path) as handle:
             contents = read_handle(handle, path, replace(DEFAULT_LIMITS, file_bytes=max_bytes))
         return NewFile(path, contents.data, mtime=contents.status.st_mtime, is_binary=True)
@@ -109,27 +111,27 @@ class LocalFolder:
         except PermissionError:
             raise UnreadableFileError(path) from None
         except OSError as error:
-            told = explain(error, path)
-            if isinstance(told, SecurityError):
+            explained = explain(error, path)
+            if isinstance(explained, SecurityError):
                 raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_ALLOW_HINT) from None
-            raise told from None
+            raise explained from None
         with handle:
             self._require_allowed(handle.real, path)
             yield handle
 
     def _require_allowed(self, real: str, path: str) -> None:
-        """That it lies, links followed, where it is allowed: beneath the root as the policy spells it."""
+        """Raises PathRefusedError unless the resolved path is beneath the root and allowed."""
         if not is_beneath(real, self.root.path):
             raise PathRefusedError(path, Violation.LINK, "leads out of the project.", hint=_ALLOW_HINT)
         inside = os.path.relpath(real, self.root.path)
         if not PathValidator(self.policy).is_allowed(inside):
-            raise PathRefusedError(path, Violation.LINK, "leads outside of what is allowed.", hint=_ALLOW_HINT)
+            raise PathRefusedError(path, Violation.LINK, "leads outside the allowed paths.", hint=_ALLOW_HINT)
 
     def entries(self, path: str) -> list[tuple[str, os.stat_result, str | None]]:
-        """What a folder holds: names, what each is, and where links lead."""
+        """Returns the entries of a folder: names, stat results and link targets."""
         with self._open(path) as handle:
             if not handle.is_folder:
-                raise ValidationError.of("path", f"{printable_text(path)} is no folder", hint="Read it as a file.")
+                raise ValidationError.of("path", f"{printable_text(path)} is not a folder", hint="Read it as a file.")
             try:
                 folder = handle.reopen_fd(os.O_RDONLY | os.O_DIRECTORY)
             except PermissionError:
@@ -147,7 +149,7 @@ def _scan_entries(folder: int, path: str) -> Generator[tuple[str, os.stat_result
     if len(names) > MAX_LISTING_ENTRIES:
         raise BadAnswerError(printable_text(path), f"it has more than {MAX_LISTING_ENTRIES:,} entries")
     for name in sorted(names):
-        with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             is_link = stat.S_ISLNK(status.st_mode)
             yield name, status, os.readlink(name, dir_fd=folder) if is_link else None

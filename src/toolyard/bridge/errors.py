@@ -1,20 +1,20 @@
-"""What can go wrong between a server and the files of its client. All are errors of `toolyard.core.errors`.
+"""The errors of the bridge. All derive from errors of `toolyard.core.errors`.
 
     SecurityError
-    ├── PathRefusedError          a path that may not be touched; `violation` says in which way
-    └── ClientRefusedError        a client that tried too often: all it asks is refused for a while
+    ├── PathRefusedError          the path is not allowed; `violation` says in which way
+    └── ClientRefusedError        the client had too many violations: all its requests are refused for a while
     ValidationError
-    └── CacheRefusedError         content that the cache cannot take: larger than all of it
+    └── CacheRefusedError         the cache cannot hold the content
     ToolError
-    ├── SamplingUnsupportedError  this client cannot be asked; the hint names the other ways
-    ├── SamplingTimeoutError      it did not answer in time
-    ├── SamplingRefusedError      it said no, or could not
-    ├── ResourceRefusedError      the server beside it, whose resources are read, said no
-    ├── BadAnswerError            it answered something else than what was asked for
-    ├── MissingFileError          there is no such file at the client's
-    └── UnreadableFileError       there is one, and the client may not read it
+    ├── SamplingUnsupportedError  the client does not support sampling; the hint names alternatives
+    ├── SamplingTimeoutError      the client did not answer in time
+    ├── SamplingRefusedError      the client refused or failed
+    ├── ResourceRefusedError      the server whose resources are read refused or failed
+    ├── BadAnswerError            the client's answer is not what was asked for
+    ├── MissingFileError          the file does not exist at the client
+    └── UnreadableFileError       the client may not read the file
 
-`facts["reason"]` tells them apart for programs, also across the wire.
+`facts["reason"]` identifies them for programs, also across the wire.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _SHOWN_CHARS = 200
 
 
 def printable_text(text: str) -> str:
-    """What a client calls a file, safe to print: nothing in it acts on a terminal, and it is not a page long."""
+    """Returns a client's text, such as a path, safe to print: without control characters, and shortened."""
     cut = text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
 class Violation(StrEnum):
-    """In which way a path breaks the rules."""
+    """The way in which a path violates the policy."""
 
     OUTSIDE = "outside"
-    """It lies outside what is allowed."""
+    """It is outside the allowed paths."""
     TRAVERSAL = "traversal"
     """It climbs out of the project with `..`."""
     FORM = "form"
-    """It is spelled in a way that means different things to different systems."""
+    """Its spelling means different things on different systems."""
     UNICODE = "unicode"
-    """It has characters that cannot be seen, or look like others."""
+    """It has characters that are invisible or look like others."""
     LINK = "link"
     """It is a link that leads outside."""
     CIRCULAR = "circular"
@@ -52,7 +52,7 @@ class Violation(StrEnum):
 
 
 class PathRefusedError(SecurityError):
-    """A path that may not be touched."""
+    """The path is not allowed."""
 
     def __init__(self, path: str, violation: Violation, why: str, *, hint: str) -> None:
         super().__init__(
@@ -63,26 +63,26 @@ class PathRefusedError(SecurityError):
 
 
 class ClientRefusedError(SecurityError):
-    """A client that has asked too often for what it may not have."""
+    """The client has requested forbidden paths too often."""
 
     def __init__(self, violations: int, seconds: float | None = None) -> None:
-        """`seconds` is how much longer it is refused; None: until the server restarts."""
+        """`seconds` is the remaining time of the refusal; None: until the server restarts."""
         wait = "until the server restarts" if seconds is None else f"for {math.ceil(seconds)} more seconds"
         super().__init__(
-            f"This client has asked {violations} times for paths that it may not have, and is refused {wait}.",
-            hint="Ask only for paths inside the allowed folders from then on.",
+            f"This client has requested forbidden paths {violations} times and is refused {wait}.",
+            hint="After that, request only paths inside the allowed folders.",
             facts={"reason": "client_refused"},
         )
 
 
 class CacheRefusedError(ValidationError):
-    """Content that cannot be kept."""
+    """The cache cannot hold the content."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
             f"{printable_text(path)} {why}",
             (FieldError("content", why),),
-            hint="Hand over a smaller file, or a part of it under a name of its own.",
+            hint="Push a smaller file, or a part of it under another name.",
         )
         self.facts = {"reason": "cache_refused"}
 
@@ -95,81 +95,81 @@ class _BridgeError(ToolError):
 
 
 class SamplingUnsupportedError(_BridgeError):
-    """The client cannot be asked; the hint names what else can be done."""
+    """The client does not support sampling; the hint names alternatives."""
 
     reason = "sampling_unsupported"
 
     def __init__(self, wanted: str, *, hint: str, for_author: str) -> None:
-        """`hint` is for the agent that called; `for_author`, for who wrote the server, is in `data()` and the log."""
+        """`hint` is for the calling agent; `for_author`, for the server's author, is in `data()` and the log."""
         super().__init__(f"This client cannot be asked for {wanted}: it does not support MCP sampling.", hint=hint)
         self.for_author = for_author
         self.facts = {**self.facts, "for_author": for_author}
 
 
 class SamplingTimeoutError(_BridgeError):
-    """The client was asked, and did not answer in time."""
+    """The client did not answer in time."""
 
     reason = "sampling_timeout"
 
     def __init__(self, wanted: str, seconds: float) -> None:
         super().__init__(
-            f"The client did not hand over {wanted} within {seconds:g} seconds.",
+            f"The client did not provide {wanted} within {seconds:g} seconds.",
             hint="Try again, or have the agent push the file with guide_cache_file.",
             retryable=True,
         )
 
 
 class SamplingRefusedError(_BridgeError):
-    """The client was asked, and said no, or could not."""
+    """The client refused the request or failed."""
 
     reason = "sampling_refused"
 
     def __init__(self, wanted: str, why: str) -> None:
         super().__init__(
-            f"The client did not hand over {wanted}: {why.rstrip('.')}.",
-            hint="Its user may have said no. The agent can push the file with guide_cache_file.",
+            f"The client did not provide {wanted}: {why.rstrip('.')}.",
+            hint="Its user may have declined. The agent can push the file with guide_cache_file.",
         )
 
 
 class ResourceRefusedError(_BridgeError):
-    """The server beside the client, whose resources are read, did not give one."""
+    """The server whose resources are read refused the request or failed."""
 
     reason = "resource_refused"
 
     def __init__(self, wanted: str, why: str) -> None:
         super().__init__(
-            f"The server beside the client did not give {wanted}: {why.rstrip('.')}.",
-            hint="Look at what that server exposes. The agent can push the file with guide_cache_file.",
+            f"The client's resource server did not provide {wanted}: {why.rstrip('.')}.",
+            hint="Check which resources that server exposes. The agent can push the file with guide_cache_file.",
         )
 
 
 class BadAnswerError(_BridgeError):
-    """The client answered something else than what it was asked for."""
+    """The client's answer is not what was asked for."""
 
     reason = "bad_answer"
 
     def __init__(self, wanted: str, why: str) -> None:
         super().__init__(
             f"The client's answer about {wanted} cannot be used: {why}.",
-            hint="Nothing of it was taken. Try again, or have the agent push the file with guide_cache_file.",
+            hint="The answer was discarded. Try again, or have the agent push the file with guide_cache_file.",
             retryable=True,
         )
         self.why = why
 
 
 class MissingFileError(_BridgeError):
-    """There is no such file or folder at the client's."""
+    """The file or folder does not exist at the client."""
 
     reason = "not_found"
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"{printable_text(path)} does not exist at the client's.", hint="List the folder to see what is there."
+            f"{printable_text(path)} does not exist at the client.", hint="List the folder to see what is there."
         )
 
 
 class UnreadableFileError(_BridgeError):
-    """There is one, and the client may not read it."""
+    """The file exists, but the client may not read it."""
 
     reason = "permission_denied"
 

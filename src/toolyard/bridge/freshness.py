@@ -1,4 +1,4 @@
-"""How long a file that a client handed over is used without looking whether it has changed since."""
+"""Decides how long a cached file is used before it is checked for changes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from toolyard.bridge.sampling_answers import FileStatus
 REVALIDATE_SECONDS = 5.0
 MAX_AGE_SECONDS = 300.0
 _JUST_PUSHED_SECONDS = 60.0
-"""How old a file may be for `fresh=True` where the client cannot be asked: the agent has just pushed it."""
+"""Maximum age of a file for `fresh=True` if the client cannot be asked: the agent has just pushed it."""
 _MAX_CHECKS = 100_000
 _MTIME_TOLERANCE_SECONDS = 1.0
-"""A time this much earlier is another one, as `cp -p` sets it; less is a fraction that the client left out."""
+"""An mtime that is earlier by this much is a change (as by `cp -p`); a smaller difference is rounding."""
 
 
 @dataclass(slots=True)
 class Freshness:
+    """Tracks when cached files were last checked. Thread-safe."""
+
     revalidate_seconds: float = REVALIDATE_SECONDS
-    """The age at which a client that can be asked is asked whether the file has changed."""
+    """The age at which a client that supports sampling is asked whether the file has changed."""
     max_age_seconds: float | None = MAX_AGE_SECONDS
-    """The age at which the file of a client that cannot be asked is not used any more; None: no such age."""
+    """The maximum age of a file of a client that cannot be asked; None: no limit."""
     clock: Callable[[], float] = time.time
     _checks: OrderedDict[tuple[str, str], float] = field(default_factory=OrderedDict[tuple[str, str], float])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def needs_check(self, client: str, file: CachedFile) -> bool:
-        """Whether a client that can be asked is to be asked."""
+        """Whether the client must be asked if the file has changed."""
         with self._lock:
             known = max(file.stored, self._checks.get((client, file.path), 0.0))
         return self.clock() - known >= self.revalidate_seconds
@@ -42,7 +44,7 @@ class Freshness:
         return limit is not None and self.clock() - file.stored > limit
 
     def record_check(self, client: str, path: str) -> None:
-        """The client has just said that a file is as it was."""
+        """Records that the client has just reported a file as unchanged."""
         with self._lock:
             self._checks[client, path] = self.clock()
             self._checks.move_to_end((client, path))
@@ -51,7 +53,7 @@ class Freshness:
 
 
 def is_changed(file: CachedFile, status: FileStatus) -> bool:
-    """Whether a file is another one than the one that was handed over. A time that is not known may be any."""
+    """Whether a file differs from the cached one. An unknown modification time counts as a change."""
     if status.size != file.size or status.mtime is None:
         return True
     if file.mtime is None:

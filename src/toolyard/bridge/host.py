@@ -1,4 +1,4 @@
-"""BridgeHost: what the author of an MCP server makes once, beside the server.
+"""BridgeHost, which the author of an MCP server creates once, beside the server.
 
     server = MCPServer("guide")
     host = BridgeHost(SecurityPolicy("/home/me/project"))
@@ -9,7 +9,7 @@
     async def outline(path: str, ctx: Context) -> str:
         return await host.bridge(ctx).read_file(path)
 
-It owns the cache that it made itself, which `close()` ends; one that it is given belongs to whoever made it.
+It owns a cache that it created itself, and closes it in `close()`; a cache passed to it belongs to the caller.
 """
 
 from __future__ import annotations
@@ -59,13 +59,16 @@ DESCRIPTION: Final = (
     "They are checked before any is kept."
 )
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
-_INTERNAL_FAULT_TEXT = "The server cannot keep or find files just now, and has logged why."
+_INTERNAL_FAULT_TEXT = "The server cannot store or find files at the moment. The reason is in its log."
 _DEFAULT_SECONDS = 30.0
 _DEFAULT_FILE_BYTES = 10 * MIB
 
 
 def _argument_type(name: str) -> Any:
-    """The type of an argument: described to clients, and checked by `push_files`, whose errors name the field (-32602)."""
+    """Returns the type of an argument: any value, with a schema for clients.
+
+    `push_files` validates the value, because its errors name the field (-32602).
+    """
     schema = PushArguments.model_json_schema()["properties"][name]
     if name == "files":
         schema = {"anyOf": [{"type": "array", "items": PushedFile.model_json_schema()}, {"type": "null"}]}
@@ -73,7 +76,7 @@ def _argument_type(name: str) -> Any:
 
 
 class BridgeHost(Closeable):
-    """What the bridges of one server share, and the tool that goes with them. Made once, beside the server."""
+    """The shared state of one server's bridges, and the tool guide_cache_file. Created once, beside the server."""
 
     def __init__(
         self,
@@ -92,21 +95,21 @@ class BridgeHost(Closeable):
         listen: Listener | None = None,
         identify: Identify | None = None,
     ) -> None:
-        """`shared_disk`: folders of this machine that may be read for clients whose project lies in them.
+        """`shared_disk`: folders on this machine that may be read for clients whose project is inside them.
 
-        `seconds` is how long a client may take for an answer. After `most_violations` requests for paths that it may
-        not have, a client is refused for `refusal_seconds` (None: until the restart). A cached file is compared with
-        the client's once it is `revalidate_seconds` old; of a client that cannot be asked, it is used for
-        `max_age_seconds`. `errors` says how failures are answered: as errors of the protocol, or as results with
-        `isError`, which every framework shows its model (FastMCP knows no others). `listen` hears of every operation;
-        `identify` says whose files are whose.
+        `seconds` is the time limit for a client's answer. After `most_violations` requests for forbidden paths, a
+        client is refused for `refusal_seconds` (None: until the restart). A cached file is compared with the client's
+        once it is `revalidate_seconds` old; if the client cannot be asked, the file is used for `max_age_seconds`.
+        `errors` selects how failures are reported: as protocol errors, or as results with `isError`, which every
+        framework shows its model (FastMCP supports only those). `listen` is called with every operation; `identify`
+        returns the identity of the client behind a request.
         """
         self._errors: Literal["jsonrpc", "result"] = errors
         self._convert_result: Callable[[types.CallToolResult], FastResult] | None = None
         self._owns_cache = cache is None
         self._cache = cache or FileCache()
         self._identify = identify
-        # Relative paths of two projects are the same: where the root is not known, a process is one project.
+        # Relative paths of two projects are equal: if the root is not known, each process is its own project.
         self._process = "" if policy is not None and policy.project_root is not None else secrets.token_hex(8)
         self.violations = ViolationCounter(most_violations, refusal_seconds)
         self._shared = BridgeState(
@@ -139,18 +142,18 @@ class BridgeHost(Closeable):
         *,
         resources: ResourceReader | None = None,
     ) -> FilesystemBridge:
-        """The files of the client behind a request. `params` are those of a request to a low-level server."""
+        """Returns the bridge to a request's client. `params` are those of a request to a low-level server."""
         return FilesystemBridge(self._client(context, params), self._shared, resources)
 
     def asks(self, tool: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        """For tools that use a bridge: the client is asked where it has to be, and errors cross the wire whole."""
+        """Decorates tools that use a bridge: sends the client's input requests, and errors with code and hint."""
 
         @functools.wraps(tool)
         async def call_tool(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return await tool(*args, **kwargs)
             except RoundNeeded as needed:
-                return cast("R", needed.result)  # which the SDK passes on as it is
+                return cast("R", needed.result)  # the SDK passes it on unchanged
             except ToolyardError as error:
                 if self._errors == "jsonrpc":
                     raise on_the_wire(error) from error
@@ -170,9 +173,9 @@ class BridgeHost(Closeable):
         return self._convert_result(result)
 
     def offer(self, server: AnyServer) -> None:
-        """Add guide_cache_file to a server: the SDK's MCPServer, or FastMCP 4.
+        """Adds guide_cache_file to a server: the SDK's MCPServer, or FastMCP 4.
 
-        It also forgets a client's files when that client's roots change, where paths are relative to them.
+        It also drops a client's cached files when the client's roots change, if paths are relative to them.
         """
         if isinstance(server, MCPServer):
             server.add_tool(self._tool_function(Context[Any, Any]), name=PUSH_TOOL_NAME, description=DESCRIPTION)
@@ -182,14 +185,14 @@ class BridgeHost(Closeable):
             from fastmcp.tools import Tool as FastTool
             from fastmcp.tools import ToolResult
 
-            # FastMCP answers every exception with a result of its own making, without code and data.
+            # FastMCP converts every exception to its own result, without code and data.
             self._errors, self._convert_result = "result", ToolResult.from_mcp_result
             tool = FastTool.from_function(
                 self._tool_function(FastContext), name=PUSH_TOOL_NAME, description=DESCRIPTION
             )
             server.add_tool(tool)
             notified = server._mcp_server  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-        # Neither has a public way to hear of it; one that the author registered stays.
+        # Neither has a public API for notifications; a handler that the author registered is not replaced.
         if notified.get_notification_handler(_ROOTS_CHANGED) is None:
             notified.add_notification_handler(_ROOTS_CHANGED, types.NotificationParams, self.roots_changed)
 
@@ -220,10 +223,10 @@ class BridgeHost(Closeable):
         return self.asks(guide_cache_file)
 
     async def roots_changed(self, context: AnyContext, params: types.NotificationParams | None = None) -> None:
-        """A handler of `notifications/roots/list_changed`, for low-level servers; `offer` registers it.
+        """Handles `notifications/roots/list_changed`, for low-level servers; `offer` registers it.
 
-        Where the project's root is not known, paths are relative to what the client offers: after a change, files
-        from before may be those of another project.
+        If the project's root is not known, paths are relative to the client's roots: after a change, cached files may
+        belong to another project.
         """
         del params
         if self._shared.policy.project_root is None:
@@ -233,16 +236,16 @@ class BridgeHost(Closeable):
     async def handle(
         self, context: AnyContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Answer a call of guide_cache_file to a low-level server, whose list of tools has `BridgeHost.TOOL`."""
+        """Handles a call of guide_cache_file on a low-level server, whose tool list contains `BridgeHost.TOOL`."""
         try:
             pushed = await push_files(params.arguments or {}, self._client(context, params), self._shared)
         except RoundNeeded as needed:
             return needed.result
         except ToolyardError as error:
             raise on_the_wire(error) from error
-        told = pushed.model_dump()
+        structured = pushed.model_dump()
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=pushed.model_dump_json())], structured_content=told
+            content=[types.TextContent(type="text", text=pushed.model_dump_json())], structured_content=structured
         )
 
     def _client(self, context: AnyContext, params: types.InputResponseRequestParams | None = None) -> McpClient:
@@ -257,8 +260,12 @@ class BridgeHost(Closeable):
 
 
 def on_the_wire(error: ToolyardError) -> MCPError:
-    """An error as a client gets it: with its code, and what to do next. The server's own troubles are its own."""
+    """Returns an error as it is sent to a client, with code and hint. Details of internal faults are only logged."""
     if isinstance(error, SystemFault):
         LOGGER.error("%s", error, exc_info=error)
-        error = SystemFault(_INTERNAL_FAULT_TEXT, hint="Whoever runs it can see why.", retryable=error.retryable)
+        error = SystemFault(
+            _INTERNAL_FAULT_TEXT,
+            hint="The server's operator can find the reason in the log.",
+            retryable=error.retryable,
+        )
     return MCPError(error.code, str(error), error.data())

@@ -1,7 +1,7 @@
-"""What a client says a folder holds: an answer is right in every part, or nothing of it is taken.
+"""Parses a client's listing of a folder: an answer is accepted completely or not at all.
 
-A model writes it. So it has to repeat which folder it is about and how many entries it lists, and to say that it is
-complete; prose around the data, a listing that was cut, another folder, a name that cannot be one, are errors.
+A model writes it, so it must repeat the folder and the number of entries and state that it is complete. Prose around
+the data, a truncated listing, another folder and invalid names are errors.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ EntryType = Literal["file", "directory", "symlink"]
 
 @dataclass(frozen=True, slots=True)
 class PathInfo:
-    """A file, a folder or a link at the client's."""
+    """A file, a folder or a link at the client."""
 
     name: str
     path: str
-    """As the policy spells it: absolute where the project's root is known."""
+    """In the policy's spelling: absolute if the project's root is known."""
     type: EntryType
     size: int | None = None
     mtime: float | None = None
     target: str | None = None
-    """Where a link leads, links on the way followed."""
+    """The target of a link, with links on the way resolved."""
     children: tuple[PathInfo, ...] | None = None
-    """What a folder holds, where that was asked for."""
+    """The entries of a folder, if requested."""
     refused: Violation | None = None
-    """Why it cannot be used: a link that leads out or round, a name with characters that are not taken."""
+    """Why it cannot be used: a link that leads outside or in a circle, or a name with forbidden characters."""
 
     def walk(self) -> Iterator[PathInfo]:
-        """Itself, and everything below it."""
+        """Yields itself and everything below it."""
         yield self
         for child in self.children or ():
             yield from child.walk()
@@ -54,7 +54,7 @@ class PathInfo:
 
 @dataclass(frozen=True, slots=True)
 class ListingRequest:
-    """Which listing was asked for."""
+    """The requested listing."""
 
     path: str
     recursive: bool = False
@@ -65,7 +65,7 @@ class ListingRequest:
         return f"the folder {printable_text(self.path)}"
 
     def glob(self) -> Glob | None:
-        """Raises ValidationError for a pattern that is none."""
+        """Returns the compiled pattern, if any. Raises ValidationError if it is invalid."""
         if self.pattern is None:
             return None
         if len(self.pattern) > _MAX_PATTERN_CHARS:
@@ -91,18 +91,21 @@ class _Listing(AnswerModel):
 
 
 def read_listing(text: str, wanted: ListingRequest, validator: PathValidator) -> list[PathInfo]:
-    """The entries of a folder. Raises BadAnswerError, MissingFileError, UnreadableFileError, PathRefusedError."""
-    said = read_answer(text, _Listing, wanted.path, wanted.title)
-    counted = _count_entries(said.entries, wanted.title)
-    if not said.complete or counted != said.count:
-        raise BadAnswerError(wanted.title, f"it is not complete: {counted} entries of {said.count}")
-    made = _ListingReader(wanted, validator)
-    entries = made.read_entries(said.entries, wanted.path, ())
-    return with_targets(entries, resolve_links(made.links, validator))
+    """Returns the entries of a folder.
+
+    Raises BadAnswerError, MissingFileError, UnreadableFileError or PathRefusedError.
+    """
+    listing = read_answer(text, _Listing, wanted.path, wanted.title)
+    counted = _count_entries(listing.entries, wanted.title)
+    if not listing.complete or counted != listing.count:
+        raise BadAnswerError(wanted.title, f"it is not complete: {counted} entries of {listing.count}")
+    reader = _ListingReader(wanted, validator)
+    entries = reader.read_entries(listing.entries, wanted.path, ())
+    return with_targets(entries, resolve_links(reader.links, validator))
 
 
 class _ListingReader:
-    """From what was said to PathInfo, noting the links on the way."""
+    """Converts a client's entries to PathInfo and collects the links."""
 
     def __init__(self, wanted: ListingRequest, validator: PathValidator) -> None:
         self._wanted = wanted
@@ -132,14 +135,14 @@ class _ListingReader:
         )
 
     def _may_be_listed(self, entry: _Entry, names: tuple[str, ...]) -> bool:
-        """Folders may, on the way to what matches."""
+        """Whether the entry matches the pattern, or is a folder that may contain matches."""
         is_on_the_way = entry.type == "directory" and self._wanted.recursive
         return is_on_the_way or (self._glob is not None and self._glob.matches(names))
 
     def _read_children(self, entry: _Entry, path: str, names: tuple[str, ...]) -> tuple[PathInfo, ...] | None:
         is_wanted = entry.type == "directory" and self._wanted.recursive
         if is_wanted != (entry.entries is not None):
-            raise self._bad_answer(path, "lacks its entries, or has some that nobody asked for")
+            raise self._bad_answer(path, "lacks its entries, or has entries that were not requested")
         return tuple(self.read_entries(entry.entries, path, names)) if entry.entries is not None else None
 
     def _bad_answer(self, path: str, why: str) -> BadAnswerError:
@@ -147,15 +150,15 @@ class _ListingReader:
 
 
 class ChildPaths:
-    """The paths of entries that are reported; of those whose names are not taken, what is told of them instead."""
+    """Computes the paths of listed entries; an entry with a forbidden name becomes a refused PathInfo."""
 
     def __init__(self, validator: PathValidator, reported: str | None = None) -> None:
-        """`reported` names the folder where a client says what is in it: there, what can be no name is a lie."""
+        """`reported` names the folder if a client reports its entries: then an impossible name is a bad answer."""
         self._validator = validator
         self._reported = reported
 
     def __call__(self, folder: str, name: str) -> str | PathInfo:
-        """Raises BadAnswerError."""
+        """Returns the entry's path, or a refused PathInfo. Raises BadAnswerError."""
         try:
             return self._validator.validate_child(folder, name)
         except (PathRefusedError, ValidationError) as error:
@@ -166,7 +169,7 @@ class ChildPaths:
 
 
 def resolve_links(links: Mapping[str, str], validator: PathValidator) -> dict[str, str | Violation]:
-    """Where links lead in the end; of those that lead out or round, that they do."""
+    """Returns the final target of each link, or the violation if it leads outside or in a circle."""
     left, refused = dict(links), dict[str, Violation]()
     while True:
         try:
@@ -185,11 +188,12 @@ def resolve_links(links: Mapping[str, str], validator: PathValidator) -> dict[st
 
 
 def _refusal_on_the_way(end: str, refused: Mapping[str, Violation], validator: PathValidator) -> Violation | None:
-    """Where another link leads over one that is refused: what that one is refused for."""
+    """Returns the violation of a refused link on the way to `end`, or None."""
     return next((why for path, why in refused.items() if validator.lies_in(end, path)), None)
 
 
 def with_targets(entries: Iterable[PathInfo], targets: Mapping[str, str | Violation]) -> list[PathInfo]:
+    """Returns the entries with the targets or violations of their links."""
     return [_with_target(entry, targets) for entry in entries]
 
 

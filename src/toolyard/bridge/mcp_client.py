@@ -1,8 +1,8 @@
-"""The client behind one request of the MCP SDK, in both eras of the protocol.
+"""The client behind one request of the MCP SDK, for protocol versions before and since 2026-07-28.
 
-Before 2026-07-28 it is asked in the middle of the call, by `sampling/createMessage` and `roots/list`. From then on
-the call ends with `input_required` and comes back with the answers; what was asked and what was answered so far
-travels in the request state, which the SDK seals, so that a client cannot answer what nobody asked.
+Before 2026-07-28 the client is asked during the call, by `sampling/createMessage` and `roots/list`. Since then the
+call ends with `input_required` and is repeated with the answers; the questions and answers so far are in the request
+state, which the SDK seals, so that a client cannot answer a question that was not asked.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Identify = Callable[[ServerRequestContext[Any, Any]], str]
 
 _SESSION_HEADER: Final = "mcp-session-id"
 _LOCAL: Final = "local"
-"""Whoever is at the other end of stdio: there is one."""
+"""The identity of the single client at the other end of stdio."""
 _MAX_TOKENS: Final = 32_000
-"""Of an answer. A file is not in it, where tools cannot be handed over; a listing is."""
+"""Maximum size of an answer. It contains listings; files only if the model can use tools."""
 _CUT_OFF: Final = "maxTokens"
 _SHOWN_CHARS: Final = 200
 _ROOTS: Final = "roots"
@@ -51,20 +51,22 @@ def _sdk_context(context: Context[Any, Any] | FastContext) -> ServerRequestConte
     if isinstance(request, ServerRequestContext):
         return request
     if request is None:
-        message = "A FilesystemBridge needs a request: its files are those of the client behind it."
-        raise ConfigError(message, hint="Make it inside of a tool, not in a background task or at start-up.")
-    return request._srctx  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - FastMCP's own way to the SDK's
+        message = "A FilesystemBridge needs a request: it reads the files of the client that sent it."
+        raise ConfigError(message, hint="Create it inside a tool, not in a background task or at start-up.")
+    return request._srctx  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - FastMCP has no public accessor
 
 
 class RoundNeeded(AnswerPending):
-    """What the client of a 2026-07-28 session is sent in place of the tool's result."""
+    """Carries the input request that a 2026-07-28 client gets in place of the tool's result."""
 
     def __init__(self, result: types.InputRequiredResult) -> None:
-        super().__init__("the client has to answer first: decorate this tool with BridgeHost.asks")
+        super().__init__("the client must answer first: decorate this tool with BridgeHost.asks")
         self.result = result
 
 
 class McpClient:
+    """Implements `BridgeClient` for a request of the MCP SDK or FastMCP."""
+
     def __init__(
         self,
         context: AnyContext,
@@ -74,9 +76,9 @@ class McpClient:
         identify: Identify | None = None,
         process: str = "",
     ) -> None:
-        """`params` are those of a request to a low-level server; `tool` is guide_cache_file as it is offered.
+        """`params` are those of a request to a low-level server; `tool` is guide_cache_file as offered to clients.
 
-        `process` tells whoever is at the other end of stdio from those of other processes that share a cache.
+        `process` distinguishes the stdio client from those of other processes that share the cache.
         """
         if isinstance(context, ServerRequestContext):
             self._context = context
@@ -150,7 +152,7 @@ class McpClient:
             if listed is None:
                 raise self._rounds.next_round({_ROOTS: types.ListRootsRequest()})
         if not isinstance(listed, types.ListRootsResult):
-            raise BadAnswerError(wanted, "it is no list of roots")
+            raise BadAnswerError(wanted, "it is not a list of roots")
         return tuple(str(root.uri) for root in listed.roots)
 
     async def _sample(self, question: SamplingQuestion, seconds: float) -> SamplingAnswer:
@@ -171,10 +173,10 @@ class McpClient:
         except MCPError as error:
             raise SamplingRefusedError(wanted, printable_text(str(error))[:_SHOWN_CHARS]) from None
         except pydantic.ValidationError:
-            raise BadAnswerError(wanted, "it is no answer to that request") from None
+            raise BadAnswerError(wanted, "it is not a valid answer to the request") from None
 
     def _answers_from_rounds(self, questions: Sequence[SamplingQuestion], seconds: float) -> list[SamplingAnswer]:
-        """All that are not answered yet are asked in one round: clients allow only so many."""
+        """Returns the answers, or asks all open questions in one round, because clients limit the rounds."""
         answers: list[SamplingAnswer] = []
         missing: dict[str, types.InputRequest] = {}
         for question in questions:
@@ -201,14 +203,14 @@ class McpClient:
 
 
 class _InputRounds:
-    """What was asked and answered in the rounds of one call before this one."""
+    """The questions and answers of the previous rounds of one call."""
 
     def __init__(self, responses: Mapping[str, types.InputResponse], state: str | None) -> None:
-        # The SDK has unsealed the state and vouches that we wrote it, unless a low-level server left that out.
+        # The SDK has verified that we wrote the state, unless a low-level server skipped that.
         try:
             known = _STATE.validate_json(state) if state else _State()
         except pydantic.ValidationError:
-            raise ValidationError.of("requestState", "is not what was sent", hint="Call the tool anew.") from None
+            raise ValidationError.of("requestState", "is not what was sent", hint="Call the tool again.") from None
         self._asked, self._earlier_answers = known.asked, known.answers
         self._new_answers = {
             key: each for key, each in responses.items() if key in self._asked and key not in self._earlier_answers
@@ -221,13 +223,13 @@ class _InputRounds:
         return self._asked[key]
 
     def answer_for(self, key: str, wanted: str, seconds: float) -> types.InputResponse | None:
-        """None where it was not asked yet. Raises where it was, and there is no answer in time."""
+        """Returns the answer; None if the question was not asked yet. Raises if it was not answered in time."""
         if key not in self._asked:
             return None
         if key in self._earlier_answers:
             return _ANSWERS.validate_python(self._earlier_answers[key])
         if key not in self._new_answers:
-            raise SamplingRefusedError(wanted, "it came back without an answer")
+            raise SamplingRefusedError(wanted, "it repeated the call without an answer")
         if time.time() - self._asked[key] > seconds:
             raise SamplingTimeoutError(wanted, seconds)
         return self._new_answers[key]
@@ -257,9 +259,9 @@ _ANSWERS: pydantic.TypeAdapter[types.InputResponse] = pydantic.TypeAdapter(types
 
 
 def client_identity(context: ServerRequestContext[Any, Any]) -> str:
-    """Who is behind a request: who signed in, else the session, else whoever is at the other end of stdio.
+    """Returns the identity behind a request: the authenticated user, the token, the session, or the stdio client.
 
-    Raises ConfigError over HTTP where nothing tells clients apart: they would see each other's files.
+    Raises ConfigError over HTTP if nothing distinguishes clients: they would see each other's files.
     """
     principal = authenticated_principal(context)
     if principal is not None:
@@ -267,37 +269,37 @@ def client_identity(context: ServerRequestContext[Any, Any]) -> str:
     headers = getattr(context.request, "headers", None)
     if headers is None:
         return _LOCAL
-    # A session is free to open: who has a token is the same in all of them, however it is spelled.
+    # Anyone can open many sessions, so a token identifies its owner across all of them, in any spelling.
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     if token.strip():
         return f"token-{_digest(f'{scheme.lower()} {token.strip()}')}"
-    # Nobody has checked the header of a request that belongs to no session.
+    # Without sessions in the protocol, the header is not verified.
     session = headers.get(_SESSION_HEADER) if context.protocol_version not in MODERN_PROTOCOL_VERSIONS else None
     if session:
         return f"session-{_digest(session)}"
     raise ConfigError(
-        "This request has neither a session nor a sign-in, so that nothing tells this client from others.",
-        hint="Have clients sign in or send a token, or say with BridgeHost(identify=...) whose files are whose: "
-        "identify=one_client where there is one user alone.",
+        "This request has neither a session nor authentication, so this client cannot be distinguished from others.",
+        hint="Have clients sign in or send a token, or identify them with BridgeHost(identify=...): "
+        "identify=one_client if there is only one user.",
     )
 
 
 def one_client(context: ServerRequestContext[Any, Any]) -> str:
-    """For `BridgeHost(identify=one_client)`: a server that one user alone can reach, whoever of theirs connects."""
+    """For `BridgeHost(identify=one_client)`: a server that only one user can access, with any number of clients."""
     del context
     return _LOCAL
 
 
 def _build_answer(result: object, asked: float) -> SamplingAnswer:
     if not isinstance(result, (types.CreateMessageResult, types.CreateMessageResultWithTools)):
-        return SamplingAnswer("", asked, problem="it is no message")
+        return SamplingAnswer("", asked, problem="it is not a message")
     content = result.content if isinstance(result.content, list) else [result.content]
     texts = [block.text for block in content if isinstance(block, types.TextContent)]
     calls = [block for block in content if isinstance(block, types.ToolUseContent)]
     if len(texts) + len(calls) != len(content) or len(texts) > 1 or (texts and calls):
-        return SamplingAnswer("", asked, problem="it is more than one text, or than calls of a tool")
+        return SamplingAnswer("", asked, problem="it is neither a single text nor only tool calls")
     if any(call.name != PUSH_TOOL_NAME for call in calls):
-        return SamplingAnswer("", asked, problem=f"it calls another tool than {PUSH_TOOL_NAME}")
+        return SamplingAnswer("", asked, problem=f"it calls a tool other than {PUSH_TOOL_NAME}")
     cut = "it was cut off at the limit of the model's output" if result.stop_reason == _CUT_OFF else ""
     return SamplingAnswer("".join(texts), asked, tuple(call.input for call in calls), problem=cut)
 
@@ -312,7 +314,7 @@ def _digest(text: str) -> str:
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """Of those that happened at once, the one to tell of."""
+    """Returns the first error of a group, for reporting."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

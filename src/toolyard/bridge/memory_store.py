@@ -1,4 +1,4 @@
-"""Cached files in memory. Nothing here fails, and nothing takes longer the more there is."""
+"""A cache store in memory. Its operations never fail, and take constant time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from toolyard.bridge.cache_store import CachedFile, CacheKey, CacheTotal
 
 
 class MemoryStore:
+    """A `CacheStore` in memory."""
+
     may_block = False
 
     def __init__(self) -> None:
-        # Not plain dicts: the first of one is found by passing over all that were ever taken out before it.
+        # Not plain dicts: finding the first key of a dict skips all entries that were deleted before it.
         self._files: OrderedDict[CacheKey, CachedFile] = OrderedDict()
-        """In the order of storing."""
+        """In insertion order."""
         self._usage_order: OrderedDict[CacheKey, None] = OrderedDict()
-        """In the order of use."""
+        """In order of last use."""
         self._keys_by_client: dict[str, set[CacheKey]] = {}
-        """By client."""
+        """The keys of each client."""
         self._bytes = 0
         self._no_transaction = contextlib.nullcontext()
 
@@ -70,7 +72,7 @@ class MemoryStore:
         return CacheTotal(len(self._files), self._bytes)
 
     def purge(self) -> None:
-        """There is nothing left to do."""
+        """Does nothing: dropped content is not stored anywhere."""
 
     def close(self) -> None:
         self.drop_all(None)

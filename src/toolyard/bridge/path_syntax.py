@@ -1,12 +1,12 @@
-"""How paths are spelled on POSIX and on Windows: from text to an anchor and names, and back. Touches no disk.
+"""Parses and formats POSIX and Windows paths. Accesses no disk.
 
-A client may be another machine, so that its paths are judged by their spelling alone. What means one thing to a
-person, to this module and to the client's system is taken; what could mean two things is refused:
+A client may be another machine, so its paths are checked by their spelling alone. A path is accepted only if it means
+the same to a person, to this module and to the client's system. Ambiguous paths are refused:
 
-    UNICODE  characters that cannot be seen, or that are taken for a dot, a slash or a colon
-    FORM     spellings that a system reads in a way of its own: devices, streams, drives without a folder
+    UNICODE  characters that are invisible, or easily mistaken for a dot, a slash or a colon
+    FORM     spellings that one system interprets specially: devices, streams, drives without a folder
 
-`POSIX` and `WINDOWS` are for clients whose root is known, `EITHER` for others: it takes what both would take alike.
+`POSIX` and `WINDOWS` are for clients whose root is known; `EITHER` is for others and accepts what both read alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolyard.core.errors import ValidationError
 MAX_PATH_BYTES: Final = 4_096
 MAX_NAME_BYTES: Final = 255
 _MAX_UTF8_BYTES: Final = 4
-"""What a character takes in UTF-8: nearly all paths are known to be short without a count."""
+"""Maximum size of a character in UTF-8: nearly all paths are short enough without encoding them."""
 
 _FIELD: Final = "path"
 _PARENT: Final = ".."
@@ -30,19 +30,19 @@ _SKIPPED: Final = frozenset({"", "."})
 
 _INVISIBLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _INVISIBLE_RANGES: Final = (
-    # What Unicode tells programs not to draw, but files under letters and marks.
+    # Default-ignorable characters that Unicode classifies as letters and marks.
     *((0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065), (0x3164, 0x3164)),
     *((0x2800, 0x2800), (0x1D159, 0x1D159)),  # a pattern of no dots, a note without a head
     *((0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)),
     (0xFDD0, 0xFDEF),  # noncharacters; the others end each plane
 )
 _MEANINGFUL: Final = frozenset("./\\:")
-# Symbols and marks alone: letters that look like a slash (the Japanese no) belong in names.
+# Only symbols and marks: letters that look like a slash (the Japanese no) are legitimate in names.
 _LOOKALIKES: Final = frozenset(
     "\u0337\u0338\u1735\u2041\u2044\u20e5\u2215\u2216\u2236\u2571\u2572\u27cb\u27cd\u29f5\u29f6\u29f8\u29f9"
     "\u2afb\u2afd\u2e4a\u31d3\u31d4\U0001d20f\U0001d23a\U0001d23b"
 )
-# Programs of the Japanese and the Korean Windows that know no Unicode are handed a backslash.
+# Non-Unicode programs on Japanese and Korean Windows receive these as a backslash.
 _BACKSLASHES: Final = frozenset("\u00a5\u20a9")
 
 _FORBIDDEN_CHARS: Final = frozenset('<>:"|?*')
@@ -52,18 +52,18 @@ _DEVICE_NAMES: Final = frozenset(
     | {f"{device}{port}" for device in ("COM", "LPT") for port in _PORTS}
 )
 _RAW_PREFIXES: Final = ("\\\\?\\", "\\\\.\\", "\\??\\")
-"""Prefixes with which Windows skips its own rules."""
+"""Prefixes with which Windows skips its path normalisation."""
 
-_RETYPE_HINT: Final = "Type the path anew, with ordinary characters."
-_RENAME_HINT: Final = "Only a file with another name can be asked for."
+_RETYPE_HINT: Final = "Retype the path with ordinary characters."
+_RENAME_HINT: Final = "A file with such a name cannot be requested."
 _FULL_PATH_HINT: Final = "Write it in full, such as C:\\project\\src, or relative to the project."
 
 
 class ParsedPath(NamedTuple):
-    """Where a path leads by its spelling.
+    """A path, split into anchor and names.
 
-    `anchor` is "/", a drive, a share, or "" for a relative path. `names` has neither "." nor empty ones; ".." stands
-    where it was written, until `resolve_parents` has resolved it.
+    `anchor` is "/", a drive, a share, or "" for a relative path. `names` contains neither "." nor empty names; ".."
+    remains until `resolve_parents` has resolved it.
     """
 
     anchor: str
@@ -71,18 +71,18 @@ class ParsedPath(NamedTuple):
 
 
 class PathSyntax(Protocol):
-    """How one kind of system spells its paths."""
+    """The path syntax of one kind of system."""
 
     def parse(self, path: object) -> ParsedPath:
-        """What a path says. Raises ValidationError for what can be no path, PathRefusedError for a trick."""
+        """Parses a path. Raises ValidationError if it is invalid, PathRefusedError if it is deceptive."""
         ...
 
     def spell(self, place: ParsedPath) -> str:
-        """The one normal spelling; "." for a relative place without names."""
+        """Returns the normal spelling; "." for a relative path without names."""
         ...
 
     def fold_case(self, place: ParsedPath) -> ParsedPath:
-        """The same for every spelling that the system takes for this one."""
+        """Returns a form that is equal for all spellings that the system treats as the same path."""
         ...
 
 
@@ -116,33 +116,33 @@ class _Windows:
         return ParsedPath(_fold_name(place.anchor), tuple(_fold_name(name) for name in place.names))
 
     def check_name(self, path: str, name: str, *, hint: str = _RENAME_HINT) -> None:
-        """Refuses what Windows would not take for the plain name of a file."""
+        """Refuses names that Windows would not treat as an ordinary file name."""
         if name == _PARENT:
             return
         if not _FORBIDDEN_CHARS.isdisjoint(name):
             _refuse(path, f"has one of {' '.join(sorted(_FORBIDDEN_CHARS))} in a name", hint=hint)
         if name[-1] in ". ":
-            _refuse(path, "has a name that ends in a dot or a blank, which Windows leaves out", hint=hint)
+            _refuse(path, "has a name that ends in a dot or a blank, which Windows removes", hint=hint)
         if _fold_name(name.partition(".")[0].rstrip(" ")) in _DEVICE_NAMES:
             _refuse(path, "has the name of a device", hint=hint)
         if not _BACKSLASHES.isdisjoint(name):
-            why = "has a character that some systems take for a backslash (U+00A5, U+20A9)."
+            why = "has a character that some systems read as a backslash (U+00A5, U+20A9)."
             raise PathRefusedError(path, Violation.UNICODE, why, hint=hint)
 
     def _split(self, path: str, text: str) -> tuple[str, str]:
-        """The anchor, and what comes after it. `text` has backslashes only."""
+        """Splits off the anchor. `text` has backslashes only."""
         if text.startswith(_RAW_PREFIXES):
-            _refuse(path, "starts with a prefix that goes past the rules of Windows", hint=_FULL_PATH_HINT)
+            _refuse(path, "starts with a prefix that bypasses Windows path rules", hint=_FULL_PATH_HINT)
         if text.startswith("\\\\"):
             server, _, rest = text[2:].partition("\\")
             share, _, rest = rest.partition("\\")
             if {server, share} & {"", ".", _PARENT}:
-                _refuse(path, "names no share", hint="Write \\\\server\\share\\ and then the path.")
+                _refuse(path, "does not name a share", hint="Write \\\\server\\share\\ and then the path.")
             for name in _check_names((server, share)):
                 self.check_name(path, name, hint=_FULL_PATH_HINT)
             return f"\\\\{server}\\{share}\\", rest
         if text.startswith("\\"):
-            _refuse(path, "starts at a drive that it does not name", hint=_FULL_PATH_HINT)
+            _refuse(path, "is absolute, but does not name its drive", hint=_FULL_PATH_HINT)
         if _has_drive(text):
             if text[2:3] != "\\":
                 _refuse(path, "is relative to the current folder of a drive", hint=_FULL_PATH_HINT)
@@ -151,9 +151,9 @@ class _Windows:
 
 
 class _Either:
-    """For a client of which nothing is known: what POSIX and Windows take alike. Equality is exact."""
+    """For a client on an unknown system: accepts what POSIX and Windows read alike. Comparison is exact."""
 
-    _HINT: Final = "It would mean something else on Windows: the server has to know the project's root to tell."
+    _HINT: Final = "It would mean something else on Windows: the server must know the project's root to decide."
 
     def parse(self, path: object) -> ParsedPath:
         text = _check_text(path)
@@ -178,7 +178,7 @@ EITHER: Final = _Either()
 
 
 def syntax_of(path: str) -> PathSyntax | None:
-    """The form that an absolute path is spelled in; None for others."""
+    """Returns the syntax of an absolute path; None for a relative one."""
     if path.startswith("/"):
         return POSIX
     is_drive = _has_drive(path) and path[2:3] in {"\\", "/"}
@@ -186,7 +186,7 @@ def syntax_of(path: str) -> PathSyntax | None:
 
 
 def resolve_parents(start: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Where names lead from there, each ".." one up; None when that is above everything."""
+    """Returns the names below `start` with each ".." resolved; None if they lead above the anchor."""
     if _PARENT not in names:
         return start + names
     reached = list(start)
@@ -201,7 +201,7 @@ def resolve_parents(start: tuple[str, ...], names: tuple[str, ...]) -> tuple[str
 
 
 def lies_in(place: ParsedPath, outer: ParsedPath) -> bool:
-    """Whether a place is another, or beneath it. Both are folded and resolved."""
+    """Whether a path equals `outer` or is beneath it. Both are case-folded and resolved."""
     return place.anchor == outer.anchor and place.names[: len(outer.names)] == outer.names
 
 
@@ -214,7 +214,7 @@ def _refuse(path: str, why: str, *, hint: str) -> NoReturn:
 
 
 def _check_text(path: object) -> str:
-    """The text of a path, once it can be one and shows what it is."""
+    """Returns the path if it is a non-empty string of acceptable length and characters."""
     if not isinstance(path, str):
         raise ValidationError.of(_FIELD, "must be a string", hint="Send the path of a file or a folder.")
     if not path.strip():
@@ -230,22 +230,22 @@ def _check_text(path: object) -> str:
 
 
 def check_length(path: str) -> None:
-    """Raises ValidationError for a path that no system takes."""
+    """Raises ValidationError for a path that is too long for any system."""
     if len(path) * _MAX_UTF8_BYTES > MAX_PATH_BYTES and len(path.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES:
         raise ValidationError.of(_FIELD, f"is longer than {MAX_PATH_BYTES} bytes", hint="Send a shorter path.")
 
 
 @lru_cache(maxsize=4_096)
 def _unicode_problem(character: str) -> str:
-    """What is wrong with it, or nothing."""
+    """Returns what is wrong with the character; empty if nothing."""
     code = ord(character)
     is_hidden = any(first <= code <= last for first, last in _INVISIBLE_RANGES) or code & 0xFFFE == 0xFFFE
     if is_hidden or unicodedata.category(character) in _INVISIBLE_CATEGORIES:
-        return "cannot be seen"
+        return "is invisible"
     if character in _LOOKALIKES:
-        return "looks like another"
+        return "looks like another character"
     plain = unicodedata.normalize("NFKC", character)
-    return "some systems take for another" if plain != character and _MEANINGFUL.intersection(plain) else ""
+    return "some systems read as another" if plain != character and _MEANINGFUL.intersection(plain) else ""
 
 
 def _check_names(parts: Iterable[str]) -> tuple[str, ...]:
@@ -263,6 +263,6 @@ def _fold_name(name: str) -> str:
 
 
 def _upper_if_reversible(character: str) -> str:
-    """Its upper case where that leads back: `é` and `É` are one, a dotless i and `I`, or `ß` and `SS`, are not."""
+    """Returns the upper case if it is reversible: `é` equals `É`, but a dotless i is not `I`, nor `ß` `SS`."""
     upper = character.upper()
     return upper if len(upper) == 1 and upper.lower() == character else character

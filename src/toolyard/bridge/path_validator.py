@@ -1,7 +1,7 @@
-"""Whether a path of the client may be touched, told from its spelling before anybody is asked for it.
+"""Validates a client's path against the policy by its spelling, before the client is asked for it.
 
-A path is resolved (`..` by name, as the server cannot see the client's links), compared with the policy, and handed
-on in its one normal spelling. Links that the client reports are followed among each other, as its system would.
+A path is resolved (`..` lexically, because the server cannot see the client's links), compared with the policy, and
+returned in its normal spelling. Links that the client reports are resolved as its system would.
 """
 
 from __future__ import annotations
@@ -15,27 +15,32 @@ from toolyard.bridge.policy import SecurityPolicy
 from toolyard.core.errors import ValidationError
 
 MAX_NAMES: Final = 100
-"""Folders within each other, and the file: no project has more, and each costs time."""
+"""Maximum depth of a path: no project is deeper, and each level costs time."""
 MAX_LINKS: Final = 40
-"""How many links may lie on one way. Linux follows as many."""
+"""Maximum number of links on one path, as on Linux."""
 
 _MAX_SHOWN: Final = 10
 _PARENT: Final = ".."
 _HOME: Final = "~"
-_NO_ROOT_HINT: Final = "The project's root is not known here: give the path relative to it, such as src/main.py."
-_ALLOW_HINT: Final = "Whoever runs the server can add it to filesystem.allowed_paths."
+_NO_ROOT_HINT: Final = (
+    "The server does not know the project's root: give the path relative to it, such as src/main.py."
+)
+_ALLOW_HINT: Final = "The server's operator can add it to filesystem.allowed_paths."
 _INSIDE_HINT: Final = "Give a path inside the project, without `..`."
-_LINK_HINT: Final = "Ask for what it leads to, where that is allowed."
+_LINK_HINT: Final = "Request the link's target instead, if that is allowed."
 
 
 class PathValidator:
-    """Holds paths against a policy. Every method raises PathRefusedError, and ValidationError for what is no path."""
+    """Checks paths against a policy.
+
+    Every method raises PathRefusedError for a forbidden path and ValidationError for an invalid one.
+    """
 
     def __init__(self, policy: SecurityPolicy) -> None:
         self.policy: Final = policy
 
     def validate(self, path: str) -> str:
-        """The normal spelling: absolute where the root is known, otherwise relative to the project, with `/`."""
+        """Returns the normal spelling: absolute if the root is known, otherwise relative to the project, with `/`."""
         return self._normal_spelling(path, self._resolve_allowed(path, self.policy.form.parse(path)))
 
     def is_allowed(self, path: str) -> bool:
@@ -46,38 +51,41 @@ class PathValidator:
         return True
 
     def lies_in(self, path: str, folder: str) -> bool:
-        """Whether a validated path is that folder, validated too, or lies beneath it."""
+        """Whether a validated path equals a validated folder or is beneath it."""
         form = self.policy.form
         return lies_in(form.fold_case(form.parse(path)), form.fold_case(form.parse(folder)))
 
     def is_the_same(self, path: str, validated: str) -> bool:
-        """Whether a path is another spelling of one that is validated."""
+        """Whether a path is a spelling of a validated one."""
         try:
             return self.validate(path) == validated
         except (PathRefusedError, ValidationError):
             return False
 
     def validate_child(self, folder: str, name: str) -> str:
-        """The path of an entry that a client reports: `name` is one ordinary name, nothing that leads elsewhere."""
+        """Returns the path of an entry that a client reports; `name` must be a single ordinary name."""
         form = self.policy.form
         child = form.parse(name)
         if child != ParsedPath("", (name,)) or name == _PARENT:
             raise PathRefusedError(
-                name, Violation.FORM, "is not a single name.", hint="An entry of a folder has a name without a path."
+                name,
+                Violation.FORM,
+                "is not a single name.",
+                hint="The entry of a folder must be a name, not a path.",
             )
         place = form.parse(folder)
         whole = ParsedPath(place.anchor, (*place.names, name))
         return self._normal_spelling(name, self._resolve_allowed(form.spell(whole), whole))
 
     def validate_link(self, link: str, target: str) -> str:
-        """Where a link leads, by its spelling: `target` starts in the link's folder unless it is absolute."""
+        """Returns the target of a link; a relative `target` starts in the link's folder."""
         return self.validate_links({link: target})[link]
 
     def validate_links(self, links: Mapping[str, str]) -> dict[str, str]:
-        """Where each link of a listing leads in the end, over the others and through folders that are links.
+        """Returns the final target of each link of a listing, resolved through other links and linked folders.
 
-        Refused are those that end outside (LINK), and those that lead to themselves, to a folder they lie in, or to
-        one from which other links lead back to them (CIRCULAR).
+        Refuses links that end outside (LINK), and links that lead to themselves, to a parent folder, or to a folder
+        from which other links lead back to them (CIRCULAR).
         """
         ways = _LinkGraph(self.policy)
         for path, target in links.items():
@@ -87,7 +95,7 @@ class PathValidator:
         return ends
 
     def _resolve_allowed(self, path: str, place: ParsedPath) -> ParsedPath:
-        """Where a path leads, as the policy spells it."""
+        """Returns the resolved path in the policy's spelling if it is allowed."""
         policy = self.policy
         root = policy.root
         if place.anchor and not root.anchor:
@@ -98,7 +106,7 @@ class PathValidator:
             raise self._refusal(path, Violation.TRAVERSAL)
         if len(names) > MAX_NAMES:
             raise ValidationError.of(
-                "path", f"has more than {MAX_NAMES} folders in it", hint="Ask for a folder that is less deep."
+                "path", f"is more than {MAX_NAMES} levels deep", hint="Request a folder that is less deep."
             )
         end = ParsedPath(place.anchor or root.anchor, names)
         allowed = policy.allowed_place(end)
@@ -113,26 +121,24 @@ class PathValidator:
         return PathRefusedError(path, violation, why, hint=_INSIDE_HINT if climbs else _ALLOW_HINT)
 
     def _normal_spelling(self, path: str, place: ParsedPath) -> str:
-        """What a path is answered with, once that means the same to everybody."""
+        """Returns the normal spelling of a path, unless other programs would read it differently."""
         text = self.policy.form.spell(place)
         check_length(text)
         if text.startswith(_HOME):
-            raise PathRefusedError(
-                path, Violation.FORM, "starts at a home folder for some programs.", hint=_NO_ROOT_HINT
-            )
+            raise PathRefusedError(path, Violation.FORM, "means a home folder to some programs.", hint=_NO_ROOT_HINT)
         return text
 
 
 def _allowed_paths_text(policy: SecurityPolicy) -> str:
     shown = [printable_text(policy.relative(path)) for path in policy.allowed_paths[:_MAX_SHOWN]]
     if not shown:
-        return "Nothing is."
+        return "No paths are allowed."
     more = len(policy.allowed_paths) - len(shown)
     return f"Allowed: {', '.join(shown)}{f' and {more} more' if more else ''}."
 
 
 class _Step(NamedTuple):
-    """A place that a way has reached; the first one is an anchor."""
+    """A step of a resolved path; the first one is an anchor."""
 
     above: _Step | None
     name: str
@@ -156,14 +162,14 @@ class _Link:
         self.target: Final = target
         self.end: _Step | None = None
         self.count = 1
-        """How many links are followed, this one included."""
+        """Number of links followed, including this one."""
 
     def refusal(self, violation: Violation, why: str) -> PathRefusedError:
         return PathRefusedError(self.path, violation, f"is a link that leads {why}.", hint=_LINK_HINT)
 
 
 class _Node:
-    """A name on the way to links, in the tree of all of them."""
+    """A node in the tree of names that lead to links."""
 
     __slots__ = ("below", "link")
 
@@ -172,7 +178,7 @@ class _Node:
         self.link: _Link | None = None
 
     def reachable_nodes(self) -> Iterator[tuple[_Node, _Link | None]]:
-        """What can be reached from here in one step, and over which link."""
+        """Yields the nodes reachable in one step, with the link that leads to them."""
         for node in self.below.values():
             yield node, None
         if self.link is not None and self.link.end is not None and self.link.end.node is not None:
@@ -180,7 +186,7 @@ class _Node:
 
 
 class _LinkGraph:
-    """The links of a listing. Each is followed once, so that links upon links cost no more than their number."""
+    """The links of a listing. Each is resolved once, so that the cost of chained links is linear in their number."""
 
     def __init__(self, policy: SecurityPolicy) -> None:
         self._policy = policy
@@ -203,11 +209,11 @@ class _LinkGraph:
         for path, link in self._links:
             allowed = self._policy.allowed_place(self._resolve_link(link).place())
             if allowed is None:
-                raise link.refusal(Violation.LINK, "outside of what is allowed")
+                raise link.refusal(Violation.LINK, "outside the allowed paths")
             yield path, allowed
 
     def refuse_cycles(self) -> None:
-        """Refuses links by which somebody who walks through all folders would come back to where they were."""
+        """Refuses links through which a recursive walk of all folders would not terminate."""
         on_way, done = {id(self._top)}, set[int]()
         way: list[tuple[_Node, _Link | None, Iterator[tuple[_Node, _Link | None]]]]
         way = [(self._top, None, self._top.reachable_nodes())]
@@ -219,7 +225,7 @@ class _LinkGraph:
                 on_way.discard(id(node))
                 done.add(id(node))
             elif id(following) in on_way:
-                # Names alone only lead down: the last link on the way is what closes the circle.
+                # Names alone only lead down, so the last link on the path closes the cycle.
                 last = over or next(link for _, link, _ in reversed(way) if link is not None)
                 raise last.refusal(Violation.CIRCULAR, "back to a folder on the way to it")
             elif id(following) not in done:
@@ -240,7 +246,7 @@ class _LinkGraph:
     def _follow_link(self, link: _Link) -> _Step:
         start, target = link.place, link.target
         if (target.anchor or not start.names) and not self._policy.root.anchor:
-            raise link.refusal(Violation.LINK, "to where the project's root would have to be known")
+            raise link.refusal(Violation.LINK, "to an absolute path, but the project's root is not known")
         anchor = target.anchor or start.anchor
         names = target.names if target.anchor else start.names[:-1] + target.names
         folded = self._form.fold_case(ParsedPath(anchor, names))

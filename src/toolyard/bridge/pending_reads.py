@@ -1,6 +1,6 @@
-"""Reads that are under way: what a client hands over for one is kept aside until the read is done.
+"""Pending reads: content that a client pushes for a read is held separately until the read completes.
 
-So a read that fails, by time or by a wrong answer, leaves the cache as it was, although the content had come already.
+A read that fails, by a timeout or a bad answer, therefore leaves the cache unchanged, even if content had arrived.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from toolyard.core.calls import AnswerPending
 from toolyard.core.errors import ToolError
 
 _MAX_READS = 1_000
-"""Of one client."""
+"""Maximum number of pending reads of one client."""
 _CLIENT_FACTOR = 4
-"""That may have as much under way as one may; of more, together, no more than that."""
+"""The limits for all clients together are this many times those of one client."""
 
 
 @dataclass(slots=True)
@@ -29,12 +29,14 @@ class _PendingRead:
     file: NewFile | None = None
     received_at: float = 0.0
     refusal: PathRefusedError | None = None
-    """Why the file was not taken when it was handed over."""
+    """Why the pushed file was refused."""
 
 
 class PendingReads:
+    """The reads in progress of all clients. Thread-safe."""
+
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
-        """`max_bytes` is what may be kept aside at a time for one client."""
+        """`max_bytes` is the maximum size of held content of one client."""
         self._max_bytes = max_bytes
         self._clock = clock
         self._lock = threading.Lock()
@@ -42,9 +44,9 @@ class PendingReads:
 
     @contextmanager
     def expect_files(self, client: str, paths: Sequence[str], seconds: float) -> Generator[None]:
-        """From here on, what that client hands over for these paths is for this read.
+        """Reserves what that client pushes for these paths for this read while the block runs.
 
-        A read that goes on with the client's next request (AnswerPending) is expected until its time is up.
+        A read that continues with the client's next request (AnswerPending) stays pending until its time is up.
         """
         keys = [(client, path) for path in paths]
         until = self._clock() + seconds
@@ -52,7 +54,7 @@ class PendingReads:
             self._drop_expired()
             own = sum(key[0] == client for key in self._pending)
             if own + len(keys) > _MAX_READS or len(self._pending) + len(keys) > _CLIENT_FACTOR * _MAX_READS:
-                raise ToolError("Too many files are being waited for.", hint="Try again in a minute.", retryable=True)
+                raise ToolError("Too many file reads are pending.", hint="Try again in a minute.", retryable=True)
             for key in keys:
                 expected = self._pending.setdefault(key, _PendingRead(until))
                 expected.expires_at = max(expected.expires_at, until)
@@ -68,13 +70,13 @@ class PendingReads:
         self._release(keys, forget=True)
 
     def received_file(self, client: str, path: str, since: float) -> NewFile | None:
-        """What was handed over for a read that is under way, since it was asked for."""
+        """Returns the file that was pushed for a pending read after `since`, or None."""
         with self._lock:
             expected = self._pending.get((client, path))
             return expected.file if expected is not None and expected.received_at >= since else None
 
     def record_refusal(self, client: str, error: PathRefusedError) -> None:
-        """Note that a file was handed over and may not be taken, so that the read can say why."""
+        """Records that a pushed file was refused, so that the read can report the reason."""
         with self._lock:
             if (expected := self._pending.get((client, error.path))) is not None:
                 expected.refusal = error
@@ -90,19 +92,19 @@ class PendingReads:
             return expected is not None and expected.expires_at >= self._clock()
 
     def store_all(self, client: str, files: Sequence[NewFile]) -> None:
-        """Keep files for the reads that wait for them: all or none. Raises CacheRefusedError."""
+        """Stores files for the reads that wait for them: all or none. Raises CacheRefusedError."""
         with self._lock:
-            held = {key: len(each.file.content) for key, each in self._pending.items() if each.file is not None}
-            held |= {(client, file.path): len(file.content) for file in files}
-            own = sum(size for key, size in held.items() if key[0] == client)
-            if files and (own > self._max_bytes or sum(held.values()) > _CLIENT_FACTOR * self._max_bytes):
-                raise CacheRefusedError(files[-1].path, "cannot be taken now: too much else is under way")
+            sizes = {key: len(each.file.content) for key, each in self._pending.items() if each.file is not None}
+            sizes |= {(client, file.path): len(file.content) for file in files}
+            own = sum(size for key, size in sizes.items() if key[0] == client)
+            if files and (own > self._max_bytes or sum(sizes.values()) > _CLIENT_FACTOR * self._max_bytes):
+                raise CacheRefusedError(files[-1].path, "cannot be accepted now: too many reads are pending")
             for file in files:
                 if (expected := self._pending.get((client, file.path))) is not None:
                     expected.file, expected.received_at = file, self._clock()
 
     def discard_all(self, client: str, files: Sequence[NewFile]) -> None:
-        """Take back what was kept with something that could not be."""
+        """Discards files that were stored together with others that could not be."""
         with self._lock:
             for file in files:
                 expected = self._pending.get((client, file.path))
@@ -120,7 +122,7 @@ class PendingReads:
                     del self._pending[key]
 
     def _drop_expired(self) -> None:
-        """Reads whose clients never came back."""
+        """Drops reads whose clients did not answer in time."""
         now = self._clock()
         over = [key for key, each in self._pending.items() if each.expires_at < now and each.readers <= 0]
         for key in over:

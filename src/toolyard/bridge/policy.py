@@ -1,6 +1,7 @@
-"""What may be read of a client's project: nothing but the allowed paths. Judges spelling and touches no disk.
+"""Decides which paths of a client's project may be read: only the allowed paths.
 
-Only `from_file` reads one, the configuration on the server's own disk.
+It checks spelling only and accesses no disk, except that `from_file` reads the server's configuration file, and that
+`from_config` may check folders on the server's disk.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ FoldersExist: TypeAlias = Callable[[str], bool]
 _LOGGER: Final = logging.getLogger("toolyard.bridge")
 _RELATIVE_ROOT: Final = ParsedPath("", ())
 _set_frozen: Final = object.__setattr__
-_ABSOLUTE_HINT: Final = "Name it as the client does: /home/me/project, or C:\\Users\\me\\project."
+_ABSOLUTE_HINT: Final = "Write it as the client does: /home/me/project, or C:\\Users\\me\\project."
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class SecurityPolicy:
-    """The client's project, and what is allowed in it; everything else is denied. Immutable.
+    """The client's project and the allowed paths in it; everything else is denied. Immutable.
 
-    Raises ConfigError for a root that is not absolute, and for allowed paths that cannot be meant.
+    Raises ConfigError for a root that is not absolute and for invalid allowed paths.
     """
 
     project_root: str | None
-    """As the client spells it, absolute and normal; None where it is not known (yet)."""
+    """In the client's spelling, absolute and normalised; None if not known (yet)."""
     allowed_paths: tuple[str, ...]
-    """Normal, none within another. Absolute where the root is known, otherwise relative to the project."""
+    """Normalised, none inside another. Absolute if the root is known, otherwise relative to the project."""
     missing: tuple[str, ...] = field(compare=False, repr=False)
-    """Those of them that are not there. Nobody is asked before the root is known."""
+    """The allowed paths that do not exist. Not checked before the root is known."""
     form: PathSyntax = field(compare=False, repr=False)
-    """How the client spells its paths."""
+    """The client's path syntax."""
     root: ParsedPath = field(compare=False, repr=False)
-    """Where the project starts; a place without an anchor where that is not known."""
+    """The parsed project root; without an anchor if the root is not known."""
     _allowed: tuple[tuple[ParsedPath, ParsedPath], ...] = field(compare=False, repr=False)
     _waiting: tuple[str, ...] = field(repr=False)
     _given: tuple[str, ...] = field(compare=False, repr=False)
@@ -58,12 +59,12 @@ class SecurityPolicy:
         *,
         folders_exist: FoldersExist | None = None,
     ) -> None:
-        """`folders_exist` tells whether the client has a folder, by its absolute path, where somebody can tell."""
+        """`folders_exist`, if given, says whether the client has a folder, by its absolute path."""
         if isinstance(allowed_paths, str):
-            raise ConfigError("allowed_paths is a single text", hint=f'Give a list: ["{allowed_paths}"].')
+            raise ConfigError("allowed_paths is a single string", hint=f'Give a list: ["{allowed_paths}"].')
         given = tuple(allowed_paths)
         form, root = _parse_root(os.fspath(project_root) if isinstance(project_root, os.PathLike) else project_root)
-        # Absolute ones wait for the root: until then no absolute path of the client is taken at all.
+        # Absolute ones wait for the root: until it is known, no absolute path of the client is accepted at all.
         waiting = tuple(path for path in given if not root.anchor and _absolute_syntax(path) is not None)
         places = [_resolve_place(path, form, root, "the allowed path") for path in given if path not in waiting]
         allowed = _outermost_places(form, places)
@@ -80,17 +81,17 @@ class SecurityPolicy:
         _set_frozen(self, "_given", given)
         _set_frozen(self, "_folders_exist", folders_exist)
         for path in self.missing:
-            _LOGGER.warning("%s is allowed, but does not exist at the client's.", printable_text(path))
+            _LOGGER.warning("%s is allowed, but does not exist at the client.", printable_text(path))
 
     @classmethod
     def from_config(
         cls, config: Config, project_root: str | None = None, *, folders_exist: FoldersExist | None = None
     ) -> SecurityPolicy:
-        """With `filesystem.allowed_paths` of a configuration; its errors name the file.
+        """Returns a policy with `filesystem.allowed_paths` of a configuration; errors name the file.
 
-        Where nobody says who can tell what exists, and the project's root is a folder of this machine, its disk does.
+        Without `folders_exist`, this machine's disk is checked if the project's root is a folder on it.
         """
-        _parse_root(project_root)  # what is wrong with it is not the file's fault
+        _parse_root(project_root)  # checked first, so that an error in it is not blamed on the file
         if folders_exist is None and project_root is not None and os.path.isdir(project_root):
             folders_exist = os.path.isdir
         try:
@@ -104,17 +105,17 @@ class SecurityPolicy:
     def from_file(
         cls, path: str, project_root: str | None = None, *, folders_exist: FoldersExist | None = None
     ) -> SecurityPolicy:
-        """The same, from a file such as toolyard.yaml."""
+        """Like `from_config`, for a configuration file such as toolyard.yaml."""
         from toolyard.config.loader import load_config  # servers without a file do not pay for it
 
         return cls.from_config(load_config(path), project_root, folders_exist=folders_exist)
 
     def rooted_at(self, root: str) -> SecurityPolicy:
-        """The same paths allowed, in a project whose root has become known."""
+        """Returns the policy with the same allowed paths for a project whose root has become known."""
         return SecurityPolicy(root, self._given, folders_exist=self._folders_exist)
 
     def relative(self, path: str) -> str:
-        """A validated path for people: from the project's root, with `/`; absolute where it lies elsewhere."""
+        """Returns a validated path for display: relative to the project's root, with `/`; absolute if outside it."""
         place = self.form.parse(path)
         inside = self.names_inside_root(place)
         if inside is not None:
@@ -122,16 +123,16 @@ class SecurityPolicy:
         return self.form.spell(place).replace("\\", "/")
 
     def names_inside_root(self, place: ParsedPath) -> tuple[str, ...] | None:
-        """The names that lead to a place from the project's root; None when it lies elsewhere."""
+        """Returns the path's names below the project's root; None if it is outside."""
         is_inside = lies_in(self.form.fold_case(place), self.form.fold_case(self.root))
         return place.names[len(self.root.names) :] if is_inside else None
 
     def allowed_place(self, place: ParsedPath) -> ParsedPath | None:
-        """A place that is allowed, as the policy spells it; None when it is denied."""
+        """Returns the path in the policy's spelling if it is allowed; None if it is denied."""
         folded = self.form.fold_case(place)
         for outer, outer_folded in self._allowed:
             if lies_in(folded, outer_folded):
-                # Where folders tell case apart after all, another spelling would be another folder.
+                # On a case-sensitive file system, another spelling would be another folder.
                 return ParsedPath(outer.anchor, outer.names + place.names[len(outer.names) :])
         return None
 
@@ -150,7 +151,7 @@ def _absolute_syntax(path: object) -> PathSyntax | None:
 
 
 def _resolve_place(path: object, form: PathSyntax, root: ParsedPath, what: str) -> ParsedPath:
-    """Where an operator's path leads. A relative one has to stay in the project."""
+    """Resolves a path of the server's operator. A relative path must stay inside the project."""
     try:
         place = form.parse(path)
     except (PathRefusedError, ValidationError) as error:
@@ -167,7 +168,7 @@ def _resolve_place(path: object, form: PathSyntax, root: ParsedPath, what: str) 
 
 
 def _outermost_places(form: PathSyntax, places: list[ParsedPath]) -> tuple[tuple[ParsedPath, ParsedPath], ...]:
-    """Each once and folded, without those that lie in another."""
+    """Returns the paths with their case-folded forms, without duplicates and those inside another."""
     kept: list[tuple[ParsedPath, ParsedPath]] = []
     for place in places:
         folded = form.fold_case(place)

@@ -1,4 +1,4 @@
-"""guide_cache_file: a client hands files over. All of a batch is checked before any of it is kept."""
+"""The tool guide_cache_file, with which a client pushes files. A batch is checked completely before any is stored."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class PushArguments(BaseModel):
     files: list[PushedFile] | None = None
 
     def pushed_files(self) -> list[PushedFile]:
-        """What is handed over. Raises ValidationError."""
+        """Returns the pushed files. Raises ValidationError."""
         alone = self.path is not None or self.content is not None
         if alone == (self.files is not None):
             raise ValidationError.of(
-                "files", "send either path and content, or files", hint="One file, or a batch: not both, not neither."
+                "files", "send either path and content, or files", hint="Send exactly one of the two."
             )
         if self.files is not None:
             return self.files
@@ -97,7 +97,7 @@ class Pushed(BaseModel):
 
 
 def parse_arguments(raw: Any) -> PushArguments:
-    """Raises ValidationError."""
+    """Parses the arguments of a push. Raises ValidationError."""
     try:
         return PushArguments.model_validate(raw)
     except pydantic.ValidationError as error:
@@ -112,7 +112,7 @@ def parse_arguments(raw: Any) -> PushArguments:
 
 
 async def push_files(raw: Any, client: BridgeClient, shared: BridgeState) -> Pushed:
-    """Take what a client hands over: all of it, or nothing. Raises PathRefusedError or ValidationError."""
+    """Accepts the files that a client pushes: all of them, or none. Raises PathRefusedError or ValidationError."""
     with shared.auditor.operation("guide_cache_file", _pushed_paths(raw), client):
         try:
             files = await check_files(parse_arguments(raw).pushed_files(), client, shared)
@@ -139,7 +139,7 @@ async def push_files(raw: Any, client: BridgeClient, shared: BridgeState) -> Pus
 
 
 def _pushed_paths(raw: Any) -> str:
-    """What a push is about, as far as it says so."""
+    """Returns the paths of a push that is not validated yet, for the log."""
     given = cast("Mapping[str, object]", raw) if isinstance(raw, Mapping) else dict[str, object]()
     files = given.get("files")
     each = cast("list[object]", files) if isinstance(files, list) else [given]
@@ -148,13 +148,15 @@ def _pushed_paths(raw: Any) -> str:
 
 
 async def check_files(pushed: Sequence[PushedFile], client: BridgeClient, shared: BridgeState) -> list[NewFile]:
-    """Every file of a push. Raises for the first that cannot be taken."""
+    """Validates all files of a push. Raises for the first that cannot be accepted."""
     if not pushed or len(pushed) > MAX_FILES:
-        raise ValidationError.of("files", f"are none, or more than {MAX_FILES:,}", hint="Send them in several calls.")
+        raise ValidationError.of(
+            "files", f"must be between 1 and {MAX_FILES:,} files", hint="Send them in several calls."
+        )
     paths = [await shared.validate_path(file.path, client) for file in pushed]
     if len(set(paths)) != len(paths):
         twice = Counter(paths).most_common(1)[0][0]
-        raise ValidationError.of("files", f"{printable_text(twice)} is there twice", hint="Send each file once.")
+        raise ValidationError.of("files", f"{printable_text(twice)} appears twice", hint="Send each file once.")
     validator = PathValidator(shared.policy)
     for path, file in zip(paths, pushed, strict=True):
         if file.target is not None:
@@ -172,8 +174,8 @@ def _new_file(path: str, file: PushedFile, max_bytes: int) -> NewFile:
     if file.size is not None and file.size != len(data):
         raise ValidationError.of(
             "size",
-            f"{printable_text(path)} has {file.size:,} bytes, and {len(data):,} came: it was cut, or changed on the way",
-            hint="Send all of the file as it is; what is no plain text, as base64.",
+            f"{printable_text(path)} has {file.size:,} bytes, but {len(data):,} arrived: it was truncated or altered",
+            hint="Send the complete file unchanged; if it is not plain text, as base64.",
         )
     return NewFile(path, data, file.mtime, "utf-8" if is_binary else encoding, is_binary)
 

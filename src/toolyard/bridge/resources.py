@@ -1,7 +1,6 @@
-"""Files of a client that an MCP server beside it exposes as resources: `toolyard mcp`, say, over HTTP.
+"""Reads files that an MCP server near the client exposes as resources, such as `toolyard mcp` over HTTP.
 
-The author of the server connects to it, and hands the session over; what it says is held to the same rules as the
-answers of a client.
+The author of the server connects to it and passes the session; its answers are checked like those of a client.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MAX_PAGES = 200
 
 
 class ResourceReader(Protocol):
-    """The part of the SDK's `Client` that is used."""
+    """The subset of the SDK's `Client` that is used."""
 
     async def read_resource(self, uri: str) -> types.ReadResourceResult: ...
 
@@ -45,27 +44,29 @@ class ResourceReader(Protocol):
 
 
 def file_uri(path: str) -> str:
-    """An absolute path, POSIX or Windows, as a URI."""
+    """Returns the file URI of an absolute POSIX or Windows path."""
     slashed = path.replace("\\", "/")
     return path_to_uri(slashed if slashed.startswith("/") else f"/{slashed}")
 
 
 def file_path(uri: str) -> str | None:
-    """The path that a file URI of a client names, POSIX or Windows; None for one of another kind."""
+    """Returns the POSIX or Windows path of a file URI; None for another kind of URI."""
     path = uri_to_path(uri)
     is_drive = path is not None and path[:1] == "/" and path[2:3] == ":" and path[1:2].isalpha()
     return path[1:] if path and is_drive else path or None
 
 
 class ResourceFiles:
+    """Lists and reads a client's files through another server's resources."""
+
     def __init__(self, reader: ResourceReader, validator: PathValidator, seconds: float) -> None:
-        """`seconds` is how long the server may take for an answer."""
+        """`seconds` is the time limit for an answer of the server."""
         self._reader = reader
         self._validator = validator
         self._seconds = seconds
 
     async def read(self, path: str, max_bytes: int) -> NewFile:
-        """A validated, absolute path's file."""
+        """Reads the file at a validated, absolute path."""
         result = await self._await_answer(self._reader.read_resource(file_uri(path)), path)
         if len(result.contents) != 1 or not self._names_path(path, str(result.contents[0].uri)):
             raise BadAnswerError(printable_text(path), "it is about something else")
@@ -80,7 +81,7 @@ class ResourceFiles:
         tree: _Tree = {}
         glob, base = wanted.glob(), self._validator.policy.relative(wanted.path)
         found = [each async for each in self._iter_files(wanted)]
-        if not found:  # a folder is there by what it holds
+        if not found:  # a folder exists only through its files
             raise MissingFileError(wanted.path)
         for path, size in found:
             names = tuple(self._validator.policy.relative(path).split("/"))
@@ -120,22 +121,22 @@ class ResourceFiles:
                 raise MissingFileError(path) from None
             raise ResourceRefusedError(printable_text(path), printable_text(str(error))) from None
         except pydantic.ValidationError:
-            raise BadAnswerError(printable_text(path), "it is no answer to that request") from None
+            raise BadAnswerError(printable_text(path), "it is not a valid answer to the request") from None
 
     def _names_path(self, path: str, uri: str) -> bool:
-        """Whether a URI names that path, in either of the spellings that Windows has."""
+        """Whether a URI names that path, in any equivalent spelling."""
         named = file_path(uri)
         return named is not None and (named == path or self._validator.is_the_same(named, path))
 
     def _path_inside(self, uri: str, folder: str) -> str | None:
-        """A resource's path, where it lies in that folder and is allowed."""
+        """Returns the path of a resource if it is inside that folder and allowed."""
         named = file_path(uri)
         if named is None:
             return None
         try:
             path = self._validator.validate(named)
         except (PathRefusedError, ValidationError):
-            return None  # others are of no concern here
+            return None  # other resources are ignored
         return path if self._validator.lies_in(path, folder) and path != folder else None
 
     def _path_infos(self, tree: _Tree, folder: str, *, recursive: bool, all_folders: bool) -> Iterator[PathInfo]:
@@ -151,7 +152,7 @@ class ResourceFiles:
 def _add_to_tree(tree: _Tree, names: tuple[str, ...], size: int | None) -> None:
     for name in names[:-1]:
         below = tree.setdefault(name, {})
-        if not isinstance(below, dict):  # a file of that name is listed too
+        if not isinstance(below, dict):  # a file of that name is also listed
             return
         tree = below
     tree.setdefault(names[-1], size)
@@ -161,4 +162,4 @@ def _decode_blob(blob: str, path: str) -> bytes:
     try:
         return base64.b64decode(blob, validate=True)
     except ValueError:
-        raise BadAnswerError(printable_text(path), "it is no base64") from None
+        raise BadAnswerError(printable_text(path), "it is not base64") from None

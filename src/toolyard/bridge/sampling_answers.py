@@ -1,7 +1,7 @@
-"""A client's answers: one JSON object about what was asked, or an error.
+"""Parses a client's answers: one JSON object with the requested data, or an error.
 
 A model writes them. A code fence around the object and unknown keys are ignored; nothing else is guessed or
-completed. An answer that cannot be used is asked for once more (`FilesystemBridge`), with the reason.
+completed. After an unusable answer, `FilesystemBridge` asks once more and gives the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FENCE: Final = re.compile(r"\s*```[A-Za-z]{0,12}[ \t]*\n(.*)\n[ \t]*```\s*", re
 
 
 class AnswerModel(BaseModel):
-    """A shape that an answer may have, every value of its type."""
+    """Base class of the possible answers, with strict types."""
 
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
@@ -42,7 +42,7 @@ class _Receipt(AnswerModel):
 
 
 class FileStatus(AnswerModel):
-    """What a client says of a file without handing it over."""
+    """The size and modification time of a file, without its content."""
 
     path: str
     size: int
@@ -50,7 +50,7 @@ class FileStatus(AnswerModel):
 
 
 def read_answer(text: str, model: type[T], path: str, wanted: str) -> T:
-    """An answer about `path`. Raises BadAnswerError, MissingFileError or UnreadableFileError."""
+    """Parses an answer about `path`. Raises BadAnswerError, MissingFileError or UnreadableFileError."""
     raw = _parse_object(text, wanted)
     if "error" in raw:
         failure = _validate_answer(_Failure, raw, wanted)
@@ -61,17 +61,17 @@ def read_answer(text: str, model: type[T], path: str, wanted: str) -> T:
 
 
 def read_receipt(text: str, path: str, wanted: str) -> None:
-    """That a file was handed over. Raises as `read_answer` does."""
+    """Checks the confirmation that a file was pushed. Raises the same errors as `read_answer`."""
     read_answer(text, _Receipt, path, wanted)
 
 
 def read_status(text: str, path: str, wanted: str) -> FileStatus:
-    """Raises as `read_answer` does."""
+    """Parses the status of a file. Raises the same errors as `read_answer`."""
     return read_answer(text, FileStatus, path, wanted)
 
 
 def _parse_object(text: str, wanted: str) -> dict[str, Any]:
-    """The one JSON object that `text` is, in a code fence or not."""
+    """Parses `text` as a single JSON object, with or without a code fence."""
     if len(text) > MAX_ANSWER_CHARS:
         raise BadAnswerError(wanted, f"it is longer than {MAX_ANSWER_CHARS:,} characters")
     fenced = _FENCE.fullmatch(text)
@@ -91,12 +91,12 @@ def _parse_object(text: str, wanted: str) -> dict[str, Any]:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key is repeated")
     return made
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _first_line(error: ValueError) -> str:

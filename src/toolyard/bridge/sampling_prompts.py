@@ -1,4 +1,4 @@
-"""What a client's model is asked: the request as JSON, and the exact shape of the answer."""
+"""The prompts for a client's model: the request as JSON, and the exact format of the answer."""
 
 from __future__ import annotations
 
@@ -56,22 +56,25 @@ _RECEIPT: Final = 'Then answer with one JSON object and nothing else: {"path": P
 
 @dataclass(frozen=True, slots=True)
 class SamplingQuestion:
+    """A request to a client's model for one file, status or listing."""
+
     path: str
     title: str
-    """What is asked for, in words."""
+    """A description of what is asked for."""
     text: str
     request: dict[str, Any]
-    """The same for programs, in the request's metadata."""
+    """The machine-readable request, sent as metadata."""
     expects_push: bool = False
-    """Whether the answer is a call of guide_cache_file, where the client's model can be given tools."""
+    """Whether the answer should be a call of guide_cache_file, if the client's model can use tools."""
     system: str = _SYSTEM
 
     def repeat_after(self, why: str) -> SamplingQuestion:
-        """The same again, after an answer that could not be used."""
+        """Returns the question to ask again after an unusable answer."""
         return replace(self, text=self.text + _REPAIR.format(why=why), request={**self.request, "repeated": True})
 
 
 def listing_question(wanted: ListingRequest) -> SamplingQuestion:
+    """Returns the question for a folder listing."""
     request = {
         "operation": "list_directory",
         "path": wanted.path,
@@ -96,13 +99,14 @@ def listing_question(wanted: ListingRequest) -> SamplingQuestion:
 
 
 def reading_question(path: str, encoding: str | None, *, is_binary: bool, with_tools: bool) -> SamplingQuestion:
-    """`with_tools`: whether guide_cache_file is handed to the client's model with the request."""
+    """Returns the question for a file. `with_tools`: whether the request offers guide_cache_file to the model."""
     request = {"operation": "read_file", "path": path, "encoding": encoding, "binary": is_binary}
     text = _READING.format(request=_as_json(request), then="" if with_tools else _RECEIPT, failures=_FAILURES)
     return SamplingQuestion(path, printable_text(path), text, request, expects_push=True)
 
 
 def status_question(path: str) -> SamplingQuestion:
+    """Returns the question for the size and modification time of a file."""
     request = {"operation": "stat_file", "path": path}
     return SamplingQuestion(
         path, printable_text(path), _STATUS.format(request=_as_json(request), failures=_FAILURES), request

@@ -1,8 +1,8 @@
-"""Cached files in SQLite: one file, which several processes may share and which stays when they end.
+"""A persistent cache store in one SQLite file, which several processes may share.
 
-The store owns one connection, open from the first moment to `close()`. The last changes before a power cut may be
-lost, and never a part of one. Content is kept with a digest of all that is known of it; what does not match is as
-good as not there. Whatever else goes wrong with the file is a SystemFault.
+The store owns one connection, open from construction to `close()`. A power failure may lose the last changes, but
+never part of one. Content is stored with a digest of content and metadata; an entry that does not match its digest
+counts as missing. Any other problem with the file raises SystemFault.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from toolyard.storage.sqlite import create_private_file, enable_wal
 
 _BUSY_SECONDS = 10.0
 _MAX_WAL_BYTES = 8 * 2**20
-"""To which the log is cut back after it was longer."""
+"""The size to which the write-ahead log is truncated after a checkpoint."""
 _PRIMARY_CODE_MASK = 0xFF
-"""Of an error; what is above it says more."""
+"""Masks the primary result code of an SQLite error; higher bits are the extended code."""
 _APPLICATION_ID = 0x54594243
-"""By which SQLite's own tools, too, tell our files from others."""
+"""The SQLite application id of our files, which SQLite's own tools also show."""
 _VERSION = 1
-# The content is apart, so that to note a use of it is to write a line, not all of it.
+# The content is in a separate table, so that updating the last use rewrites a small row, not the content.
 _SCHEMA = (
     """CREATE TABLE files (
         id INTEGER PRIMARY KEY, client BLOB NOT NULL, path BLOB NOT NULL, used INTEGER NOT NULL,
@@ -65,6 +65,8 @@ _TOUCH = """
 
 
 class SqliteStore:
+    """A `CacheStore` in an SQLite file."""
+
     may_block = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -72,7 +74,7 @@ class SqliteStore:
         self._path = os.path.abspath(path)
         with self._translate_errors():
             create_private_file(self._path)
-            # One that is gone in this moment is not made anew, open to everybody.
+            # mode=rw: a file deleted at this moment is not recreated with default permissions.
             uri = f"file:{urllib.parse.quote(self._path)}?mode=rw"
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -105,12 +107,12 @@ class SqliteStore:
         content, mtime, encoding, is_binary, stored, digest = row
         if not isinstance(content, bytes) or digest != _digest(packed, (mtime, encoding, is_binary, stored), content):
             return None
-        told = str(encoding, "utf-8", "surrogatepass")
-        return CachedFile(key.path, content, len(content), mtime, told, is_binary == 1, stored)
+        encoding_name = str(encoding, "utf-8", "surrogatepass")
+        return CachedFile(key.path, content, len(content), mtime, encoding_name, is_binary == 1, stored)
 
     def add(self, key: CacheKey, file: CachedFile) -> None:
         packed = _key_columns(key)
-        # Times as they will be read: no whole numbers among them, and no negative zero.
+        # Times as they will be read back: floats, and no negative zero.
         mtime = None if file.mtime is None else file.mtime + 0.0
         about = (mtime, _encode_text(file.encoding), int(file.is_binary), file.stored + 0.0)
         digest = _digest(packed, about, file.content)
@@ -134,7 +136,7 @@ class SqliteStore:
     def drop_least_used(self) -> None:
         query = "DELETE FROM files WHERE id = (SELECT id FROM files ORDER BY used LIMIT 1)"
         if self._connection.execute(query).rowcount == 0:
-            self._recount()  # or whoever needs room would ask for ever
+            self._recount()  # otherwise making room would loop for ever
 
     def drop_all(self, client: str | None) -> None:
         if client is None:
@@ -159,8 +161,8 @@ class SqliteStore:
 
     def _prepare(self) -> None:
         connection = self._connection
-        connection.text_factory = bytes  # there is no text in it, unless it is damaged
-        # Before anything in it is changed; where it is busy, it is asked again in any case.
+        connection.text_factory = bytes  # an undamaged file contains no text values
+        # Checked before anything is changed; if the database is busy, the check below repeats it.
         with contextlib.suppress(sqlite3.OperationalError), self._transaction("BEGIN"):
             self._require_cache_database()
         enable_wal(connection, _BUSY_SECONDS)
@@ -174,15 +176,15 @@ class SqliteStore:
             self._recount()
 
     def _require_cache_database(self) -> int:
-        """Its version; 0 for a file that is empty. Called in a transaction: others may be making it meanwhile."""
+        """Returns the schema version; 0 for an empty file. Needs a transaction: another process may create it."""
         (application,) = self._fetch_row("PRAGMA application_id") or (0,)
         (version,) = self._fetch_row("PRAGMA user_version") or (0,)
         if application != _APPLICATION_ID and (version or self._fetch_row("SELECT 1 FROM sqlite_master LIMIT 1")):
             hint = "Name another file for the cache."
-            raise SystemFault(f"{self._path} is a database of something else, not a cache.", hint=hint)
+            raise SystemFault(f"{self._path} is another program's database, not a cache.", hint=hint)
         if version > _VERSION:
-            hint = "Use that one, or name another file."
-            raise SystemFault(f"The cache in {self._path} was kept by a newer Toolyard.", hint=hint)
+            hint = "Use that version, or name another file."
+            raise SystemFault(f"The cache in {self._path} was written by a newer version of Toolyard.", hint=hint)
         return version
 
     @contextlib.contextmanager
@@ -199,17 +201,17 @@ class SqliteStore:
     def _translate_errors(self) -> Generator[None]:
         try:
             yield
-        except (TypeError, ValueError) as error:  # what is not of the kind that was put there
+        except (TypeError, ValueError) as error:  # a value of another type than was stored
             raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED_HINT) from error
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, sqlite3.Error) and is_disk_full(error, self._path):
-                said = f"The cache cannot be kept in {self._path}: the disk is full."
-                raise SystemFault(said, hint=FREE_SPACE, retryable=True) from error
+                message = f"The cache in {self._path} cannot be written: the disk is full."
+                raise SystemFault(message, hint=FREE_SPACE, retryable=True) from error
             if _is_damage(error):
                 raise SystemFault(f"The cache in {self._path} is damaged: {error}.", hint=DAMAGED_HINT) from error
             raise SystemFault(
                 f"The cache in {self._path} cannot be used: {error}.",
-                hint="Look at the folder and the disk it is on.",
+                hint="Check the folder and its disk.",
                 retryable=isinstance(error, sqlite3.OperationalError),
             ) from error
 
@@ -219,7 +221,7 @@ def _key_columns(key: CacheKey) -> tuple[bytes, bytes]:
 
 
 def _encode_text(text: str) -> bytes:
-    """For any text: names may have in them what is not UTF-8."""
+    """Encodes any text, including surrogates from names that are not valid UTF-8."""
     return text.encode("utf-8", "surrogatepass")
 
 

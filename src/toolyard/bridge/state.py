@@ -1,4 +1,4 @@
-"""What all bridges of one server share: the policy, the cache, who waits for what, and who is told."""
+"""The state that all bridges of one server share: policy, cache, pending reads and auditor."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BridgeState:
+    """The state that all bridges of one server share."""
+
     policy: SecurityPolicy
     cache: FileCache
     pending: PendingReads
@@ -31,20 +33,20 @@ class BridgeState:
     disk: SharedDisk
     freshness: Freshness
     seconds: float
-    """How long a client may take for an answer."""
+    """Time limit for a client's answer."""
     file_bytes: int
-    """Of one file."""
+    """Maximum size of one file."""
 
     async def with_cache(self, work: Callable[[FileCache], T]) -> T:
-        """Do something with the cache, where that may take its time not in the way of others."""
+        """Runs `work` with the cache, in a thread if the cache may block."""
         if not self.cache.may_block:
             return work(self.cache)
         return await to_thread.run_sync(work, self.cache)
 
     async def validate_path(self, path: str, client: BridgeClient) -> str:
-        """The path as the policy spells it. Raises PathRefusedError or ValidationError.
+        """Returns the path in the policy's spelling. Raises PathRefusedError or ValidationError.
 
-        Where the project's root is not known, an absolute path is held against the root that the client offers.
+        If the project's root is unknown, an absolute path is checked against the root that the client offers.
         """
         if self.policy.project_root is None and _needs_root(path) and client.offers_roots:
             rooted = await self.policy_with_root(client)
@@ -52,7 +54,7 @@ class BridgeState:
         return PathValidator(self.policy).validate(path)
 
     async def policy_with_root(self, client: BridgeClient) -> SecurityPolicy:
-        """The policy with the project's root, as far as it can be known."""
+        """Returns the policy with the project's root, if the policy or the client provides one."""
         if self.policy.project_root is not None or not client.offers_roots:
             return self.policy
         for uri in await client.roots(self.seconds):
@@ -61,10 +63,10 @@ class BridgeState:
                 try:
                     return self.policy.rooted_at(path)
                 except ConfigError:
-                    continue  # a root that cannot be one
+                    continue  # not usable as a root
         return self.policy
 
 
 def _needs_root(path: str) -> bool:
-    """Whether it is absolute, in either form, or spelled as Windows does: then the root says what is meant."""
+    """Whether the path is absolute or in Windows syntax, so that only the root makes its meaning clear."""
     return path.startswith("/") or "\\" in path or path[1:2] == ":"

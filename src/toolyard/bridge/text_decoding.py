@@ -1,8 +1,8 @@
-"""Bytes of a client's files as text, and text that a client pushed as bytes.
+"""Decodes the bytes of a client's files to text, and encodes text that a client pushed.
 
-Names of encodings come from clients. Only those that Python knows are looked up, since it remembers every other name
-for ever, and only those that files are written in: what turns text into other text, or bytes into other bytes, is as
-unknown as a name that was made up.
+Encoding names come from clients. Only names of codecs that Python has are looked up, because Python caches every
+failed lookup for ever, and only codecs that files are written in: codecs between text and text or bytes and bytes
+count as unknown.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _NON_FILE_CODECS = frozenset(
     {
         *("base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"),
         *("aliases", "charmap", "idna", "mbcs", "oem", "punycode", "undefined"),
-        *("raw_unicode_escape", "unicode_escape", "utf_7"),  # can say halves of characters
+        *("raw_unicode_escape", "unicode_escape", "utf_7"),  # can encode lone surrogates
     }
 )
 
 
 def decode_content(content: bytes, wanted: str | None, recorded: str) -> tuple[str, str]:
-    """The text of a file, and the encoding that it was read with, as it was named.
+    """Returns the text of a file and the name of the encoding that was used.
 
-    The `wanted` encoding is tried first, then the `recorded` one. Where neither gives the text, it is guessed, and
-    stray bytes become U+FFFD: the text can always be sent. A byte order mark of UTF-8 is no part of it. Raises
-    ValidationError where nobody knows what is wanted; a recorded name that nobody knows is passed over.
+    The `wanted` encoding is tried first, then the `recorded` one. If neither works, the encoding is guessed, and
+    invalid bytes become U+FFFD, so that the text can always be sent. A UTF-8 byte order mark is removed. Raises
+    ValidationError if the `wanted` encoding is unknown; an unknown `recorded` one is ignored.
     """
     if wanted is not None:
         _require_codec(wanted)
@@ -50,14 +50,14 @@ def decode_content(content: bytes, wanted: str | None, recorded: str) -> tuple[s
 
 
 def encode_content(text: str, encoding: str) -> tuple[bytes, str]:
-    """What a pushed text is as bytes, and the encoding that they are in: UTF-8 where that one cannot say it.
+    """Returns a pushed text as bytes and their encoding, which is UTF-8 if the named one cannot encode the text.
 
-    Halves of characters, which no file can hold, become U+FFFD. Raises ValidationError for an unknown encoding.
+    Lone surrogates, which no file can contain, become U+FFFD. Raises ValidationError for an unknown encoding.
     """
     codec = _require_codec(encoding)
     try:
         data = text.encode(codec)
-        # Some take characters for commands of their own, and would give back another text.
+        # Some codecs interpret characters as escape sequences and would not round-trip.
         if data.decode(codec) == text:
             return data, encoding
     except UnicodeError:
@@ -66,12 +66,12 @@ def encode_content(text: str, encoding: str) -> tuple[bytes, str]:
 
 
 def from_base64(text: str) -> bytes:
-    """Raises ValidationError for anything but standard base64 as it is written: padded, in one line."""
+    """Decodes standard base64. Raises ValidationError unless it is padded and in one line."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         data = None
-    # A second way to spell the same bytes is a mistake at the least.
+    # A non-canonical encoding of the same bytes is at least a mistake.
     if data is None or base64.b64encode(data) != text.encode("utf-8", "surrogatepass"):
         hint = "Send the standard alphabet with + and /, padded with =, without spaces or line ends."
         raise ValidationError.of("content", "is not base64", hint=hint)
@@ -88,7 +88,7 @@ def _require_codec(encoding: str) -> str:
 
 
 def _codec_name(encoding: str) -> str | None:
-    """What Python calls it; None where files are not written in such a thing."""
+    """Returns Python's name of the encoding; None if it is unknown or not used for files."""
     if _NAME.fullmatch(encoding) is None:
         return None
     normal = encodings.normalize_encoding(encoding.lower()).replace(".", "_")

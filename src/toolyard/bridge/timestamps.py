@@ -1,4 +1,4 @@
-"""When a file was changed, as clients and their models write it: seconds since 1970, or ISO 8601 with a time zone."""
+"""Modification times as clients and their models write them: seconds since 1970, or ISO 8601 with a time zone."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _MAX_SECONDS = 1e12
 
 
 def refuse_bool(value: object) -> object:
-    """For numbers: pydantic takes `true` for 1."""
+    """Refuses booleans as numbers: pydantic accepts `true` as 1."""
     if isinstance(value, bool):
-        raise ValueError("Input should be a number")  # noqa: TRY004 - pydantic reports no TypeError
+        raise ValueError("Input should be a number")  # noqa: TRY004 - pydantic does not report a TypeError
     return value
 
 
 def _parse_time(value: object) -> object:
-    """Seconds of an ISO time. A time without a zone could be any of 26 hours, so it counts as unknown."""
+    """Converts an ISO time to seconds. A time without a zone is ambiguous by up to 26 hours and counts as unknown."""
     if not isinstance(value, str):
         return value
     try:
         time = datetime.fromisoformat(value)
     except ValueError:
-        return value  # which is refused as the wrong type
+        return value  # the next validator refuses it as the wrong type
     return time.timestamp() if time.tzinfo is not None else None
 
 

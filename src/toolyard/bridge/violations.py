@@ -1,4 +1,4 @@
-"""How often each client has asked for paths it may not have. Past a limit, all it asks is refused for a while."""
+"""Counts the requests of each client for forbidden paths. Above a limit, all its requests are refused for a while."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _MAX_CLIENTS = 10_000
 
 
 class ViolationCounter:
+    """Counts violations by client. Thread-safe."""
+
     def __init__(
         self,
         max_violations: int = DEFAULT_MAX_VIOLATIONS,
         seconds: float | None = DEFAULT_REFUSAL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """After `max_violations`, a client is refused for `seconds` since the last one; None: until the server restarts."""
+        """After `max_violations`, a client is refused for `seconds` since the last one; None: until the restart."""
         self._max_violations = max_violations
         self._seconds = seconds
         self._clock = clock
@@ -33,7 +35,7 @@ class ViolationCounter:
             return self._current_count(client)
 
     def check(self, client: str) -> None:
-        """Raises ClientRefusedError."""
+        """Raises ClientRefusedError if the client has reached the limit."""
         with self._lock:
             count = self._current_count(client)
             if count < self._max_violations:
@@ -42,7 +44,7 @@ class ViolationCounter:
         raise ClientRefusedError(count, left)
 
     def add(self, client: str) -> int:
-        """Count one more; returns how many there are now."""
+        """Counts one more violation and returns the new count."""
         with self._lock:
             count = self._current_count(client) + 1
             if client not in self._counts and len(self._counts) >= _MAX_CLIENTS:
@@ -61,7 +63,7 @@ class ViolationCounter:
         self._last.pop(client, None)
 
     def _evict_one_client(self) -> None:
-        """The client with the fewest, unless it is refused: clients that come and go push out none that is."""
+        """Forgets the client with the fewest violations, unless it is refused: new clients must not evict those."""
         fewest = min(self._counts, key=self._counts.__getitem__)
         if self._counts[fewest] < self._max_violations:
             self._forget(fewest)

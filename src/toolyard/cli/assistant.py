@@ -1,4 +1,4 @@
-"""`toolyard assistant`: serve a second opinion to an agent."""
+"""`toolyard assistant`: serve a second opinion from another model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and 
 @click.option("--model", metavar="NAME", help="provider:name, or an alias.  [default: TOOLYARD_MODEL]")
 @http_options(_HTTP)
 @errors_option()
-@state_option("Where threads and the audit log are kept, outside every workspace.")
+@state_option("The folder for threads and the audit log, outside every workspace.")
 def assistant(
     *,
     config_file: str | None,
@@ -47,21 +47,21 @@ def assistant(
 ) -> None:
     """Serve chat, thinkdeep, analyze, codereview, debug and precommit over MCP: a second opinion from another model.
 
-    The model is TOOLYARD_MODEL, that of the configuration, or Gemini; its key is in the provider's own variable, such
-    as GEMINI_API_KEY. Files are read inside the project alone, and nothing is changed. HTTP asks for the bearer token
-    in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
+    The model is TOOLYARD_MODEL, else the configured one, else Gemini; its key is in the provider's own variable, such
+    as GEMINI_API_KEY. The assistant reads only files inside the project and changes nothing. HTTP requires the bearer
+    token in TOOLYARD_TOKEN; without one, a new token is printed once on stderr.
     """
     settings = Settings.from_environment()
     if model is not None:
         settings = replace(settings, model=model)
-    place = resolve_workspace(workspace or settings.project_root, config_file)
-    _check_models(place.config.assistant, settings)
+    resolved = resolve_workspace(workspace or settings.project_root, config_file)
+    _check_models(resolved.config.assistant, settings)
     options = YardOptions(
-        workspace=place.workspace,
-        config=place.config,
+        workspace=resolved.workspace,
+        config=resolved.config,
         settings=settings,
         mode=PermissionMode.PLAN,
-        tool_provider=create_assistant_provider(place.config, settings, place.workspace),
+        tool_provider=create_assistant_provider(resolved.config, settings, resolved.workspace),
         state_home=state,
         notify=functools.partial(click.echo, err=True),
         errors=errors,
@@ -70,7 +70,7 @@ def assistant(
 
 
 def _check_models(assistant: Assistant, settings: Settings) -> None:
-    """Names that mean nothing are told now. That there is no key is told by the tools that need one."""
+    """Raises ConfigError for unknown model names. A missing key is reported by the tools that need it."""
     if settings.model or assistant.model or assistant.models:
         for tool in ASSISTANT_TOOLS:
             choose_model(assistant, settings, tool)

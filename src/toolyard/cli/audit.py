@@ -1,8 +1,8 @@
-"""`toolyard audit`: show the audit log of a workspace, follow it, or find out whether somebody changed it.
+"""`toolyard audit`: show, follow or verify the audit log of a workspace.
 
-Exit codes: 0 fine, also where a configured workspace has no log yet, 1 the log was changed (with --verify) or cannot
-be read, 2 there is no log (with --verify, or in a folder without a configuration), or the command or configuration is
-wrong. What an agent chose (paths, names) is escaped before it is printed, so that it cannot speak to the terminal.
+Exit codes: 0 success, also if a configured workspace has no log yet; 1 the log was modified (with --verify) or cannot
+be read; 2 there is no log (with --verify, or in a folder without a configuration), or the command or configuration is
+wrong. Paths and names are escaped before they are printed, because agents choose them.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
 
 CHANGED = 1
 NO_LOG = 2
-_WIDE_COLUMNS = 140  # columns; a narrower terminal leaves out the reasons, which --json has
+_WIDE_COLUMNS = 140  # columns; a narrower terminal omits the reasons, which --json includes
 _EXAMPLES = """\b
 Examples:
-  toolyard audit --last 20                  the newest twenty calls in this folder's workspace
+  toolyard audit --last 20                  the newest 20 calls in this folder's workspace
   toolyard audit --follow --outcome denied  every refusal, as it happens
-  toolyard audit --verify                   has anybody changed the log?
-  toolyard audit --json | jq .target        everything that was touched
+  toolyard audit --verify                   check the log for modifications
+  toolyard audit --json | jq .target        the target of every call
 """
 _NAME_SHARE = 6
-"""An agent's or a tool's name takes at most this part of the terminal's width."""
+"""The column of an agent's or a tool's name takes at most this fraction of the terminal's width."""
 _OUTCOME_STYLES = {CallOutcome.OK: "green", CallOutcome.ASKED: "yellow", CallOutcome.CANCELLED: "yellow"}
 
 
 @click.command(epilog=_EXAMPLES)
 @workspace_option()
 @agent_option("Only calls of this agent.")
-@state_option("The folder that holds all workspaces' state.")
-@config_option("Take the workspace from this configuration file.")
-@click.option("--follow", is_flag=True, help="Go on with new calls as they happen, until interrupted.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-@click.option("--verify", "check", is_flag=True, help="Look for changes: exit 0 none, 1 changed, 2 no log.")
+@state_option("The folder for the state of all workspaces.")
+@config_option("Use the workspace of this configuration file.")
+@click.option("--follow", is_flag=True, help="Print new calls as they happen, until interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--verify", "check", is_flag=True, help="Verify the hash chain: exit 0 intact, 1 modified, 2 no log.")
 @click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the newest N calls.")
 @click.option("--tool", metavar="T", help="Only calls of this tool.")
 @click.option(
-    "--outcome", type=click.Choice([outcome.value for outcome in CallOutcome]), help="Only calls that ended so."
+    "--outcome", type=click.Choice([outcome.value for outcome in CallOutcome]), help="Only calls with this outcome."
 )
 def audit(
     *,
@@ -73,17 +73,17 @@ def audit(
     tool: str | None,
     outcome: str | None,
 ) -> None:
-    """Show what was done in a workspace: every tool call, allowed or not, in the order it happened."""
+    """Show every tool call in a workspace, allowed or refused, in order."""
     if check and (follow or last is not None or tool is not None or outcome is not None):
-        raise click.UsageError("--verify looks at the whole log: leave out --follow, --last, --tool and --outcome.")
+        raise click.UsageError("--verify checks the whole log: omit --follow, --last, --tool and --outcome.")
     try:
-        place = resolve_workspace(None, config_file, agent, needs_rights=False) if workspace is None else None
-        if place is not None:
-            place.warn_untrusted()
-        folder = _state_folder(workspace, place, state, agent)
+        resolved = resolve_workspace(None, config_file, agent, needs_rights=False) if workspace is None else None
+        if resolved is not None:
+            resolved.warn_untrusted()
+        folder = _state_folder(workspace, resolved, state, agent)
         if check:
             sys.exit(_verify(folder, as_json=as_json))
-        if place is not None and place.config.source and not has_log(folder):
+        if resolved is not None and resolved.config.source and not has_log(folder):
             click.echo("Nothing has been recorded in this workspace yet.", err=True)
             return
         only = RecordFilter(tool=tool, outcome=CallOutcome(outcome) if outcome else None, agent=agent)
@@ -102,13 +102,13 @@ def audit(
 
 
 def _state_folder(
-    workspace: str | None, place: ResolvedWorkspace | None, state: str | None, agent: str | None
+    workspace: str | None, resolved: ResolvedWorkspace | None, state: str | None, agent: str | None
 ) -> str:
     settings = Settings.from_environment()
-    if place is None:
+    if resolved is None:
         return state_dir(state or settings.state_home, workspace or ".")
     return resolve_agent_paths(
-        place.config, os.path.realpath(place.workspace), agent, settings, state or ""
+        resolved.config, os.path.realpath(resolved.workspace), agent, settings, state or ""
     ).log_folder
 
 
@@ -122,7 +122,7 @@ def _verify(folder: str, *, as_json: bool) -> int:
         for finding in found.problems:
             click.echo(f"problem    {_describe_finding(finding)}")
         events = f"{found.events} event{'' if found.events == 1 else 's'}"
-        verdict = "the chain is whole" if found.ok else "the log was changed"
+        verdict = "hash chain verified" if found.ok else "the log was modified"
         click.echo(f"{events}: {verdict} ({printable(folder)})")
     return 0 if found.ok else CHANGED
 
@@ -154,7 +154,7 @@ def _show(records: Iterable[AuditRecord], *, as_json: bool, live: bool) -> None:
 def _json_line(record: AuditRecord) -> str:
     mark = {"mark": record.mark} if record.mark else {}
     fields = {"seq": record.seq, "time": record.time, **asdict(record.event), **mark}
-    # JSON leaves DEL as it is; the terminal would act on it.
+    # json.dumps does not escape DEL, which terminals interpret.
     return json.dumps({**fields, "prev": record.prev, "hash": record.hash}).replace("\x7f", "\\u007f")
 
 
@@ -173,7 +173,7 @@ def _show_table(records: Iterable[AuditRecord]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     console = Console(no_color=Settings.from_environment().no_color or None)
     roomy = console.width >= _WIDE_COLUMNS
-    # Names are chosen by agents and servers: a long one is folded, so that the other columns keep their room.
+    # Agents and servers choose the names: long ones are folded, so that the other columns keep their width.
     widest = console.width // _NAME_SHARE
     for title, width in (("#", None), ("time", None), ("agent", widest), ("tool", widest), ("outcome", None)):
         table.add_column(title, no_wrap=width is None, max_width=width, overflow="fold")
@@ -184,7 +184,7 @@ def _show_table(records: Iterable[AuditRecord]) -> None:
     for record in records:
         event = record.event
         outcome = Text(event.outcome.value, style=_OUTCOME_STYLES.get(event.outcome, "red"))
-        # Text, not str: what an agent chose is never read as markup.
+        # Text, not str: values chosen by agents must not be parsed as markup.
         when = record.time if roomy else record.time[11:19]
         before = (str(record.seq), when, printable(event.agent), printable(event.tool))
         why = (printable(event.reason),) if roomy else ()

@@ -1,6 +1,6 @@
-"""`toolyard call`: call one tool, the way an agent's code would.
+"""`toolyard call`: call one tool, as an agent's code would.
 
-Exit codes: 0 fine, 1 the tool or its server failed, 2 for wrong use, 126 when it was refused.
+Exit codes: 0 success, 1 the tool or its server failed, 2 wrong usage, 126 refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from toolyard.core.upstream import Json, ToolSchema, UpstreamResult
 FAILED, _WRONG_USE, _REFUSED = 1, 2, 126
 _STDIN = "-"
 _TIMEOUT_KEY = "`timeout`"
-_ALLOWED_HINT = "What it may call is in the configuration: its servers, and `allowed_tools` and `exclude_tools`."
+_ALLOWED_HINT = "The configuration defines what it may call: its servers, `allowed_tools` and `exclude_tools`."
 _EXAMPLES = """\b
 Examples:
   toolyard call time get_current_time --args '{"timezone": "UTC"}'
@@ -39,7 +39,7 @@ Examples:
   toolyard call tools.web.screenshot --args '{"url": "page.html", "full_page": true}'
 
 \b
-Exit codes: 0 fine, 1 the tool or its server failed, 2 wrong use (also a wrong name or argument), 126 refused.
+Exit codes: 0 success, 1 the tool or its server failed, 2 wrong usage (also a wrong name or argument), 126 refused.
 """
 
 
@@ -50,8 +50,8 @@ Exit codes: 0 fine, 1 the tool or its server failed, 2 wrong use (also a wrong n
 @config_option()
 @workspace_option()
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
-@agent_option("Which agent of the configuration it is called as; one of several has to be named.")
-@state_option("Where catalog and audit log are kept, outside every workspace.")
+@agent_option("The agent of the configuration to call it as; required if there are several.")
+@state_option("The folder for catalog and audit log, outside every workspace.")
 @click.option("--json", "wants_json", is_flag=True, help="Print a failure as JSON too, as results always are.")
 def call(
     *,
@@ -67,16 +67,16 @@ def call(
 ) -> None:
     """Call a tool of a server, or a custom tool, and print its result as JSON.
 
-    The tool is named by two words (SERVER TOOL) or by one (SERVER.TOOL, or as code imports it). The server is started
-    when it is not running.
+    Name the tool by two words (SERVER TOOL) or by one (SERVER.TOOL, or as code imports it). The server is started if
+    it is not running.
     """
     if len(words) > 2:
         raise click.UsageError("Name one tool: SERVER TOOL, or SERVER.TOOL. Its arguments go into --args.")
-    given = _parse_arguments(arguments)
-    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
+    parsed_arguments = _parse_arguments(arguments)
+    resolved = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     options = YardOptions(
-        workspace=place.workspace,
-        config=place.config,
+        workspace=resolved.workspace,
+        config=resolved.config,
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
         state_home=state,
@@ -84,7 +84,7 @@ def call(
     )
     try:
         with Yard.open(options) as yard:
-            answer = _call_tool(yard, words, given, timeout)
+            answer = _call_tool(yard, words, parsed_arguments, timeout)
     except ToolyardError as error:
         if not wants_json and not isinstance(error, SecurityError):
             raise
@@ -97,75 +97,79 @@ def call(
         sys.exit(FAILED)
 
 
-def _call_tool(yard: Yard, words: tuple[str, ...], given: dict[str, Any], timeout: float | None) -> UpstreamResult:
-    mode = yard.codemode
-    named = _find_tool(mode, words)
+def _call_tool(
+    yard: Yard, words: tuple[str, ...], arguments: dict[str, Any], timeout: float | None
+) -> UpstreamResult:
+    codemode = yard.codemode
+    named = _find_tool(codemode, words)
     call = UpstreamCall(
-        *(named.server, named.tool, given, yard.agent, "cli", terminal_asker()),
+        *(named.server, named.tool, arguments, yard.agent, "cli", terminal_asker()),
         timeout=timeout,
         is_custom=named.is_custom,
     )
     if named.is_own:
-        return mode.call_own(call)
-    if (known := _known_schema(mode, named)) is not None:
+        return codemode.call_own(call)
+    if (known := _known_schema(codemode, named)) is not None:
         yard.before_upstream_call(call.name, known, _TerminalWaiter())
     try:
-        answer = mode.call(call)
+        answer = codemode.call(call)
     except ToolyardError as error:
         if isinstance(error, NotAuthorized):
             error.hint = error.hint or _ALLOWED_HINT
-        elif timeout is not None and _TIMEOUT_KEY in error.hint:  # which is not the one that ran out
-            error.hint = "Ask for less in one call, or give it longer: a higher `--timeout`."
+        elif (
+            timeout is not None and _TIMEOUT_KEY in error.hint
+        ):  # the hint names the entry's timeout, but --timeout applied
+            error.hint = "Ask for less in one call, or allow more time with a higher `--timeout`."
         raise add_mismatch_hint(
-            error, f"{named.server}.{named.tool}", schema_mismatches(_input_schema(mode, named), given)
+            error, f"{named.server}.{named.tool}", schema_mismatches(_input_schema(codemode, named), arguments)
         ) from None
     for notice in yard.snapshots.notices.pop_all():
         click.echo(printable(notice), err=True)
-    if answer.is_error and (found := schema_mismatches(_input_schema(mode, named), given)):
+    if answer.is_error and (found := schema_mismatches(_input_schema(codemode, named), arguments)):
         click.echo(f"toolyard: {printable(mismatch_text(f'{named.server}.{named.tool}', found))}", err=True)
     return answer
 
 
-def _find_tool(mode: CodeMode, words: tuple[str, ...]) -> NamedTool:
-    names = ToolNames(mode)
-    unheard = names.unsynced_server(words)
-    if unheard is not None:
-        report = run_sync(mode, SyncRequest((unheard,)))  # its first use: what it says now is what is pinned
-        failed = dict(report.failed).get(unheard)
+def _find_tool(codemode: CodeMode, words: tuple[str, ...]) -> NamedTool:
+    names = ToolNames(codemode)
+    unsynced = names.unsynced_server(words)
+    if unsynced is not None:
+        report = run_sync(codemode, SyncRequest((unsynced,)))  # first use: the tools it lists now are pinned
+        failed = dict(report.failed).get(unsynced)
         if failed is not None:
             raise SystemFault(failed)
-        names = ToolNames(mode)
+        names = ToolNames(codemode)
     return names.find(words)
 
 
 class _TerminalWaiter:
-    """Somebody who waits for the snapshot that is taken before a change."""
+    """Waits at the terminal for the snapshot that is taken before a change."""
 
     def require_thread(self) -> None:
-        """It may."""
+        """Does nothing: a command may block."""
 
     def check_time(self) -> None:
-        """There is time; who has none presses Ctrl-C."""
+        """Does nothing: there is no deadline, and Ctrl-C interrupts."""
 
     def add_result_note(self, text: str) -> None:
         click.echo(printable(text), err=True)
 
 
-def _known_schema(mode: CodeMode, named: NamedTool) -> ToolSchema | None:
+def _known_schema(codemode: CodeMode, named: NamedTool) -> ToolSchema | None:
     if named.is_custom:
-        custom = mode.custom.get(f"{named.server}.{named.tool}")
+        custom = codemode.custom.get(f"{named.server}.{named.tool}")
         return custom.schema if custom is not None else None
-    known = mode.catalog.tool(named.server, named.tool)
+    known = codemode.catalog.tool(named.server, named.tool)
     return known.schema if known is not None else None
 
 
-def _input_schema(mode: CodeMode, named: NamedTool) -> Json:
-    known = _known_schema(mode, named)
+def _input_schema(codemode: CodeMode, named: NamedTool) -> Json:
+    known = _known_schema(codemode, named)
     return known.input_schema if known is not None else {}
 
 
 def _report_error(error: ToolyardError, *, wants_json: bool) -> int:
-    """The exit code of an error that was told."""
+    """Prints an error; returns the exit code."""
     error.message, error.hint = complete_commands(error.message), complete_commands(error.hint)
     if wants_json:
         click.echo(json.dumps({"error": {"message": error.message, **error.data()}, "isError": True}, indent=2))
@@ -177,7 +181,7 @@ def _report_error(error: ToolyardError, *, wants_json: bool) -> int:
 
 
 def _json_for_terminal(result: dict[str, Any]) -> str:
-    """As JSON with letters of every script, and an escape for all that a terminal would act on."""
+    """Returns readable JSON in which control characters are escaped."""
     text = json.dumps(result, indent=2, ensure_ascii=False)
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
@@ -189,13 +193,13 @@ def _parse_arguments(text: str) -> dict[str, Any]:
             with click.open_file(name, encoding="utf-8") as file:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
-            shown = "standard input" if name == _STDIN else name
+            source = "standard input" if name == _STDIN else name
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise click.BadParameter(f"{shown} cannot be read: {why}.", param_hint="'--args'") from None
+            raise click.BadParameter(f"{source} cannot be read: {why}.", param_hint="'--args'") from None
     try:
-        given: object = json.loads(text)
+        value: object = json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"this is no JSON: {error}", param_hint="'--args'") from None
-    if not isinstance(given, dict):
+        raise click.BadParameter(f"this is not JSON: {error}", param_hint="'--args'") from None
+    if not isinstance(value, dict):
         raise click.BadParameter('expected an object, such as \'{"path": "a.txt"}\'', param_hint="'--args'")
-    return cast("dict[str, Any]", given)
+    return cast("dict[str, Any]", value)

@@ -1,6 +1,6 @@
-"""`toolyard demo`: see an agent's session in the terminal, in a folder made for it and removed afterwards.
+"""`toolyard demo`: run an agent's session in the terminal, in a temporary folder.
 
-Exit codes: 0 everything went as it should, 1 something did not.
+Exit codes: 0 every step ended as expected, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def demo(*, keep: bool) -> None:
     try:
         workspace, state = make_project(folder), os.path.join(folder, "state")
         screen.show_start(workspace)
-        wrong = 0
+        unexpected = 0
         for number, played in enumerate(run_session(workspace, state), start=1):
             screen.show_step(number, played)
-            wrong += not played.is_as_expected
+            unexpected += not played.is_as_expected
         log = state_dir(state, workspace)
         found = verify(log)
         screen.show_audit(tuple(read(log, last=len(STEPS))), found)
-        wrong += not found.ok
-        kept = f" The folder is kept: {folder}" if keep else ""
-        well = "Nothing outside the workspace was read; every call is on record."
-        screen.show_end(f"{f'{wrong} steps did not end as they should.' if wrong else well}{kept}")
+        unexpected += not found.ok
+        note = f" The folder was kept: {folder}" if keep else ""
+        well = "Nothing outside the workspace was read; every call is in the audit log."
+        screen.show_end(f"{f'{unexpected} steps did not end as expected.' if unexpected else well}{note}")
     finally:
         if not keep:
             shutil.rmtree(folder)
-    if wrong:
+    if unexpected:
         sys.exit(FAILED)

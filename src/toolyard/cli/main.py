@@ -1,4 +1,4 @@
-"""`toolyard`: the commands, found by name and imported when used, so that `--help` and `mcp` start fast."""
+"""The `toolyard` command group. Commands are imported when they are used, so that `--help` and `mcp` start fast."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Examples:
   toolyard drive gemini "..."    let an agent CLI work here, with these tools and no others
   toolyard sync --config F       attach the MCP servers that F names, for code to call
   toolyard exec -c "1 + 1"       run Python in the sandbox, as an agent would
-  toolyard doctor                what works on this machine, and how to get what does not
-  toolyard audit --last 20       what agents did here
+  toolyard doctor                check what works on this machine, and how to fix the rest
+  toolyard audit --last 20       show what agents did here
   toolyard demo                  see an agent's session in the terminal
 """
 # name: (module, what it does)
 _COMMANDS = {
-    "init": ("toolyard.cli.init.command", "Make a configuration, with the servers other programs know."),
+    "init": ("toolyard.cli.init.command", "Write a configuration, with the servers of other programs."),
     "trust": ("toolyard.cli.trust", "Let the configuration of a folder widen what agents may do."),
     "mcp": ("toolyard.cli.mcp.command", "Serve a workspace over MCP: stdio, or HTTP with --http."),
     "run": ("toolyard.cli.run.command", "Let the agents of a configuration work on a task, alone or as a team."),
@@ -42,8 +42,8 @@ _COMMANDS = {
     "assistant": ("toolyard.cli.assistant", "Serve a second opinion over MCP: chat, codereview, debug and more."),
     "threads": ("toolyard.cli.threads.command", "See, search, export and delete the threads of the assistant."),
     "sync": ("toolyard.cli.sync.command", "Ask the MCP servers for their tools and write the tool files."),
-    "search": ("toolyard.cli.search", "Find tools of all servers by what they do."),
-    "tools": ("toolyard.cli.tools.command", "List the tools that are known, or show one."),
+    "search": ("toolyard.cli.search", "Search the tools of all servers by what they do."),
+    "tools": ("toolyard.cli.tools.command", "List the known tools, or show one."),
     "call": ("toolyard.cli.call", "Call one tool of a server, or a custom tool."),
     "exec": ("toolyard.cli.exec.command", "Run Python or a shell command in the sandbox."),
     "memory": ("toolyard.cli.memory.command", "See, search and correct what agents remember."),
@@ -51,9 +51,9 @@ _COMMANDS = {
     "snapshot": ("toolyard.cli.snapshot.command", "Take, compare and restore snapshots of a workspace."),
     "share": ("toolyard.cli.share", "See what agents share with each other, and merge it."),
     "install": ("toolyard.cli.install.command", "Add Toolyard to the MCP servers of a client's own settings."),
-    "uninstall": ("toolyard.cli.install.command", "Take it out of them again."),
+    "uninstall": ("toolyard.cli.install.command", "Remove Toolyard from a client's settings."),
     "audit": ("toolyard.cli.audit", "Show what was done in a workspace, or verify the log."),
-    "doctor": ("toolyard.cli.doctor.command", "Say what works on this machine and what is missing."),
+    "doctor": ("toolyard.cli.doctor.command", "Check what works on this machine and what is missing."),
     "demo": ("toolyard.cli.demo", "Run an agent's edit-search-read session in the terminal."),
     "bench": ("toolyard.cli.bench", "Measure Toolyard beside its peers, in one run."),
 }
@@ -62,7 +62,7 @@ _WRONG_USE = 2
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and loads one when it is called."""
+    """A group that lists its commands by name and imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's contract
         return list(_COMMANDS)
@@ -93,7 +93,7 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             if not silence_broken_pipe():
                 raise
-            ctx.exit()  # whoever read it has seen enough
+            ctx.exit()  # the reader, such as `head`, has closed the pipe
         except (OSError, ImportError) as error:
             if (fault := fd_exhaustion_fault(error) or _deleted_folder_error(error)) is None:
                 raise
@@ -105,7 +105,7 @@ class LazyGroup(click.Group):
 
 
 def _deleted_folder_error(error: Exception) -> ConfigError | None:
-    """The error for a command that asked for the current folder, which was deleted; None for any other error."""
+    """Returns the error for a command in a deleted current folder; None for any other error."""
     if not isinstance(error, FileNotFoundError):
         return None
     try:
@@ -120,7 +120,7 @@ def _deleted_folder_error(error: Exception) -> ConfigError | None:
 @click.version_option(__version__, prog_name="toolyard")
 @click.pass_context
 def toolyard(context: click.Context) -> None:
-    """One workspace for every agent: file tools, a policy, and a record of all that was done."""
+    """One workspace for every agent: file tools, a policy, and an audit log of every call."""
     from toolyard.config.settings import Settings  # `--help` needs none
 
     if Settings.from_environment().no_color:
@@ -128,10 +128,11 @@ def toolyard(context: click.Context) -> None:
 
 
 def main() -> None:
+    """The entry point of the `toolyard` program."""
     try:
         _run()
     finally:
-        # Only the interpreter is left to end: an interrupt ends it at once, and no half-made end is told.
+        # Only the interpreter shuts down from here: an interrupt ends it silently instead of with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -139,8 +140,8 @@ def _run() -> None:
     try:
         toolyard(prog_name="toolyard", obj=OWN_PROCESS)
     except ToolyardError as error:
-        from toolyard.core.text import printable  # what a server says may be part of the error
+        from toolyard.core.text import printable  # the error may quote what a server sent
 
-        said = "\n".join(map(printable, str(error).split("\n")))
-        click.echo(f"toolyard: {said}", err=True)
+        message = "\n".join(map(printable, str(error).split("\n")))
+        click.echo(f"toolyard: {message}", err=True)
         sys.exit(_WRONG_USE if error.kind in {"config", "validation"} else FAILED)

@@ -1,4 +1,4 @@
-"""`toolyard search`: find tools of the configured servers by what they do. Starts no server."""
+"""`toolyard search`: search the tools of the configured servers by what they do. Starts no server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.argument("query")
 @click.option(
-    "--top", metavar="N", type=click.IntRange(1, _MAX_RESULTS), default=5, show_default=True, help="How many."
+    "--top",
+    metavar="N",
+    type=click.IntRange(1, _MAX_RESULTS),
+    default=5,
+    show_default=True,
+    help="Maximum number of tools.",
 )
 @config_option()
 @workspace_option()
-@agent_option("Whose workspace, where the agents have folders of their own.")
-@state_option("Where the catalog is kept, outside every workspace.")
+@agent_option("The agent whose workspace is meant, if agents have their own folders.")
+@state_option("The folder for the catalog, outside every workspace.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the tools as JSON.")
 def search(
     *,
@@ -45,9 +50,9 @@ def search(
     state: str | None,
     wants_json: bool,
 ) -> None:
-    """Find tools by what they do, the best first. Exit code 1 when nothing was found, as with grep."""
-    place = resolve_workspace(workspace, config_file, agent)
-    options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
+    """Search tools by what they do, best match first. Exit code 1 if nothing matches, as with grep."""
+    resolved = resolve_workspace(workspace, config_file, agent)
+    options = YardOptions(workspace=resolved.workspace, config=resolved.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
         hits = yard.codemode.find_tools(query, top)
         unknown = _no_tools_reason(yard.codemode)
@@ -62,20 +67,20 @@ def search(
     if note and (hits or not unknown):
         click.echo(f"! {printable(complete_commands(note))}", err=True)
     if not hits:
-        reason = unknown or "No tool fits."
+        reason = unknown or "No tool matches."
         click.echo(complete_commands(reason), err=True)
         sys.exit(NO_MATCH)
 
 
-def _no_tools_reason(mode: CodeMode) -> str:
-    """Why there is no tool that could be found, and what to do about it; empty where there are some."""
-    if mode.catalog.tool_counts():
+def _no_tools_reason(codemode: CodeMode) -> str:
+    """Returns why no tool is known and what to do about it; empty if some are known."""
+    if codemode.catalog.tool_counts():
         return ""
-    if not mode.resolved_servers.entries and not mode.resolved_servers.errors and not len(mode.custom):
+    if not codemode.resolved_servers.entries and not codemode.resolved_servers.errors and not len(codemode.custom):
         return (
             "No servers are configured. Add one under `toolyard.available_mcp_servers`, or name the server file of"
             " another program in `toolyard.server_files`; then run `toolyard sync`."
         )
-    if failed := [server.name for server in mode.catalog.servers() if server.error]:
-        return f"No server has answered: {format_failures(failed)}. `toolyard doctor` says why."
-    return "Nothing is known of any server yet: run `toolyard sync`."
+    if failed := [server.name for server in codemode.catalog.servers() if server.error]:
+        return f"No server has answered: {format_failures(failed)}. `toolyard doctor` shows why."
+    return "No server has been asked yet: run `toolyard sync`."

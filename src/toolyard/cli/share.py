@@ -1,7 +1,7 @@
-"""`toolyard share`: what the agents of a team share, merging a peer's files, and where merged files came from.
+"""`toolyard share`: list what agents share, merge a peer's files, and show where merged files came from.
 
-Exit codes: 0 fine, 1 when it failed or a merge left conflicts to resolve, 2 for wrong use. A merge is made as the
-agent whose workspace it changes: its policy judges every file.
+Exit codes: 0 success, 1 failure or a merge with conflicts, 2 wrong usage. A merge runs as the agent whose workspace
+it changes, under that agent's policy.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def share() -> None:
 
 
 command = workspace_command(
-    share, who="Which agent looks, or merges.", state="Where snapshots are kept, outside every workspace."
+    share, who="The agent that lists or merges.", state="The folder for snapshots, outside every workspace."
 )
 
 
 @command("list", "toolyard share list --config team.yaml", "toolyard share list --config team.yaml --agent agent_a")
 def list_peers(where: WorkspaceOptions, *, wants_json: bool) -> None:
-    """List the agent's peers: where their work is, which snapshot, and what changed since the agent last looked.
+    """List the agent's peers: the folder and snapshot of their work, and what changed since the agent last looked.
 
-    Of a team, without --agent: who has shared what, and when.
+    For a team without --agent, lists what each agent has shared, and when.
     """
     with _open_yard(where, acts_as_agent=False) as yard:
         if yard.home.has_layout and not yard.home.is_member:
@@ -80,9 +80,9 @@ def list_peers(where: WorkspaceOptions, *, wants_json: bool) -> None:
 @command("merge", "toolyard share merge agent_b src README.md --agent agent_a --dry-run")
 @click.argument("peer")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--ours", is_flag=True, help="Where both changed the same lines, keep the agent's.")
-@click.option("--theirs", is_flag=True, help="Where both changed the same lines, take the peer's.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@click.option("--ours", is_flag=True, help="Resolve conflicts with the agent's lines.")
+@click.option("--theirs", is_flag=True, help="Resolve conflicts with the peer's lines.")
 def merge(
     where: WorkspaceOptions,
     *,
@@ -95,7 +95,7 @@ def merge(
 ) -> None:
     """Merge PATHs of PEER (files, folders, globs; "**" for all) into the agent's workspace, by three-way merge."""
     if ours and theirs:
-        raise click.UsageError("Conflicts are settled by one side: --ours or --theirs.")
+        raise click.UsageError("Pass either --ours or --theirs, not both.")
     with _open_yard(where) as yard:
         _require_sharing(yard)
         arguments: dict[str, Any] = {"peer": peer, "paths": list(paths), "dry_run": dry_run}
@@ -118,7 +118,7 @@ def merge(
 @click.argument("peer")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 def diff(where: WorkspaceOptions, *, peer: str, paths: tuple[str, ...], wants_json: bool) -> None:
-    """Show what merging PATHs of PEER, or everything, would change in the agent's files. Nothing is changed."""
+    """Show what merging PATHs of PEER (default: everything) would change in the agent's files. Changes nothing."""
     with _open_yard(where) as yard:
         _require_sharing(yard)
         arguments = {"peer": peer, "paths": list(paths) or ["**"], "dry_run": True, "diff": True}
@@ -128,15 +128,15 @@ def diff(where: WorkspaceOptions, *, peer: str, paths: tuple[str, ...], wants_js
         _print_json(facts)
         return
     for line in (facts["diff"] or "A merge would change nothing.").splitlines():
-        told = "\t".join(map(printable, line.split("\t")))
+        escaped = "\t".join(map(printable, line.split("\t")))
         is_heading = line.startswith(_HEADINGS)
-        click.echo(click.style(told, bold=is_heading or None, fg=None if is_heading else _COLOURS.get(line[:1])))
+        click.echo(click.style(escaped, bold=is_heading or None, fg=None if is_heading else _COLOURS.get(line[:1])))
 
 
 @command("origin", "toolyard share origin src/app.py --agent agent_a")
 @click.argument("path", required=False, default="")
 def origin(where: WorkspaceOptions, *, path: str, wants_json: bool) -> None:
-    """Show where the agent's merged files came from, or PATH alone: from whom, which snapshot, and when."""
+    """Show the origin of merged files, or of PATH only: the agent, the snapshot and the time."""
     with _open_yard(where) as yard:
         found = merge_origins(_require_sharing(yard), _workspace_path(path, yard))
     if wants_json:
@@ -147,7 +147,7 @@ def origin(where: WorkspaceOptions, *, path: str, wants_json: bool) -> None:
 
 
 def _show_overview(yard: Yard, *, wants_json: bool) -> None:
-    """Of everybody, for the user."""
+    """Prints what every agent has shared."""
     peers = Peers(yard.home.shared_folder, yard.home.agents)
     notes = [(agent, peers.manifest_of(agent)) for agent in peers.agents]
     if wants_json:
@@ -155,16 +155,16 @@ def _show_overview(yard: Yard, *, wants_json: bool) -> None:
         return
     width = max(len(agent) for agent in peers.agents)
     for agent, note in notes:
-        told = "has shared nothing yet"
+        text = "has shared nothing yet"
         if note is not None:
             last = note.steps[-1] if note.steps else None
             changed = f", {pluralize(last.total, 'file')} changed" if last is not None and last.total else ""
-            told = f"{peers.folder_of(agent)}  (snapshot {note.snapshot}, {relative_age(note.time_ns)}{changed})"
-        click.echo(printable(f"{agent:<{width}}  {told}"))
+            text = f"{peers.folder_of(agent)}  (snapshot {note.snapshot}, {relative_age(note.time_ns)}{changed})"
+        click.echo(printable(f"{agent:<{width}}  {text}"))
 
 
-def _overview_fields(agent: str, place: str, note: PublicationManifest | None) -> dict[str, Any]:
-    fields: dict[str, Any] = {"agent": agent, "path": place, "snapshot": note.snapshot if note is not None else ""}
+def _overview_fields(agent: str, path: str, note: PublicationManifest | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"agent": agent, "path": path, "snapshot": note.snapshot if note is not None else ""}
     if note is not None:
         fields["age_seconds"] = round(max(time.time() - note.time_ns / _NS, 0.0), 1)
         fields["files"] = list(note.steps[-1].paths) if note.steps else []
@@ -173,36 +173,38 @@ def _overview_fields(agent: str, place: str, note: PublicationManifest | None) -
 
 @contextlib.contextmanager
 def _open_yard(where: WorkspaceOptions, *, acts_as_agent: bool = True) -> Generator[Yard]:
-    place = resolve_data_workspace(WorkspaceData.SHARED, where, acts_as_agent=acts_as_agent)
-    config = _without_tool_filters(place.config)
+    resolved = resolve_data_workspace(WorkspaceData.SHARED, where, acts_as_agent=acts_as_agent)
+    config = _without_tool_filters(resolved.config)
     options = YardOptions(
-        place.workspace, config, agent=where.agent, toolset=Toolset.WORKSPACE, state_home=where.state
+        resolved.workspace, config, agent=where.agent, toolset=Toolset.WORKSPACE, state_home=where.state
     )
     with Yard.open(options) as yard:
         yield yard
 
 
 def _without_tool_filters(config: Config) -> Config:
-    """Which tools a model is shown says nothing about what the user may do."""
-    shown = {"allowed_tools": (), "exclude_tools": ()}
-    agents = [agent.model_copy(update={"backend": agent.backend.model_copy(update=shown)}) for agent in config.agents]
+    """Returns the configuration without the agents' tool lists, which limit models, not the user."""
+    no_filters = {"allowed_tools": (), "exclude_tools": ()}
+    agents = [
+        agent.model_copy(update={"backend": agent.backend.model_copy(update=no_filters)}) for agent in config.agents
+    ]
     return config.model_copy(update={"agents": tuple(agents)})
 
 
 def _require_sharing(yard: Yard) -> SharingService:
     if yard.sharing is None:
         source = yard.options.config.source or ""
-        needed = "Name `toolyard.workspace` and at least two `agents` in the configuration"
+        needed = "Configure `toolyard.workspace` and at least two `agents`"
         raise ConfigError(
             "there are no other agents to share with.",
             where=source,
-            hint=f"{needed}." if source else f"{needed}; no file was read: name the team's with --config.",
+            hint=f"{needed}." if source else f"{needed}; no configuration was found: pass the team's with --config.",
         )
     return yard.sharing
 
 
 def _workspace_path(path: str, yard: Yard) -> str:
-    """A path as the workspace knows it."""
+    """Returns a path relative to the workspace."""
     if not path:
         return ""
     absolute = os.path.normpath(os.path.join(yard.home.workspace, path))

@@ -1,7 +1,7 @@
-"""`toolyard trust`: let a configuration that is found in a folder widen the policy and take variables.
+"""`toolyard trust`: trust a configuration found in a folder, so that it may widen the policy and use variables.
 
-Trust is for what the file and the files it includes say now: after any change the user is asked to trust it again.
-Exit codes: 0 fine, 1 the user said no, or it was not trusted (with --revoke), 2 wrong use.
+Trust covers the current content of the file and of the files it includes: after any change the user must trust it
+again. Exit codes: 0 success, 1 the user declined, or the file was not trusted (with --revoke), 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ NOT_TRUSTED = 1
 _VARIABLE = re.compile(r"\$\{(\w+)")
 _EXAMPLES = """\b
 Examples:
-  toolyard trust                   see what this folder's toolyard.yaml widens, and trust it
-  toolyard trust ~/project --yes   trust that one without a question
-  toolyard trust --list            what is trusted, and whether it has changed since
-  toolyard trust --revoke          no longer trust the one of this folder
+  toolyard trust                   show what this folder's toolyard.yaml widens, and trust it
+  toolyard trust ~/project --yes   trust it without confirmation
+  toolyard trust --list            list what is trusted, and whether it has changed since
+  toolyard trust --revoke          stop trusting the one of this folder
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
+    """A configuration that the user may trust, and what it widens."""
+
     path: str
     files: dict[str, str]
-    """The digests of all that is to be trusted."""
+    """The digests of all files that would be trusted."""
     reasons: tuple[str, ...]
     variables: tuple[str, ...]
 
@@ -46,14 +48,14 @@ class _Candidate:
 @click.command(epilog=_EXAMPLES)
 @click.argument("path", required=False, default=".", metavar="[PATH]")
 @click.option("--list", "wants_list", is_flag=True, help="List what is trusted.")
-@click.option("--revoke", is_flag=True, help="No longer trust the configuration.")
-@click.option("--yes", is_flag=True, help="Do not ask: for scripts, of files you have read.")
+@click.option("--revoke", is_flag=True, help="Stop trusting the configuration.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation; use it only for files you have read.")
 @click.option("--json", "wants_json", is_flag=True, help="With --list, print JSON.")
 def trust(*, path: str, wants_list: bool, revoke: bool, yes: bool, wants_json: bool) -> None:
-    """Trust the configuration at PATH, a file or the folder it lies in, as it is now.
+    """Trust the current content of the configuration at PATH, a file or its folder.
 
-    A toolyard.yaml that is found in the current folder may have come with a project. Until it is trusted it cannot
-    give agents more rights than they have without it, nor take variables of your environment.
+    A toolyard.yaml in the current folder may have come with a project. Until you trust it, it cannot give agents more
+    rights than the defaults, nor use variables of your environment.
     """
     settings = Settings.from_environment()
     store = TrustStore(settings.state_home)
@@ -66,7 +68,7 @@ def trust(*, path: str, wants_list: bool, revoke: bool, yes: bool, wants_json: b
         return
     candidate = _read_candidate(file, settings.home)
     if not candidate.reasons and not candidate.variables:
-        click.echo(printable(f"{file} widens nothing and takes no variables: it counts without being trusted."))
+        click.echo(printable(f"{file} widens nothing and uses no variables: it needs no trust."))
         return
     _show(candidate)
     if not yes and not _confirm_trust():
@@ -77,7 +79,7 @@ def trust(*, path: str, wants_list: bool, revoke: bool, yes: bool, wants_json: b
 
 
 def _read_candidate(file: str, home: str) -> _Candidate:
-    """What is shown and what is trusted come from one reading of the file."""
+    """Reads the file once, so that the user sees exactly what would be trusted."""
     raw = read_bytes(file, max_bytes=MAX_CONFIG_BYTES, hint="Name a toolyard.yaml, or the folder it lies in.")
     config = parse_config(decode_text(raw, file), file)
     variables = {name for template in config.templates.values() for name in _VARIABLE.findall(template)}
@@ -86,7 +88,7 @@ def _read_candidate(file: str, home: str) -> _Candidate:
 
 
 def _outside_paths(config: Config, file: str) -> list[str]:
-    """Of every agent: any of them may be chosen later."""
+    """Returns the reasons for every agent, since any of them may be chosen later."""
     folder = os.path.dirname(file)
     named = [agent.backend.cwd for agent in config.agents if agent.backend.cwd]
     if "workspace" in config.toolyard.model_fields_set:
@@ -100,7 +102,7 @@ def _show(candidate: _Candidate) -> None:
     if candidate.reasons:
         click.echo(printable(f"  widens what agents may do: {', '.join(candidate.reasons)}"))
     if candidate.variables:
-        click.echo(printable(f"  takes variables of your environment: {', '.join(candidate.variables)}"))
+        click.echo(printable(f"  uses variables of your environment: {', '.join(candidate.variables)}"))
     for file in candidate.files:
         if file != path_in_real_folder(candidate.path):
             click.echo(printable(f"  includes {file}{'' if candidate.files[file] else ' (missing)'}"))
@@ -108,7 +110,7 @@ def _show(candidate: _Candidate) -> None:
 
 def _confirm_trust() -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("There is no terminal to ask on. If you have read the files, say so with --yes.")
+        raise click.UsageError("There is no terminal for the confirmation. If you have read the files, pass --yes.")
     return click.confirm("Have you read it, and do you trust it?", default=False, err=True)
 
 

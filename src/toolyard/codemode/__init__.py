@@ -1,1 +1,1 @@
-"""Code mode: tools as typed Python files, found by search, called from the sandbox through the broker."""
+"""Code mode: tools as typed Python files, found by search and called from the sandbox through the broker."""

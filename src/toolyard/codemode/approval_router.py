@@ -1,8 +1,8 @@
-"""Who can be asked while an agent's code runs.
+"""Routes approval requests of sandboxed code to the client whose run is in progress.
 
-Code in the sandbox calls tools long after the call that runs it was let through. When the policy wants somebody asked
-about such a call, the question goes to the client whose run is under way, the latest first. What was answered with
-yes holds for the rest of that run: a loop of a hundred calls asks once.
+Code in the sandbox calls tools long after the call that started it was approved. If the policy requires approval for
+such a call, the latest running client is asked. An approval holds for the rest of that run, so a loop of a hundred
+calls asks once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _ActiveRun:
 
 
 class ApprovalRouter:
-    """Used from any thread."""
+    """Thread-safe."""
 
     def __init__(self) -> None:
         self._runs: list[_ActiveRun] = []
@@ -32,7 +32,7 @@ class ApprovalRouter:
 
     @contextmanager
     def route_to(self, ask: ApprovalCallback, loop: asyncio.AbstractEventLoop) -> Generator[None]:
-        """While the block runs, questions are put to `ask`, on its own loop."""
+        """Routes requests to `ask`, on its own loop, while the block runs."""
         if ask is deny_without_asking:
             yield
             return
@@ -46,7 +46,7 @@ class ApprovalRouter:
                 self._runs.remove(run)
 
     async def ask(self, action: Action, decision: Decision) -> bool:
-        """False where nobody can be asked."""
+        """Asks for approval. Returns False if no client can be asked."""
         with self._lock:
             run = self._runs[-1] if self._runs else None
         if run is None:
@@ -54,10 +54,10 @@ class ApprovalRouter:
         if action in run.approved:
             return True
         put = asyncio.run_coroutine_threadsafe(_await_approval(run.ask, action, decision), run.loop)
-        said_yes = await asyncio.wrap_future(put)
-        if said_yes:
+        is_approved = await asyncio.wrap_future(put)
+        if is_approved:
             run.approved.add(action)
-        return said_yes
+        return is_approved
 
 
 async def _await_approval(ask: ApprovalCallback, action: Action, decision: Decision) -> bool:

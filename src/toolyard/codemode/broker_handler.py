@@ -1,4 +1,4 @@
-"""What sandboxed code gets when it asks the broker: calls of tools, searches, skills kept."""
+"""Answers the broker's requests from sandboxed code: tool calls, searches, skills."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ FindTools = Callable[[str, int, tuple[str, ...]], list[Hit]]
 
 @dataclass(frozen=True, slots=True)
 class BrokerHandler:
-    """A handler of the broker. `custom` calls what runs in this process, `find_tools` searches the catalog."""
+    """The broker's request handler. `custom` calls tools of this process, `find_tools` searches the catalog."""
 
     upstream: UpstreamCaller
     custom: UpstreamCaller
     unwrap_custom_result: Callable[[str, UpstreamResult], UpstreamResult]
-    """A custom tool's answer as code gets it."""
+    """Converts the result of a custom tool to the form that code gets."""
     approvals: ApprovalRouter
     find_tools: FindTools
     skills: SkillRequests
     server_for_code_name: Callable[[str], str]
-    """The server that code means by a name."""
+    """Returns the server that code means by a name."""
     own_tools: Dispatcher | None = None
     """Runs Toolyard's own file tools."""
 
@@ -73,7 +73,7 @@ class BrokerHandler:
                 return await self.skills.list_skills()
 
     def _explain_error(self, call: UpstreamCall, answer: UpstreamResult) -> UpstreamResult:
-        """The server's own words, and which arguments are not what its schema asks for."""
+        """Adds the arguments that violate the tool's schema to the server's error."""
         found = self._schema_mismatches(call)
         if not found:
             return answer
@@ -100,11 +100,15 @@ class BrokerHandler:
             surface=SURFACE,
             ask=self._ask,
             timeout=request.timeout,
-            progress=None if progress is ignore_progress else progress,  # then the server need not tell either
+            progress=None
+            if progress is ignore_progress
+            else progress,  # without a listener, the server need not send progress
         )
 
     async def _ask(self, action: Action, decision: Decision) -> bool:
-        """Code is not run again with the answer: a client that answers with its next request cannot be asked."""
+        """Asks for approval. Returns False for clients that can only answer with their next request: code is not run
+        again.
+        """
         try:
             return await self.approvals.ask(action, decision)
         except AnswerPending:

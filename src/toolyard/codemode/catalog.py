@@ -1,11 +1,11 @@
-"""The catalog: what is known of every tool of every server, pinned as it was first seen.
+"""The catalog: the tools of every server, pinned as they were first seen.
 
-One SQLite file in the state folder, which many processes may have open. A tool that was seen before and whose schema
-or description has changed since is kept as it was pinned, and is *quarantined*: its new form waits until the user
-accepts it, unless its server is trusted. New tools of a known server are pinned at once. The pin of a tool that is
-gone is kept: when it comes back as something else, it is quarantined like any other.
+One SQLite file in the state folder, which many processes may open. If a known tool's schema or description changes,
+the catalog keeps the pinned form and *quarantines* the tool: its new form is pending until the user accepts it,
+unless its server is trusted. New tools of a known server are pinned immediately. The pin of a removed tool is kept:
+if it returns in another form, it is quarantined as well.
 
-`Catalog` owns the connection until `close()`. It may be used from several threads.
+`Catalog` owns the connection until `close()`. It is thread-safe.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ create table tools (
 
 
 class CatalogBusy(SystemFault):
-    """Another process is writing to it, and who wanted to write would not wait."""
+    """Another process is writing to the catalog, and the caller would not wait."""
 
 
 class ChangeKind(StrEnum):
+    """How a tool changed."""
+
     ADDED = "added"
     CHANGED = "changed"
     REMOVED = "removed"
@@ -58,6 +60,8 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolChange:
+    """One change of a server's tools."""
+
     server: str
     tool: str
     change: ChangeKind
@@ -66,40 +70,46 @@ class ToolChange:
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
+    """A server, as the catalog knows it."""
+
     name: str
     evidence: str = ""
-    """What the last listing was made from; the same again means that nothing can have changed."""
+    """The fingerprint of the server's entry and files at the last listing. If it is equal, nothing changed."""
     asked_at: float = 0.0
-    """When it was last asked for its tools (seconds since the epoch); 0 where it never answered."""
+    """When it was last asked for its tools (seconds since the epoch); 0 if it never answered."""
     version: str = ""
     protocol: str = ""
     instructions: str = ""
     error: str = ""
     """Why it could not be asked the last time."""
     written: str = ""
-    """What was written of it, in the words of whoever writes tool files."""
+    """What was written to disk for it, in the format of `file_writer`."""
     stderr: str = ""
-    """The last of what it printed there."""
+    """The end of its stderr output."""
 
     def to_listing(self, tools: Iterable[KnownTool]) -> ServerListing:
-        """The server with its tools as they are pinned."""
+        """Returns the server with its tools as pinned."""
         schemas = tuple(tool.schema for tool in tools)
         return ServerListing(self.name, schemas, self.version, self.protocol, self.instructions)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
+    """A tool, as the catalog knows it."""
+
     server: str
     schema: ToolSchema
-    """As it was pinned."""
+    """The pinned form."""
     fingerprint: str
     pending: ToolSchema | None = None
-    """The form it has now, which nobody has accepted yet."""
+    """The current form, not yet accepted."""
     inferred: Json | None = None
-    """The shape of its results, learnt from one of them; where it does not tell itself."""
+    """The schema of its results, inferred from one of them, if it declares none."""
 
 
 class Catalog(Closeable):
+    """The pinned tools of all servers."""
+
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
@@ -107,7 +117,7 @@ class Catalog(Closeable):
 
     @classmethod
     def open(cls, state: str) -> Catalog:
-        """The catalog of a state folder, made where there is none."""
+        """Opens the catalog of a state folder, and creates it if it is missing."""
         path = os.path.join(state, FILE_NAME)
         with translate_catalog_errors(path):
             create_private_file(path)
@@ -131,18 +141,19 @@ class Catalog(Closeable):
                     connection.execute(statement)
                 connection.execute(f"pragma user_version = {_VERSION}")
         if version not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f"it was made by another version of Toolyard ({version})")
+            raise sqlite3.DatabaseError(f"it was created by another version of Toolyard ({version})")
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
 
     def servers(self) -> tuple[KnownServer, ...]:
+        """Returns all known servers."""
         columns = "name, evidence, asked, version, protocol, instructions, error, written, stderr"
         return tuple(KnownServer(*row) for row in self._fetch_rows(f"select {columns} from servers order by name"))  # noqa: S608 - constant
 
     def tools(self, server: str) -> tuple[KnownTool, ...]:
-        """The tools of a server, in its own order."""
+        """Returns the tools of a server, in its own order."""
         columns = "schema, fingerprint, waiting, inferred"
         rows = self._fetch_rows(
             f"select {columns} from tools where server = ? and gone = 0 order by position",  # noqa: S608 - constant
@@ -152,6 +163,7 @@ class Catalog(Closeable):
             return tuple(_tool_from_row(server, row) for row in rows)
 
     def tool(self, server: str, name: str) -> KnownTool | None:
+        """Returns a tool, or None."""
         rows = self._fetch_rows(
             "select schema, fingerprint, waiting, inferred from tools where server = ? and name = ? and gone = 0",
             *(server, name),
@@ -164,22 +176,22 @@ class Catalog(Closeable):
         return tuple(row[0] for row in rows)
 
     def tool_counts(self) -> Mapping[str, int]:
-        """How many tools each server has."""
+        """Returns the number of tools by server."""
         return dict(self._fetch_rows("select server, count(*) from tools where gone = 0 group by server"))
 
     def record_listing(
         self, listing: ServerListing, evidence: str | None, *, is_trusted: bool = False
     ) -> tuple[ToolChange, ...]:
-        """Take over what a server says it has now. What this changed, a quarantined tool only once.
+        """Records what a server lists now. Returns the changes, a quarantined tool only once.
 
-        Without `evidence` somebody called the server. What it has that is new is for sync to show: it is not taken
-        over, and sync asks again. What changed in a server that is trusted, or came to it, is pinned at once.
+        Without `evidence` the listing comes from a call. New tools are then left for sync to report: they are not
+        recorded, and sync asks again. Changed and new tools of a trusted server are pinned immediately.
         """
         server, changes = listing.server, list[ToolChange]()
-        # Of two with one name the first counts; a name that is half a character cannot be kept.
+        # Of two tools with one name the first counts. SQLite cannot store names with lone surrogates.
         now = {schema.name: schema for schema in reversed(listing.tools) if _is_text(schema.name)}
-        kept = [schema for schema in listing.tools if now.get(schema.name) is schema]
-        if evidence is None and _is_unchanged({tool.schema.name: tool for tool in self.tools(server)}, kept):
+        listed = [schema for schema in listing.tools if now.get(schema.name) is schema]
+        if evidence is None and _is_unchanged({tool.schema.name: tool for tool in self.tools(server)}, listed):
             return ()
         with self._transaction(0.0 if evidence is None else _BUSY_SECONDS):
             before = {tool.schema.name: tool for tool in self.tools(server)}
@@ -187,9 +199,9 @@ class Catalog(Closeable):
                 self._execute("update tools set gone = 1, waiting = null where server = ? and name = ?", server, name)
                 changes.append(ToolChange(server, name, ChangeKind.REMOVED))
             if evidence is None and not is_trusted:
-                seen = [schema for schema in kept if self._pinned_fingerprint(server, schema.name) is not None]
-                evidence, kept = None if len(seen) == len(kept) else "", seen
-            for position, schema in enumerate(kept):
+                seen = [schema for schema in listed if self._pinned_fingerprint(server, schema.name) is not None]
+                evidence, listed = None if len(seen) == len(listed) else "", seen
+            for position, schema in enumerate(listed):
                 changes += self._record_tool(server, position, schema, before.get(schema.name), is_trusted=is_trusted)
             self._execute(
                 "insert into servers (name, evidence, asked, version, protocol, instructions)"
@@ -204,7 +216,7 @@ class Catalog(Closeable):
         return tuple(changes)
 
     def version(self) -> int:
-        """Another number once another process has changed something."""
+        """Returns a number that changes when another process has changed the catalog."""
         with self._lock, translate_catalog_errors(self._path):
             return int(self._connection.execute("pragma data_version").fetchone()[0])
 
@@ -233,12 +245,12 @@ class Catalog(Closeable):
             yield ToolChange(server, schema.name, ChangeKind.CHANGED, is_quarantined=True)
 
     def _pinned_fingerprint(self, server: str, name: str) -> str | None:
-        """The fingerprint it was pinned with, though it be gone by now."""
+        """Returns the pinned fingerprint of a tool, even if the tool is gone."""
         rows = self._fetch_rows("select fingerprint from tools where server = ? and name = ?", server, name)
         return rows[0][0] if rows else None
 
     def pending_fingerprints(self) -> Mapping[tuple[str, str], str]:
-        """What waits to be accepted: the fingerprint of each new form."""
+        """Returns the fingerprint of each form that waits to be accepted."""
         return {
             (tool.server, tool.schema.name): tool_fingerprint(tool.pending)
             for tool in self.quarantined_tools()
@@ -248,7 +260,9 @@ class Catalog(Closeable):
     def accept_pending(
         self, servers: Iterable[str], seen: Mapping[tuple[str, str], str] | None = None
     ) -> tuple[ToolChange, ...]:
-        """Pin what waits, for these servers. What differs from what the user was shown before (`seen`) waits on."""
+        """Pins the pending forms of these servers. Forms that differ from those the user was shown (`seen`) stay
+        pending.
+        """
         changes: list[ToolChange] = []
         with self._transaction():
             for tool in [tool for server in servers for tool in self.tools(server)]:
@@ -259,7 +273,7 @@ class Catalog(Closeable):
         return tuple(changes)
 
     def _pin(self, server: str, schema: ToolSchema) -> ToolChange:
-        """Let a known tool be what it has become."""
+        """Pins the new form of a known tool."""
         self._execute(
             "update tools set schema = ?, fingerprint = ?, waiting = null, inferred = null"
             " where server = ? and name = ?",
@@ -268,6 +282,7 @@ class Catalog(Closeable):
         return ToolChange(server, schema.name, ChangeKind.CHANGED)
 
     def quarantined_tools(self) -> tuple[KnownTool, ...]:
+        """Returns the tools with a pending form."""
         rows = self._fetch_rows(
             "select server, schema, fingerprint, waiting, inferred from tools where waiting is not null"
             " and gone = 0 order by server, position"
@@ -275,17 +290,18 @@ class Catalog(Closeable):
         return tuple(_tool_from_row(row[0], row[1:]) for row in rows)
 
     def record_failure(self, server: str, error: str) -> None:
-        """It could not be asked. What is pinned stays."""
+        """Records that a server could not be asked. Its pins stay."""
         self._execute(
             "insert into servers (name, error) values (?, ?) on conflict (name) do update set error = excluded.error",
             *(server, _storable_text(error)),
         )
 
     def record_written_files(self, server: str, written: str) -> None:
+        """Records what was written to disk for a server."""
         self._execute("update servers set written = ? where name = ?", written, server)
 
     def record_stderr(self, server: str, stderr: str, error: str) -> None:
-        """Keep what a server last said on stderr, and why it failed if it did, for whoever looks into it."""
+        """Stores the end of a server's stderr, and its error if it failed, for diagnosis."""
         with self._transaction(_SHORT_WAIT_SECONDS):
             self._execute(
                 "update servers set stderr = ?, error = iif(? = '', error, ?) where name = ?",
@@ -293,11 +309,11 @@ class Catalog(Closeable):
             )
 
     def mark_stale(self, server: str) -> None:
-        """It said that its tools have changed: ask again."""
+        """Marks a server that announced changed tools, so that sync asks it again."""
         self._execute("update servers set evidence = '' where name = ?", server)
 
     def save_inferred_schema(self, server: str, tool: str, schema: Json) -> None:
-        """Keep the shape of a tool's results. Raises CatalogBusy at once while another process writes."""
+        """Stores the schema of a tool's results. Raises CatalogBusy immediately while another process writes."""
         with self._transaction(0.0):
             self._execute(
                 "update tools set inferred = ? where server = ? and name = ?",
@@ -305,12 +321,13 @@ class Catalog(Closeable):
             )
 
     def forget_server(self, server: str) -> None:
+        """Removes a server. The pins of its tools are kept."""
         with self._transaction():
             self._execute("update tools set gone = 1, waiting = null where server = ?", server)
             self._execute("delete from servers where name = ?", server)
 
     def is_busy(self, seconds: float = _SHORT_WAIT_SECONDS) -> bool:
-        """Whether another process is writing to it, and still is after a while."""
+        """Whether another process is still writing to the catalog after `seconds`."""
         try:
             with self._transaction(seconds):
                 return False
@@ -319,21 +336,21 @@ class Catalog(Closeable):
 
     @contextmanager
     def _transaction(self, seconds: float = _BUSY_SECONDS) -> Generator[None]:
-        """All of it or nothing, also for other processes, which are waited for so long."""
+        """Runs the block atomically. Waits up to `seconds` for other processes."""
         with self._lock:
             self._begin(seconds)
             try:
                 yield
             except BaseException:
-                with suppress(sqlite3.Error):  # some faults have rolled it back already
+                with suppress(sqlite3.Error):  # some errors have already rolled it back
                     self._connection.execute("rollback")
                 raise
             with translate_catalog_errors(self._path):
                 self._connection.execute("commit")
 
     def _begin(self, seconds: float) -> None:
-        patience = "pragma busy_timeout = {:d}".format
-        self._connection.execute(patience(int(seconds * 1000)))
+        set_timeout = "pragma busy_timeout = {:d}".format
+        self._connection.execute(set_timeout(int(seconds * 1000)))
         try:
             self._connection.execute("begin immediate")
         except sqlite3.OperationalError as error:
@@ -344,7 +361,7 @@ class Catalog(Closeable):
                 "Another process is writing to the catalog of tools.", hint="Try again in a moment.", retryable=True
             ) from None
         finally:
-            self._connection.execute(patience(int(_BUSY_SECONDS * 1000)))
+            self._connection.execute(set_timeout(int(_BUSY_SECONDS * 1000)))
 
     def _execute(self, statement: str, *values: object) -> None:
         with self._lock, translate_catalog_errors(self._path):
@@ -356,7 +373,7 @@ class Catalog(Closeable):
 
 
 def tool_fingerprint(schema: ToolSchema) -> str:
-    """The same for the same tool, whatever order its keys come in."""
+    """Returns a hash of a tool that does not depend on the order of its keys."""
     canonical = json.dumps(_schema_fields(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.blake2b(canonical.encode("ascii"), digest_size=16).hexdigest()
 
@@ -377,7 +394,7 @@ def _is_text(name: str) -> bool:
 
 
 def _storable_text(text: str) -> str:
-    """JSON can spell half a character, which SQLite cannot keep."""
+    """Replaces lone surrogates, which JSON can represent and SQLite cannot store."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -386,8 +403,8 @@ def _schema_json(schema: ToolSchema) -> str:
 
 
 def _schema_fields(schema: ToolSchema) -> dict[str, Any]:
-    """As `asdict`, without a copy of what lies below: that may be deep."""
-    return {each.name: getattr(schema, each.name) for each in fields(schema)}
+    """Like `asdict`, without copying nested values, which may be deep."""
+    return {item.name: getattr(schema, item.name) for item in fields(schema)}
 
 
 def _parse_schema(text: str) -> ToolSchema:

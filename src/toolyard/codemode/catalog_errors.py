@@ -1,4 +1,4 @@
-"""A catalog that cannot be used, in words, and setting a damaged one aside."""
+"""Errors of the catalog file, and moving a damaged one aside."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from toolyard.core.errors import SystemFault
 from toolyard.core.fd_exhaustion import fd_exhaustion_fault
 from toolyard.storage.disk_full import FREE_SPACE, check_descriptors, is_disk_full
 
-_REBUILD = "Run `toolyard sync --rebuild`, which sets the file aside and asks every server again."
+_REBUILD = "Run `toolyard sync --rebuild`, which moves the file aside and asks every server again."
 
 
 @contextmanager
 def translate_catalog_errors(path: str) -> Generator[None]:
-    """What the disk or SQLite says about the catalog at `path`, or rows that make no sense, as an error of ours."""
+    """Raises errors of the disk or SQLite, and invalid rows, of the catalog at `path` as SystemFault."""
     try:
         yield
     except OSError as error:
         if (fault := fd_exhaustion_fault(error)) is not None:
             raise fault from error
-        said = f"The catalog {path} cannot be used: {error.strerror}."
-        raise SystemFault(said, hint="Free some space, or look at the folder's rights.") from error
+        message = f"The catalog {path} cannot be used: {error.strerror}."
+        raise SystemFault(message, hint="Free some space, or check the folder's permissions.") from error
     except sqlite3.Error as error:
         check_descriptors(error)
         why, hint = ("the disk is full", FREE_SPACE) if is_disk_full(error, path) else (str(error), _REBUILD)
@@ -34,7 +34,7 @@ def translate_catalog_errors(path: str) -> Generator[None]:
 
 
 def set_aside(path: str) -> str | None:
-    """Rename a database and the files beside it. Its new name; None where there is none."""
+    """Renames a database and its companion files. Returns the new name, or None if there is none."""
     new = f"{path}.{time.strftime('%Y%m%d-%H%M%S')}"
     for end in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):

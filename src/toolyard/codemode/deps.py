@@ -1,4 +1,4 @@
-"""What code mode is given by the Yard it belongs to."""
+"""The dependencies that code mode gets from its Yard."""
 
 from __future__ import annotations
 
@@ -22,33 +22,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CodeModeDeps:
+    """Configuration, policy, stores and callbacks for code mode."""
+
     config: Config
     settings: Settings
     policy: Policy
     audit: EventLog
     mounts: Mounts
     home: str
-    """The folder that holds `servers/`, `tools/` and `skills/`: the workspace, or one that several agents share."""
+    """The folder with `servers/`, `tools/` and `skills/`: the workspace, or one that several agents share."""
     state: str
     """The state folder that belongs to `home`."""
     agent: str
     agent_id: str | None
-    """Which agent of the configuration was named, if one was."""
+    """The configured agent that was selected, if any."""
     on_connection: Callable[[str, int, bool], None]
-    """Told of every host that something inside wanted to reach."""
+    """Receives every host that code inside the sandbox tries to reach."""
     list_own_tools: Callable[[], ServerListing]
-    """Lists our own file tools as a server would."""
+    """Lists Toolyard's own file tools as a server would."""
     on_authorize: Callable[[str, str], None] | None = None
-    """Shows the user the address to sign in at for a server."""
+    """Shows the user the address at which to sign in for a server."""
     on_called: Callable[[str, ToolSchema, Mapping[str, Any], bool], None] = lambda _name, _schema, _given, _is_ok: (
         None
     )
-    """Told of each call of a tool of somebody else's."""
+    """Receives each call of an upstream or custom tool."""
     open_own_tools: Callable[[], OwnToolDispatcher] | None = None
-    """Creates the dispatcher of our own file tools, for code to call."""
+    """Creates the dispatcher of Toolyard's own file tools, for code to call."""
     attached_skills: tuple[str, ...] = ()
-    """Folders of skills elsewhere."""
+    """Further folders with skills."""
     servers: SharedServers | None = None
-    """Servers that agents share. Without them, code mode has its own."""
+    """Servers that agents share. Without them, code mode starts its own."""
     make_checks: Callable[[threading.Event], SkillChecks] | None = None
-    """What a skill has to pass before it is kept. They stop when the event is set."""
+    """Creates the checks that a skill has to pass before it is saved. They stop when the event is set."""

@@ -1,7 +1,7 @@
-"""From pinned tools to files and index entries: only what differs from what was written before.
+"""Writes tool files and index entries for pinned tools, but only those that differ from the previous ones.
 
-What was written of a server is remembered in the catalog (`KnownServer.written`) with each file's size and time, so
-an unchanged server costs a few stat calls, and one that somebody meddled with is written anew.
+The catalog remembers what was written for each server (`KnownServer.written`), with each file's size and time. An
+unchanged server costs a few stat calls, and modified files are rewritten.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from toolyard.core.tokens import count_or_estimate_tokens
 from toolyard.core.upstream import ServerListing, ToolSchema
 
 FORMAT = 1
-"""Raised whenever the files of an unchanged server would look different."""
+"""Incremented whenever the files of an unchanged server would look different."""
 CUSTOM_PREFIX = "tools/"
-"""Stands before the name of a group of custom tools, where servers and groups are kept together."""
+"""Precedes the name of a custom tool group wherever servers and groups share one namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenServer:
-    """What is on disk of one server."""
+    """What is on disk for one server."""
 
     basis: str = ""
-    """A hash of all that the files were made from."""
+    """A hash of everything that the files were generated from."""
     folder: str = ""
     stamps: Stamps = field(default_factory=dict[str, tuple[int, int]])
     tools: tuple[CompiledTool, ...] = ()
     tokens: int = 0
-    """What its tools would cost a model's context, were they all put into it."""
+    """The context tokens of its tools, if all of them were put into a model's context."""
 
     @classmethod
     def from_json(cls, text: str) -> WrittenServer:
@@ -63,9 +63,9 @@ class WrittenServer:
 def write_servers(
     catalog: Catalog, index: ToolIndex, folder: GeneratedFolder, folders: Mapping[str, str], own: ServerListing
 ) -> int:
-    """Bring `servers/` and the index up to the catalog. How many files were written.
+    """Updates `servers/` and the index to match the catalog. Returns the number of files written.
 
-    `folders` has the folder of each server, `own` the file tools of Toolyard itself.
+    `folders` maps servers to their folders; `own` lists Toolyard's own file tools.
     """
     known = [server for server in catalog.servers() if server.asked_at]
     indexed = index.fingerprints()
@@ -107,7 +107,7 @@ def _write_own(
 
 
 def write_groups(index: ToolIndex, folder: GeneratedFolder, groups: Mapping[str, Sequence[ToolSchema]]) -> int:
-    """Bring `tools/` and the index up to the custom tools. How many files were written."""
+    """Updates `tools/` and the index to match the custom tools. Returns the number of files written."""
     compiled = [compile_group(group, tools) for group, tools in sorted(groups.items())]
     count = 0
     for one in compiled:
@@ -122,7 +122,7 @@ def write_groups(index: ToolIndex, folder: GeneratedFolder, groups: Mapping[str,
 
 
 def injected_tokens(schemas: Sequence[ToolSchema]) -> int:
-    """What these tools cost in a model's context, as `tools/list` gives them."""
+    """Returns the context tokens of these tools, as `tools/list` returns them."""
     listed = [
         {
             "name": schema.name,
@@ -135,17 +135,17 @@ def injected_tokens(schemas: Sequence[ToolSchema]) -> int:
     return count_or_estimate_tokens(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
 
 
-def _write_overview(folder: GeneratedFolder, overview: Mapping[str, str], kept: Collection[str]) -> int:
-    """The folder's own files, and nothing left of what is gone."""
+def _write_overview(folder: GeneratedFolder, overview: Mapping[str, str], expected: Collection[str]) -> int:
+    """Writes the files of the folder itself, and removes everything else that is no longer needed."""
     count = sum(folder.ensure_file(name, text) for name, text in overview.items())
-    for name in folder.entry_names() - {*kept, *overview, "__pycache__"}:
+    for name in folder.entry_names() - {*expected, *overview, "__pycache__"}:
         folder.remove(name)
     return count
 
 
 def _server_hash(server: KnownServer, tools: Sequence[KnownTool], place: str) -> str:
-    said = (server.version, server.instructions)
-    return _hash([FORMAT, *said, place, *((tool.fingerprint, tool.inferred) for tool in tools)])
+    texts = (server.version, server.instructions)
+    return _hash([FORMAT, *texts, place, *((tool.fingerprint, tool.inferred) for tool in tools)])
 
 
 def _hash(made_from: list[Any]) -> str:
@@ -157,7 +157,9 @@ def _index_entry(server: KnownServer, written: WrittenServer) -> CompiledServer:
 
 
 def _tool_docs(server: str, compiled: CompiledServer, schemas: Sequence[ToolSchema], place: str) -> list[ToolDoc]:
-    """`place` is where the folder really is: a workspace may have a `servers/` of its own."""
+    """Returns the index entries. `place` is the actual path of the folder: a workspace may
+    have its own `servers/`.
+    """
     return [
         ToolDoc(
             server,

@@ -1,9 +1,9 @@
-"""Whether a folder of generated files is Toolyard's, although agents may write where it lies.
+"""Determines whether a folder of generated files belongs to Toolyard, although agents can write to it.
 
-A mark in the folder alone proves nothing: an agent can put one into a folder of the user's, and the next sync would
-replace what is in it. So the state folder, which no agent can write, has the inode and the change time of each mark
-that Toolyard wrote. A marked folder without such a record (of an older version, copied, or with another state folder)
-counts where it holds nothing but generated files, of which nothing can be lost.
+A marker file alone proves nothing: an agent could put one into a folder of the user, and the next sync would replace
+its contents. The state folder, which no agent can write, therefore records the inode and change time of each marker
+that Toolyard wrote. A marked folder without such a record (from an older version, copied, or with another state
+folder) counts if it contains only generated files, so that nothing can be lost.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ FIXED_FILES: Final = {
     ".gitignore": "*\n",
     ".ignore": "!*\n",
 }
-"""The files that lie in every generated folder."""
+"""The files in every generated folder."""
 _INDEXES: Final = {"INDEX.md": (b"# servers", b"# tools"), "index.json": (b"[]", b'[\n  {"server": ', b'{"server": ')}
-"""What they begin with."""
+"""How generated index files begin."""
 _TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{8}")
-"""What a writer leaves that is killed."""
+"""Leftovers of a killed writer."""
 _GENERATED_SIGNATURES: Final = (b"toolyard_runtime", b"__mcp_server__")
-"""Every generated module has one of them near its start; a package's own `__init__.py` may be empty."""
+"""Every generated module contains one of these near its start; a package's `__init__.py` may be empty."""
 
 
 def record_marker(state: str, name: str, mark: os.stat_result) -> None:
-    """Note that the mark in the folder `name` was written by Toolyard."""
+    """Records that Toolyard wrote the marker in the folder `name`."""
     found = _read_record(state)
     if found.get(name) == _stat_identity(mark):
         return
@@ -48,6 +48,7 @@ def record_marker(state: str, name: str, mark: os.stat_result) -> None:
 
 
 def is_marker_recorded(state: str, name: str, mark: str) -> bool:
+    """Whether Toolyard wrote this marker."""
     try:
         return _read_record(state).get(name) == _stat_identity(os.lstat(mark))
     except OSError:
@@ -55,7 +56,7 @@ def is_marker_recorded(state: str, name: str, mark: str) -> bool:
 
 
 def holds_only_generated_files(folder: str, *, is_top: bool = True) -> bool:
-    """Whether every file in it is one that Toolyard generates. `is_top`: it may hold folders and our marks."""
+    """Whether every file in the folder is generated. With `is_top` it may contain folders and markers."""
     try:
         with os.scandir(folder) as entries:
             return all(_is_generated(entry, is_top=is_top) for entry in entries)

@@ -1,10 +1,10 @@
-"""A folder of the workspace that holds generated files: `servers/`, `tools/`.
+"""A folder of generated files in the workspace: `servers/` or `tools/`.
 
-It is ours alone, which a mark in it and a record in the state folder say; a folder of that name that the user made is
-left as it is, and ours goes below `.toolyard/` instead. Everything goes through directory handles, so nothing an
-agent leaves in the workspace can lead a write elsewhere. A server's folder is written whole beside the old one and
-takes its place in one step: who imports from it meanwhile sees the old files or the new ones. Git leaves the folder
-out, ripgrep does not.
+A marker in it and a record in the state folder say that it belongs to Toolyard. A folder of that name that the user
+made is left unchanged, and the generated one goes below `.toolyard/` instead. All access uses directory handles, so
+that nothing an agent leaves in the workspace can redirect a write. A server's folder is written beside the old one
+and replaces it in one step: imports see either the old files or the new ones. Git ignores the folder, ripgrep does
+not.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ SERVERS, TOOLS = "servers", "tools"
 FALLBACK_FOLDER = ".toolyard"
 
 Stamps = Mapping[str, tuple[int, int]]
-"""Each file's size and time of writing: how it is told whether somebody has changed it."""
+"""The size and modification time of each file, to detect changes by others."""
 
 
 def generated_path(workspace: str, name: str, state: str) -> str:
-    """Where in the workspace the generated folder `name` is or would be, relative to it.
+    """Returns the path of the generated folder `name`, relative to the workspace.
 
     `state` is the state folder of the workspace.
     """
@@ -47,7 +47,7 @@ def generated_path(workspace: str, name: str, state: str) -> str:
             names = {entry.name for entry in entries}
     except FileNotFoundError:
         return name
-    except OSError:  # a file, a link in a loop, a folder that is closed to us
+    except OSError:  # a file, a link loop, or an unreadable folder
         return f"{FALLBACK_FOLDER}/{name}"
     if os.path.islink(path) or (names and not _is_own_folder(path, name, names, state)):
         return f"{FALLBACK_FOLDER}/{name}"
@@ -61,12 +61,12 @@ def _is_own_folder(path: str, name: str, names: set[str], state: str) -> bool:
 
 
 def is_generated(workspace: str, name: str, state: str) -> bool:
-    """Whether the generated folder `name` was ever made."""
+    """Whether the generated folder `name` exists."""
     return os.path.lexists(os.path.join(workspace, generated_path(workspace, name, state), MARKER))
 
 
 class GeneratedFolder(Closeable):
-    """Open for writing until `close()`. One process writes at a time; that is its owner's affair."""
+    """A generated folder, open for writing until `close()`. The caller ensures that only one process writes."""
 
     def __init__(self, root: Root, name: str, state: str) -> None:
         self.path = generated_path(root.path, name, state)
@@ -84,17 +84,17 @@ class GeneratedFolder(Closeable):
             self._fd = -1
 
     def _check_ownership(self, name: str, state: str) -> None:
-        """Refuse a folder that took the place of ours between the look at it and its opening."""
+        """Refuses a folder that replaced ours between the check and the opening."""
         names = set(os.listdir(self._fd))
         if names and not _is_own_folder(f"/proc/self/fd/{self._fd}", name, names, state):
             self.close()
             raise SystemFault(
-                f"The folder {name} was replaced while tool files were to be written.",
+                f"The folder {name} was replaced before its tool files were written.",
                 hint="Run `toolyard sync` again once nothing else changes the workspace.",
             )
 
     def ensure_file(self, name: str, text: str) -> bool:
-        """Make a file of the folder itself have this text. Whether it had another."""
+        """Writes a file of the folder itself. Returns False if it already had this text."""
         data = text.encode()
         if _has_content(self._fd, name, data):
             return False
@@ -102,7 +102,7 @@ class GeneratedFolder(Closeable):
         return True
 
     def replace_folder(self, name: str, files: Mapping[str, str]) -> Stamps:
-        """Put a folder of these files in the place of the one called `name`."""
+        """Replaces the subfolder `name` by one with these files."""
         new = temporary_sibling(name)
         os.mkdir(new, FOLDER_MODE, dir_fd=self._fd)
         try:
@@ -117,7 +117,7 @@ class GeneratedFolder(Closeable):
         return stamps
 
     def update_folder(self, name: str, files: Mapping[str, str]) -> int:
-        """As `replace_folder`, unless the folder has exactly these files already. How many were written."""
+        """Like `replace_folder`, unless the folder has exactly these files. Returns the number of files written."""
         try:
             fd = os.open(name, OPEN_FOLDER, dir_fd=self._fd)
         except OSError:
@@ -135,7 +135,7 @@ class GeneratedFolder(Closeable):
         return len(files)
 
     def _swap_in(self, new: str, name: str) -> None:
-        """Afterwards `new` is what was there before, or is gone."""
+        """Moves `new` into place. Afterwards `new` is the former folder, or gone."""
         try:
             exchange(new, name, self._fd)
         except FileNotFoundError:
@@ -148,19 +148,19 @@ class GeneratedFolder(Closeable):
 
     def remove(self, name: str) -> None:
         try:
-            os.unlink(name, dir_fd=self._fd)  # a link or a file somebody put there
+            os.unlink(name, dir_fd=self._fd)  # a link or a file of another program
         except FileNotFoundError:
             return
         except (IsADirectoryError, PermissionError):
             shutil.rmtree(name, dir_fd=self._fd)
 
     def entry_names(self) -> set[str]:
-        """What lies in it beside our own marks: the folders of servers, and what was left by a killed writer."""
+        """Returns the names in the folder except our fixed files: server folders, and leftovers of killed writers."""
         with os.scandir(self._fd) as entries:
             return {entry.name for entry in entries if entry.name not in FIXED_FILES}
 
     def is_intact(self, name: str, stamps: Stamps) -> bool:
-        """Whether a folder holds exactly what was written."""
+        """Whether a subfolder has exactly the files that were written."""
         try:
             fd = os.open(name, OPEN_FOLDER, dir_fd=self._fd)
         except OSError:
@@ -188,7 +188,7 @@ def _open_folder(root: Root, relative: str) -> int:
 
 
 def _has_content(folder: int, name: str, data: bytes) -> bool:
-    """Whether a file of the folder has exactly this content."""
+    """Whether a file in the folder has exactly this content."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
     except OSError:

@@ -1,7 +1,7 @@
-"""What the last sync told the user of: the names of all tools, in the state folder.
+"""The tool names that the last sync reported to the user, stored in the state folder.
 
-A call may be the first to notice that a server has another tool, or one less. Whoever syncs next is told, and that
-takes knowing what was told before.
+A call may be the first to notice that a server has a new tool, or one less. The next sync reports it, by comparing
+with what was reported before.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ FILE_NAME = "told.json"
 _PRIVATE = 0o600
 
 ToolNames = Mapping[str, Collection[str]]
-"""By server, or by group of custom tools."""
+"""Tool names by server, or by group of custom tools."""
 
 
 def read_last_sync(state: str) -> ToolNames | None:
-    """None where nothing was told yet, or it cannot be read: then there is nothing to compare with."""
+    """Returns the reported names, or None if there are none or they cannot be read."""
     try:
         with open(os.path.join(state, FILE_NAME), encoding="utf-8") as file:
-            told: object = json.load(file)
+            names: object = json.load(file)
     except (OSError, ValueError):
         return None
-    return cast("ToolNames", told) if isinstance(told, dict) else None
+    return cast("ToolNames", names) if isinstance(names, dict) else None
 
 
 def write_last_sync(state: str, names: ToolNames) -> None:
-    """Keep it for the next sync. Not being able to costs a repetition at most."""
+    """Stores the names for the next sync. A failure only causes repeated reports."""
     path = os.path.join(state, FILE_NAME)
     new = f"{path}.{secrets.token_hex(4)}"
     try:
@@ -47,7 +47,7 @@ def write_last_sync(state: str, names: ToolNames) -> None:
 
 
 def tool_differences(before: ToolNames, now: ToolNames) -> tuple[ToolChange, ...]:
-    """The tools that came and went in between, server by server."""
+    """Returns the tools that were added and removed, by server."""
     found: list[ToolChange] = []
     for server in dict.fromkeys((*now, *before)):
         had, has = dict.fromkeys(before.get(server, ())), dict.fromkeys(now.get(server, ()))

@@ -1,6 +1,6 @@
-"""What code mode has running once something was called: the pool of servers, and the broker's socket on its loop.
+"""The running part of code mode, created by the first call: the server pool, and the broker on its loop.
 
-The servers and their loop may be shared with other agents. What is decided, counted and recorded for a call is not.
+Servers and their loop may be shared with other agents. Authorisation, limits and the audit log are not shared.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 _STDERR_CHARS = 4_000
 
 _ADOPT_PAUSE_SECONDS = 1.0
-"""After a name that no server was added under: reading the configuration holds up the loop."""
+"""Pause after an unknown server name: reading the configuration blocks the loop."""
 
 _WATCH_SECONDS = 1.0
-"""Between two looks at the configuration."""
+"""Interval between two checks of the configuration."""
 
 T = TypeVar("T")
 
@@ -46,20 +46,20 @@ class LiveConnections(Closeable):
     """Owns its parts. `close()` ends its calls, its connections and every server that no other agent uses."""
 
     def __init__(self, knowledge: ToolKnowledge) -> None:
-        around = knowledge.deps
+        deps = knowledge.deps
         self._knowledge = knowledge
         self._has_new_schemas = False
         self._stale_servers: set[str] = set()
         self._next_adopt_time = 0.0
         self._changed_servers: set[str] = set()
-        """Trusted servers that said that their tools have changed, until those are taken over."""
+        """Trusted servers with announced tool changes that are not yet recorded."""
         self._change_tasks: dict[str, asyncio.Task[None]] = {}
         self._calls: set[concurrent.futures.Future[Any]] = set()
         self._detaching: set[asyncio.Task[None]] = set()
         with contextlib.ExitStack() as undo:
-            servers = around.servers
+            servers = deps.servers
             if servers is None:
-                most = around.config.toolyard.max_running_servers
+                most = deps.config.toolyard.max_running_servers
                 servers = undo.enter_context(SharedServers(max_running=most))
             self.loop = servers.loop
             self._file_updates = undo.enter_context(Debouncer(self.loop.loop, self._write_inferred_schemas))
@@ -70,18 +70,18 @@ class LiveConnections(Closeable):
                     shared=servers,
                     on_list_changed=self._on_list_changed,
                     tokens_folder=knowledge.sign_in_folder,
-                    on_authorize=around.on_authorize,
+                    on_authorize=deps.on_authorize,
                 )
             )
-            allowances = RateLimits.from_config(around.config)
-            self.upstream = self._upstream_calls(allowances)
-            self.custom = self._custom_calls(allowances)
-            self.own_tools = around.open_own_tools() if around.open_own_tools is not None else None
+            rate_limits = RateLimits.from_config(deps.config)
+            self.upstream = self._upstream_calls(rate_limits)
+            self.custom = self._custom_calls(rate_limits)
+            self.own_tools = deps.open_own_tools() if deps.open_own_tools is not None else None
             if self.own_tools is not None:
                 undo.callback(self.own_tools.close)
-            skills = SkillRequests(knowledge.skill_library, around.policy, around.audit, SURFACE, around.make_checks)
+            skills = SkillRequests(knowledge.skill_library, deps.policy, deps.audit, SURFACE, deps.make_checks)
             undo.callback(skills.close)
-            asked = (
+            services = (
                 knowledge.custom.unwrap_result,
                 knowledge.approvals,
                 knowledge.find_tools,
@@ -89,52 +89,52 @@ class LiveConnections(Closeable):
                 knowledge.server_for_code_name,
                 self.own_tools,
             )
-            answering = BrokerHandler(self.upstream, self.custom, *asked)
-            broker = Broker.open(around.agent, answering, self.loop.loop, can_run_eagerly=answering.can_run_eagerly)
+            handler = BrokerHandler(self.upstream, self.custom, *services)
+            broker = Broker.open(deps.agent, handler, self.loop.loop, can_run_eagerly=handler.can_run_eagerly)
             self.broker = undo.enter_context(broker)
             undo.callback(self._cancel_calls)
             self._watching = asyncio.run_coroutine_threadsafe(self._watch_configuration(), self.loop.loop)
             undo.callback(self._watching.cancel)
             self._undo = undo.pop_all()
 
-    def _upstream_calls(self, allowances: RateLimits) -> UpstreamCaller:
-        mode, around = self._knowledge, self._knowledge.deps
+    def _upstream_calls(self, rate_limits: RateLimits) -> UpstreamCaller:
+        knowledge, deps = self._knowledge, self._knowledge.deps
         return UpstreamCaller(
-            policy=around.policy,
-            audit=around.audit,
-            catalog=mode.catalog,
+            policy=deps.policy,
+            audit=deps.audit,
+            catalog=knowledge.catalog,
             target=self.pool,
-            authorization=mode.authorization,
-            rate_limits=allowances,
+            authorization=knowledge.authorization,
+            rate_limits=rate_limits,
             servers=frozenset(self.pool.names),
-            trusted_servers=mode.trusted_servers,
+            trusted_servers=knowledge.trusted_servers,
             adopt_server=self._adopt_server,
             on_schema_learnt=self._on_schema_learnt,
-            on_called=around.on_called,
+            on_called=deps.on_called,
         )
 
-    def _custom_calls(self, allowances: RateLimits) -> UpstreamCaller:
-        mode, around = self._knowledge, self._knowledge.deps
+    def _custom_calls(self, rate_limits: RateLimits) -> UpstreamCaller:
+        knowledge, deps = self._knowledge, self._knowledge.deps
         return UpstreamCaller(
-            policy=around.policy,
-            audit=around.audit,
-            catalog=CustomPinnedTools(mode.custom),
-            target=CustomCallTarget(mode.custom),
-            authorization=mode.custom_authorization,
-            rate_limits=allowances,
-            servers=mode.custom.groups.keys(),
+            policy=deps.policy,
+            audit=deps.audit,
+            catalog=CustomPinnedTools(knowledge.custom),
+            target=CustomCallTarget(knowledge.custom),
+            authorization=knowledge.custom_authorization,
+            rate_limits=rate_limits,
+            servers=knowledge.custom.groups.keys(),
             on_schema_learnt=self._on_schema_learnt,
-            on_called=around.on_called,
+            on_called=deps.on_called,
         )
 
     async def fresh_listing(self, server: str) -> ServerListing:
-        """What a server says now, for sync."""
+        """Returns a fresh listing of a server, for sync."""
         listing = await self.pool.server_listing(server, fresh=True)
-        self._stale_servers.discard(server)  # what it said of changes before is in its answer
+        self._stale_servers.discard(server)  # the new listing includes earlier changes
         return listing
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Run a call from a thread that is not the loop's, and wait. Closing cancels it."""
+        """Runs a call from another thread and waits. Closing cancels it."""
         future = self.loop.submit(call)
         self._calls.add(future)
         try:
@@ -155,7 +155,7 @@ class LiveConnections(Closeable):
             self.loop.loop.call_soon_threadsafe(task.cancel)
 
     def _store_server_stderr(self) -> None:
-        """What servers printed and why they failed, for `doctor`."""
+        """Stores the servers' stderr and errors, for `doctor`."""
         for name, status in self.pool.status().items():
             if status.starts:
                 with contextlib.suppress(ToolyardError, sqlite3.Error):
@@ -163,34 +163,34 @@ class LiveConnections(Closeable):
                     self._knowledge.catalog.record_stderr(name, status.stderr[-_STDERR_CHARS:], failed)
 
     def flush(self) -> None:
-        """Whatever was learnt and is not written yet: for whoever closes."""
+        """Writes pending data to disk, before closing."""
         self.flush_stale_marks()
-        if not self._knowledge.catalog.is_busy():  # the rest is not worth waiting for another process
+        if not self._knowledge.catalog.is_busy():  # the rest is not worth waiting for
             self._file_updates.run_now()
             self._store_server_stderr()
 
     def _write_inferred_schemas(self) -> None:
-        """Put the shapes that were learnt into the tools' files. A guess, so a failure is none."""
+        """Writes inferred result types into the tool files. Failures are ignored."""
         if not self._has_new_schemas or self._knowledge.catalog.is_busy(
             0.0
-        ):  # waiting would hold up whoever looks there
+        ):  # waiting would block other users of the catalog
             return
         self._has_new_schemas = False
         with contextlib.suppress(ToolyardError, sqlite3.Error), exclusive_sync_lock(self._knowledge.deps.state):
             update_tool_files(self._knowledge)
 
     def flush_stale_marks(self) -> None:
-        """Note in the catalog which servers have to be asked again."""
+        """Marks in the catalog which servers have to be asked again."""
         self._stale_marks.run_now()
 
     def _write_stale_marks(self) -> None:
-        """What cannot be noted now is kept for later."""
+        """Writes the marks. On failure they are kept for the next attempt."""
         stale = tuple(self._stale_servers)
         if not stale:
             return
         self._stale_servers.difference_update(stale)
         try:
-            # Not the catalog of the loop, which would wait for this one while another process holds the file.
+            # A separate connection: the loop's own would block while another process holds the file.
             with Catalog.open(self._knowledge.deps.state) as catalog:
                 for server in stale:
                     catalog.mark_stale(server)
@@ -198,7 +198,7 @@ class LiveConnections(Closeable):
             self._stale_servers.update(stale)
 
     def _on_list_changed(self, server: str) -> None:
-        """The catalog may be locked by another process, and the loop waits for nobody: it is written aside."""
+        """Handles `list_changed`. The catalog may be locked, so it is written off the loop."""
         self._stale_servers.add(server)
         self._stale_marks.schedule()
         if server in self.upstream.trusted_servers:
@@ -207,34 +207,34 @@ class LiveConnections(Closeable):
                 self._change_tasks[server] = self.loop.loop.create_task(self._adopt_tool_changes(server))
 
     async def _adopt_tool_changes(self, server: str) -> None:
-        """Of a server with `pinned: false`: what it has now counts from now on, and its files are written anew."""
+        """Records and writes the current tools of a server with `pinned: false`."""
         try:
             while server in self._changed_servers:
                 self._changed_servers.discard(server)
-                with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next call meets the same, and says so
+                with contextlib.suppress(
+                    ToolyardError, sqlite3.Error
+                ):  # the next call fails the same way and reports it
                     await self.upstream.verify(server)
                     await asyncio.to_thread(
                         self._file_updates.run_now
-                    )  # its files, for code that imports a new tool next
+                    )  # its files, so that code can import a new tool
         finally:
             del self._change_tasks[server]
 
     async def _watch_configuration(self) -> None:
-        """Follow the configuration, so that a server that is removed from it is no longer called."""
+        """Follows the configuration, so that servers removed from it are no longer called."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next look may find it mended
-                await asyncio.to_thread(
-                    self._knowledge.refresh
-                )  # a changed configuration is read, off the loop of calls
+            with contextlib.suppress(ToolyardError, sqlite3.Error):  # the next check may succeed
+                await asyncio.to_thread(self._knowledge.refresh)  # reads a changed configuration off the loop
 
     def update_attachments(self) -> None:
-        """Attach the servers that code mode has now, from any thread."""
+        """Attaches the current servers, from any thread."""
         self.loop.loop.call_soon_threadsafe(self._update_attachments)
 
     def _update_attachments(self) -> None:
-        mode, upstream = self._knowledge, self.upstream
-        entries = {entry.name: entry for entry in mode.resolved_servers.entries}
+        knowledge, upstream = self._knowledge, self.upstream
+        entries = {entry.name: entry for entry in knowledge.resolved_servers.entries}
         for name, entry in self.pool.entries.items():
             if entries.get(name) is not entry:
                 self._detaching.add(task := self.loop.loop.create_task(self.pool.detach(name)))
@@ -243,11 +243,11 @@ class LiveConnections(Closeable):
         for name, entry in entries.items():
             if name not in self.pool.entries:
                 self.pool.add(entry)
-        upstream.authorization = mode.authorization
-        upstream.servers, upstream.trusted_servers = frozenset(entries), mode.trusted_servers
+        upstream.authorization = knowledge.authorization
+        upstream.servers, upstream.trusted_servers = frozenset(entries), knowledge.trusted_servers
 
     def _adopt_server(self, server: str) -> bool:
-        """Whether a server was added to the configuration and synced after this session began."""
+        """Whether a server was configured and synced after this session began."""
         if time.monotonic() < self._next_adopt_time:
             return False
         self._knowledge.refresh()
@@ -258,6 +258,6 @@ class LiveConnections(Closeable):
         return False
 
     def _on_schema_learnt(self) -> None:
-        """It goes into the tools' files a moment later, with whatever else is learnt by then."""
+        """Schedules an update of the tool files, together with other changes."""
         self._has_new_schemas = True
         self._file_updates.schedule()

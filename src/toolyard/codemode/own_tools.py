@@ -1,7 +1,7 @@
 """Calls Toolyard's own file tools for sandboxed code: `from servers.filesystem import write_file`.
 
-A call goes through a dispatcher of its own, on the servers' loop: the same policy, snapshots and audit log as for a
-client that calls the tool itself. Which tools there are is decided by `app.own_tool_files`.
+A call uses its own dispatcher, on the servers' loop: the same policy, snapshots and audit log as for a client that
+calls the tool itself. `app.own_tool_files` decides which tools exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OwnToolDispatcher(Dispatcher, Protocol):
 
 
 def write_own_tools(root: Root, state: str, listing: ServerListing) -> None:
-    """Write `servers/filesystem` where no sync has done so yet, or one of another version has."""
+    """Writes `servers/filesystem` if it is missing or from another version."""
     with GeneratedFolder(root, SERVERS, state) as folder:
         own = compile_own_tools(listing.tools, listing.version)
         folder.update_folder(own.folder, own.files)
@@ -37,7 +37,7 @@ def write_own_tools(root: Root, state: str, listing: ServerListing) -> None:
 
 
 async def call_own_tool(dispatch: Dispatcher, call: UpstreamCall) -> UpstreamResult:
-    """Raises what the tool raises, as `Upstream.call` does."""
+    """Calls a file tool. Raises what the tool raises, as `UpstreamCaller.call` does."""
     arguments = dict(call.arguments)
     made = Call(call.tool, arguments, call.surface, agent=call.agent, session=call.session, ask=call.ask)
     result = await dispatch(made)
@@ -45,7 +45,7 @@ async def call_own_tool(dispatch: Dispatcher, call: UpstreamCall) -> UpstreamRes
 
 
 def _content_blocks(parts: Iterable[Part]) -> Iterable[Json]:
-    """Content blocks as MCP spells them."""
+    """Yields MCP content blocks."""
     for part in parts:
         match part:
             case Text(text):

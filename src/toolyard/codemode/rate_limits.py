@@ -1,6 +1,6 @@
-"""Rates and budgets of tools, counted while Toolyard runs.
+"""Rate limits and budgets of tools, counted while Toolyard runs.
 
-Owns nothing but its counts. A call that is refused counts nowhere. Safe from any thread.
+Holds only its counts. Refused calls do not count. Thread-safe.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolyard.core.errors import SecurityError
 
 _MINUTE = 60.0
 _ROUNDING = 1e-9
-"""Sums of costs such as 0.1 miss their round value by less than this."""
+"""Sums of costs such as 0.1 differ from the exact value by less than this."""
 
 
 @dataclass(slots=True)
@@ -25,10 +25,12 @@ class _Usage:
     calls: int = 0
     cost: float = 0.0
     recent: deque[float] = field(default_factory=deque[float])
-    """When the calls of the last minute were made, at most as many as are allowed in one."""
+    """The times of calls in the last minute, at most as many as are allowed."""
 
 
 class RateLimits:
+    """Counts the calls of limited tools."""
+
     def __init__(self, limits: Mapping[str, ToolLimit], clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = dict(limits)
         self._patterns = ToolPatterns(tuple(self._limits))
@@ -42,11 +44,11 @@ class RateLimits:
         return cls(config.toolyard.tool_limits)
 
     def requires_approval(self, server: str, tool: str) -> bool:
-        """Whether somebody has to say yes to each call of this tool."""
+        """Whether each call of this tool needs approval."""
         return any(self._limits[pattern].ask for pattern in self._matching_patterns(server, tool))
 
     def count_call(self, agent: str, server: str, tool: str) -> None:
-        """Count one call, or raise SecurityError where a limit is reached."""
+        """Counts one call, or raises SecurityError if a limit is reached."""
         patterns = self._matching_patterns(server, tool)
         if not patterns:
             return
@@ -75,12 +77,12 @@ class RateLimits:
 
 
 def _check_limit(limit: ToolLimit, count: _Usage, now: float, tool: str, pattern: str) -> None:
-    raise_it = f"Ask the user to raise `tool_limits` for {pattern!r}, or do without."
+    hint = f"Ask the user to raise `tool_limits` for {pattern!r}, or do without."
     if limit.most_calls is not None and count.calls >= limit.most_calls:
-        raise SecurityError(f"{tool} may be called {limit.most_calls} times, and was.", hint=raise_it)
+        raise SecurityError(f"{tool} has reached its limit of {limit.most_calls} calls.", hint=hint)
     if limit.most_cost is not None and count.cost + limit.cost > limit.most_cost + _ROUNDING:
         spent = f"{tool} costs {limit.cost:g} a call; {count.cost:g} of {limit.most_cost:g} are spent."
-        raise SecurityError(spent, hint=raise_it)
+        raise SecurityError(spent, hint=hint)
     if limit.per_minute is None:
         return
     while count.recent and count.recent[0] <= now - _MINUTE:
@@ -88,7 +90,7 @@ def _check_limit(limit: ToolLimit, count: _Usage, now: float, tool: str, pattern
     if len(count.recent) >= limit.per_minute:
         wait = max(1, round(count.recent[0] + _MINUTE - now + 0.5))
         raise SecurityError(
-            f"{tool} may be called {limit.per_minute} times a minute, and was.",
+            f"{tool} has reached its limit of {limit.per_minute} calls a minute.",
             hint=f"Try again in {wait} second{'' if wait == 1 else 's'}.",
             retryable=True,
         )

@@ -1,8 +1,8 @@
-"""The shape of a result, guessed from one of them: for tools that do not say what they return.
+"""Infers the schema of results from one of them, for tools that declare no output.
 
-A guess, and marked as one in the tool file. It is kept small: objects whose keys look like data (too many, or no
-names) become plain mappings, lists are described by what their first items have in common, and nothing is deeper or
-longer than a reader could take in. No value of the result gets into it.
+The tool file marks it as inferred. It is kept small: objects whose keys look like data (too many, or not names)
+become plain mappings, lists are described by what their first items have in common, and depth and length are limited.
+It contains no values of the result.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, cast
 from toolyard.core.upstream import Json, UpstreamResult
 
 _DEPTHS = (5, 3, 2, 1)
-"""How deep the shape goes: the first of these at which it is short enough."""
+"""Depths to try; the first that gives a short enough schema is used."""
 _MAX_CHARS = 8_000
-"""Of the shape as JSON. Whoever reads the tool's file reads about a third of it."""
+"""Size of the schema as JSON. About a third of it appears in the tool file."""
 _MAX_KEYS = 40
 _LONGEST_KEY = 60
 _MAX_SAMPLED_ITEMS = 20
@@ -25,7 +25,7 @@ _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", typ
 
 
 def infer_result_schema(answer: UpstreamResult) -> Json | None:
-    """The schema of `structured`, or of the JSON in the answer's only text; None where there is no shape to learn."""
+    """Returns the schema of `structured`, or of JSON in the only text block. None if there is nothing to infer."""
     if answer.is_error:
         return None
     value = answer.structured if answer.structured is not None else _parse_text_json(answer)
@@ -36,7 +36,7 @@ def infer_result_schema(answer: UpstreamResult) -> Json | None:
 
 
 def _is_large(value: object) -> bool:
-    """Whether a result has more parts than are worth looking at: it may be a whole database."""
+    """Whether a result has too many parts to examine: it may be a whole database."""
     waiting, count = [value], 0
     while waiting:
         part = waiting.pop()
@@ -63,7 +63,7 @@ def _parse_text_json(answer: UpstreamResult) -> object:
 
 
 def _value_schema(value: object, depth: int) -> dict[str, Any]:
-    """`depth` is how many levels may still follow."""
+    """Returns the schema of a value. `depth` is the number of further levels."""
     kind = _SCALARS.get(cast("type[None]", type(value)))
     if kind is not None:
         return {"type": kind}
@@ -85,7 +85,7 @@ def _object_schema(value: dict[str, object], depth: int) -> dict[str, Any]:
 
 
 def _common_schema(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One schema for all: a union of kinds, and of objects the keys of each, required where all have them."""
+    """Returns one schema for all: a union of types; objects are merged, with the keys required that all have."""
     different = list({json.dumps(schema, sort_keys=True): schema for schema in schemas}.values())
     if len(different) == 1:
         return different[0]

@@ -1,4 +1,4 @@
-"""Files of ours, written into open folders: no link that an agent leaves there leads a write elsewhere."""
+"""Writes files into open folders, so that links left by an agent cannot redirect a write."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import secrets
 _FILE_MODE = 0o644
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME_CHARS = 100
-"""Of a name, in that of a file that is to take its place: both have to fit a file system."""
+"""Characters of the original name in a temporary name: both have to fit the file system's limit."""
 
 
 def temporary_sibling(name: str) -> str:
-    """For what is to take the place of `name`."""
+    """Returns a temporary name for a file that will replace `name`."""
     return f".{name[:_NAME_CHARS]}.{secrets.token_hex(4)}"
 
 
 def write_new_file(folder: int, name: str, data: bytes) -> os.stat_result:
-    """Make a new file."""
+    """Creates a new file with this content."""
     fd = os.open(name, _NEW_FILE, _FILE_MODE, dir_fd=folder)
     with open(fd, "wb", buffering=0) as file:
         view = memoryview(data)
@@ -28,7 +28,7 @@ def write_new_file(folder: int, name: str, data: bytes) -> os.stat_result:
 
 
 def replace_file(folder: int, name: str, data: bytes) -> None:
-    """Put a file with this content in the place of the one called `name`, in one step."""
+    """Replaces the file `name` by one with this content, in one step."""
     new = temporary_sibling(name)
     try:
         write_new_file(folder, new, data)

@@ -1,9 +1,9 @@
-"""Why a server may have refused a call: which arguments differ from the tool's schema, in words.
+"""Explains why a server may have refused a call: which arguments violate the tool's schema.
 
-Looked for after a refusal, never before a call. A schema is not the last word: servers take `"5"` for a number, have
-defaults for what they call required, and list schemas that their own defaults break. So the server judges, a call
-that works costs nothing, and one that was refused is explained as far as that is certain: missing and unknown
-arguments, types and enums of the root. What a schema says in any other way is left to the server's own words.
+Checked after a refusal, never before a call. A schema is not authoritative: servers accept `"5"` for a number, have
+defaults for required arguments, and list schemas that their own defaults violate. The server therefore decides, a
+successful call costs nothing, and a refused one is explained as far as that is certain: missing and unknown
+arguments, and types and enums at the top level. Everything else is left to the server's own message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN_CHARS = 60
 _SHOWN_VALUES = 8
 _LARGEST_BITS = 128
 _INCONCLUSIVE_KEYS = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "nullable"})
-"""Where one of these stands beside it, a type or an enum alone decides nothing."""
+"""Beside one of these keys, a type or an enum alone proves nothing."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -32,12 +32,12 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 _ARTICLES: Mapping[str, str] = {"integer": "an ", "array": "an ", "object": "an ", "null": ""}
-"""Of the types that are not `a` something."""
+"""Articles of the types that do not take `a`."""
 _UNKNOWN_ARGUMENT = "There is no argument {!r}."
 
 
 def schema_mismatches(schema: Json, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """A sentence for each argument that is certain not to be what the schema asks for."""
+    """Returns a sentence for each argument that certainly violates the schema."""
     properties: object = schema.get("properties")
     if not isinstance(properties, Mapping):
         return ()
@@ -56,18 +56,18 @@ def schema_mismatches(schema: Json, arguments: Mapping[str, Any]) -> tuple[str, 
 
 
 def add_mismatch_hint(error: ToolyardError, tool: str, found: Sequence[str]) -> ToolyardError:
-    """A refusal of a call of `tool` with what may be the reasons in its hint; any other error as it is."""
+    """Adds the mismatches to the hint of a refused call of `tool`. Other errors are returned unchanged."""
     if error.retryable or not isinstance(error, (ValidationError, ToolError)):
         return error
     fields = error.fields if isinstance(error, ValidationError) else ()
     named = tuple(
-        _UNKNOWN_ARGUMENT.format(each.field) for each in fields if error.message.startswith(f"{each.field}:")
+        _UNKNOWN_ARGUMENT.format(item.field) for item in fields if error.message.startswith(f"{item.field}:")
     )
     new = [line for line in found if line.rstrip(".") not in error.message and not (named and line.startswith(named))]
     if new:
-        said = mismatch_text(tool, new)
-        # A hint about the arguments that the message names goes on from it; one of a server's refusal is general.
-        error.hint = f"{error.hint} {said}".lstrip() if fields else f"{said} {error.hint}".rstrip()
+        text = mismatch_text(tool, new)
+        # A hint about named arguments continues the message and comes first; a server's hint is general.
+        error.hint = f"{error.hint} {text}".lstrip() if fields else f"{text} {error.hint}".rstrip()
     return error
 
 
@@ -88,7 +88,7 @@ def _value_mismatches(name: str, value: object, schema: object) -> list[str]:
     choices: object = wanted.get("enum")
     if isinstance(choices, list) and choices and value not in choices:
         values = cast("list[object]", choices)
-        shown = ", ".join(json.dumps(each)[:_SHOWN_CHARS] for each in values[:_SHOWN_VALUES])
+        shown = ", ".join(json.dumps(item)[:_SHOWN_CHARS] for item in values[:_SHOWN_VALUES])
         more = f" and {len(values) - _SHOWN_VALUES} more" if len(values) > _SHOWN_VALUES else ""
         return [f"{name!r} has to be one of {shown}{more}, and is {_describe_value(value)}."]
     return []
@@ -99,7 +99,7 @@ def _with_article(kind: object) -> str:
 
 
 def _has_type(value: object, kind: str) -> bool:
-    if isinstance(value, bool):  # which is an int to Python, and none to JSON
+    if isinstance(value, bool):  # an int in Python, but not in JSON
         return kind == "boolean"
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
@@ -107,7 +107,7 @@ def _has_type(value: object, kind: str) -> bool:
 
 
 def _describe_value(value: object) -> str:
-    """Never much of it: a value may be as large as a frame, and the loop waits."""
+    """Describes a value briefly: it may be as large as a frame, and the loop waits."""
     if isinstance(value, str):
         text = json.dumps(value[:_SHOWN_CHARS], ensure_ascii=False)
         return f"the string {text}" + ("…" if len(value) > _SHOWN_CHARS else "")

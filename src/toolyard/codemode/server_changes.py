@@ -1,8 +1,9 @@
-"""Servers that are added, changed or removed in the configuration while a session runs.
+"""Follows changes of the configured servers while a session runs.
 
-An entry is a command that is run on the host, and its file may lie where an agent can write. So a new or changed one
-counts only once the user has run `toolyard sync` for it: the catalog has a hash of it. Until then a changed one stays
-as it was. A removed one is gone at once. Of `in_context_tools` only what is said of added servers counts.
+An entry is a command that runs on the host, and its file may be writable by an agent. A new or changed entry
+therefore takes effect only after the user has run `toolyard sync` for it, which stores its hash in the catalog; until
+then a changed entry keeps its old form. A removed entry is dropped immediately. Changes of `in_context_tools` apply
+to added servers only.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _FileStamp = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What a session is attached to, by the configuration as it is now."""
+    """The servers that a session uses, according to the current configuration."""
 
     resolved: ResolvedServers
     authorization: Authorization
@@ -41,16 +42,16 @@ class Attachment:
 
 
 class ServerChanges:
-    """Looks whether the configuration, the files it includes or the catalog are other than at the last look."""
+    """Detects changes of the configuration, the files it includes, and the catalog."""
 
     def __init__(self, deps: CodeModeDeps) -> None:
         self._deps = deps
         self._files = self._watched_files(deps.config)
         self._stamps: tuple[_FileStamp, ...] = ()
-        """Nothing yet: the files may have changed since the session began."""
+        """Empty at first: the files may have changed since the session began."""
 
     def have_changed(self) -> bool:
-        """Whether anything may have changed since this was asked before. Costs a few system calls."""
+        """Whether anything may have changed since the last call. Costs a few system calls."""
         stamps = self._current_stamps()
         if stamps == self._stamps:
             return False
@@ -58,19 +59,21 @@ class ServerChanges:
         return True
 
     def next_attachment(self, current: Attachment, catalog: Catalog) -> Attachment | None:
-        """What follows `current`. None where nothing can be read now: a file that is being edited, say."""
-        around = self._deps
-        if around.config.source is None:
+        """Returns the attachment that follows `current`. None if a file cannot be read, for example while it is
+        edited.
+        """
+        deps = self._deps
+        if deps.config.source is None:
             return None
         try:
-            config = load_config(around.config.source)
-            resolved = resolve_servers(config, around.settings)
-            authorization = Authorization.for_agent(config, around.agent_id, resolved)
+            config = load_config(deps.config.source)
+            resolved = resolve_servers(config, deps.settings)
+            authorization = Authorization.for_agent(config, deps.agent_id, resolved)
             synced = {server.name: server.evidence for server in catalog.servers()}
         except ToolyardError:
             return None
         if (files := self._watched_files(config)) != self._files:
-            self._files, self._stamps = files, ()  # the next look reads them all once more
+            self._files, self._stamps = files, ()  # the next check reads all of them again
         before = {entry.name: entry for entry in current.resolved.entries}
         entries = {entry.name: _effective_entry(entry, before, synced) for entry in resolved.entries}
         attached = tuple(entry for entry in entries.values() if entry is not None)
@@ -82,11 +85,11 @@ class ServerChanges:
         )
 
     def _watched_files(self, config: Config) -> tuple[str, ...]:
-        around = self._deps
-        catalog = os.path.join(around.state, FILE_NAME)
+        deps = self._deps
+        catalog = os.path.join(deps.state, FILE_NAME)
         if config.source is None:
             return catalog, f"{catalog}-wal"
-        return config.source, *included_files(config, around.settings.home), catalog, f"{catalog}-wal"
+        return config.source, *included_files(config, deps.settings.home), catalog, f"{catalog}-wal"
 
     def _current_stamps(self) -> tuple[_FileStamp, ...]:
         return tuple(map(_file_stamp, self._files))
@@ -95,17 +98,17 @@ class ServerChanges:
 def _effective_entry(
     entry: ServerEntry, before: Mapping[str, ServerEntry], synced: Mapping[str, str]
 ) -> ServerEntry | None:
-    """The entry that counts under this name; None for one that was added and not synced."""
+    """Returns the entry to use for this name; None if it was added and not yet synced."""
     old = before.get(entry.name)
     if old is not None and is_same_entry(old, entry):
         return old
     return entry if matches_entry(synced.get(entry.name, ""), entry) else old
 
 
-def _choices_of(fresh: Collection[str], said: InContextChoices, names: Iterable[str]) -> InContextChoices:
-    """What `in_context_tools` says of these servers."""
+def _choices_of(fresh: Collection[str], choices: InContextChoices, names: Iterable[str]) -> InContextChoices:
+    """Returns the choices of `in_context_tools` for these servers."""
     every = tuple(names)
-    return {group: choice for group, choice in said.items() if server_for_code_name(group, every) in fresh}
+    return {group: choice for group, choice in choices.items() if server_for_code_name(group, every) in fresh}
 
 
 def _file_stamp(path: str) -> _FileStamp:

@@ -1,8 +1,8 @@
-"""What a server's tools depend on, as far as it can be seen without starting the server.
+"""Fingerprints what a server's tools depend on, without starting the server.
 
-The same evidence again means that the server would say the same: its entry is unchanged, and so are the program and
-every file that the entry names. What cannot be seen this way (a package that is fetched when it is started) is asked
-again once its listing is old. Of a remote server, only the entry can be seen.
+An equal fingerprint means an equal listing: the entry is unchanged, and so are the program and every file that the
+entry names. Other changes (such as a package that is downloaded at start) are detected by asking again when the
+listing is old. Of a remote server, only the entry is known.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from collections.abc import Iterator
 from toolyard.config.models import ServerEntry
 
 FRESH_SECONDS = 24 * 3600.0
-"""How long a listing stands without asking again, while the evidence is the same."""
+"""How long a listing is valid while the fingerprint is unchanged."""
 _LONGEST_PATH = 4_095
 
 
 def evidence_of(entry: ServerEntry, search_path: str) -> str:
-    """A hash of the entry and one of the files: the entry may hold secrets."""
+    """Returns a hash of the entry and one of the files. Hashed, because the entry may contain secrets."""
     seen: list[object] = []
     for path in _paths(entry, search_path) if entry.command is not None else ():
         try:
             status = os.stat(path)
-        except (OSError, ValueError):  # it is no file after all
+        except (OSError, ValueError):  # not a file
             continue
         seen.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
     return f"{_hash_of_entry(entry)}-{_hash(seen)}"
 
 
 def matches_entry(evidence: str, entry: ServerEntry) -> bool:
-    """Whether this is evidence of the same entry, whatever became of its files."""
+    """Whether the fingerprint belongs to the same entry, regardless of its files."""
     return evidence.partition("-")[0] == _hash_of_entry(entry)
 
 
 def is_same_entry(one: ServerEntry, other: ServerEntry) -> bool:
-    """Whether two entries start the same server, whatever they say of time and of who may call what."""
+    """Whether two entries start the same server, regardless of timeouts and allowed tools."""
     return _hash_of_entry(one) == _hash_of_entry(other)
 
 
@@ -51,7 +51,7 @@ def _hash(seen: object) -> str:
 
 
 def _paths(entry: ServerEntry, search_path: str) -> Iterator[str]:
-    """The program, and whatever else of the entry may name a file."""
+    """Yields the program, and other values of the entry that may name a file."""
     program, *arguments = entry.command_line
     yield shutil.which(program, path=search_path) or program
     folder = entry.cwd or os.getcwd()

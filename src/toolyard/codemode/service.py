@@ -1,7 +1,7 @@
-"""Code mode of one Yard: what is known of its tools, and from the first call on the connections and the broker.
+"""Code mode of one Yard: knowledge of its tools and, from the first call on, the connections and the broker.
 
-Creating it costs nothing. The first sandbox brings a loop's thread and the broker's socket; a call starts the one
-server that is called. `CodeMode` owns all of it until `close()`.
+Creating it costs nothing. The first sandbox starts a loop thread and the broker's socket; a call starts the server
+that it needs. `CodeMode` owns all of them until `close()`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CodeMode(ToolKnowledge):
-    """Used from any thread."""
+    """Calls tools, and knows them. Thread-safe."""
 
     def __init__(self, deps: CodeModeDeps) -> None:
         super().__init__(deps)
@@ -33,20 +33,20 @@ class CodeMode(ToolKnowledge):
         connected = self._connections
         if connected is not None:
             connected.flush()
-        with contextlib.ExitStack() as each:  # connections first: calls under way still look things up
-            each.callback(super().close)
+        with contextlib.ExitStack() as stack:  # connections first: running calls still use the catalog
+            stack.callback(super().close)
             with self._lock:
                 self._is_closed = True
                 connected, self._connections = self._connections, None
             if connected is not None:
-                each.callback(connected.close)
+                stack.callback(connected.close)
 
     def _on_attachment_changed(self) -> None:
         if self._connections is not None:
             self._connections.update_attachments()
 
     def record_stale_servers(self) -> None:
-        """Let sync know now which servers said that their tools have changed."""
+        """Marks servers that announced changed tools, so that sync asks them."""
         if self._connections is not None:
             self._connections.flush_stale_marks()
 
@@ -60,37 +60,37 @@ class CodeMode(ToolKnowledge):
             return self._connections
 
     def broker_folder(self) -> str:
-        """The folder with the agent's socket in it, for a sandbox to show."""
+        """Returns the folder with the agent's socket, to mount in a sandbox."""
         with self._while_open():
-            # A root of ours shows them as files. Nothing is added to a user's own folder: code imports those that
+            # Only in a root that Toolyard manages. A user's own folder stays unchanged: code imports the files that
             # come with the runtime.
             if not self._has_own_files and self.root is not self.deps.mounts.workspace:
                 from toolyard.codemode.own_tools import write_own_tools
 
                 self._has_own_files = True
-                with contextlib.suppress(SystemFault, OSError):  # a root that cannot be written works without them
+                with contextlib.suppress(SystemFault, OSError):  # a read-only root works without them
                     write_own_tools(self.root, self.deps.state, self.deps.list_own_tools())
         return self.connections.broker.folder
 
     def call(self, call: UpstreamCall) -> UpstreamResult:
-        """Call a tool from any thread but the loop's own."""
+        """Calls a tool from any thread except the loop's own."""
         connected = self.connections
         way = connected.custom if call.is_custom else connected.upstream
         return connected.run(way.call(call))
 
     def call_own(self, call: UpstreamCall) -> UpstreamResult:
-        """Call one of Toolyard's own file tools from any thread but the loop's own."""
+        """Calls one of Toolyard's own file tools from any thread except the loop's own."""
         from toolyard.codemode.own_tools import call_own_tool
 
         connected = self.connections
         if connected.own_tools is None:
-            raise SystemFault("The file tools are not served here.", hint="Open the workspace as a whole.")
+            raise SystemFault("The file tools are not available here.", hint="Open the complete workspace.")
         return connected.loop.run(call_own_tool(connected.own_tools, call))
 
     def call_for_client(
         self, server: str, tool: str, arguments: Mapping[str, Any], caller: Call, *, is_custom: bool = False
     ) -> UpstreamResult:
-        """Call a tool for a client that has it in its own list."""
+        """Calls a tool for a client that has it in its own list."""
         from toolyard.codemode.upstream_caller import UpstreamCall
 
         ask, surface, session = self.approvals.ask, caller.surface, caller.session

@@ -1,9 +1,9 @@
-"""What code in the sandbox asks about skills, through the broker: keep one, promote one, list them.
+"""Handles skill requests of sandboxed code, through the broker: save, promote, list.
 
-Contract: `SkillRequests` is called on the broker's loop and owns a few threads until `close()`. Keeping a skill may
-mean running its example, in the sandbox in which the caller waits. So the threads are its own (whoever waits for an
-example holds up no search), their number is bounded, a turn is waited for only so long, and each example has a
-deadline: examples that keep skills themselves come to an end, however deep. A caller that leaves stops its example.
+`SkillRequests` is called on the broker's loop and owns a few threads until `close()`. Saving a skill may run its
+example, in the sandbox in which the caller waits. It therefore has its own threads (so that a waiting example does
+not block searches), their number is limited, a free slot is awaited for a limited time, and each example has a
+deadline: examples that save skills themselves terminate at any depth. If the caller leaves, its example is stopped.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class _SkillRequest:
     tool: str
     agent: str
     owner: str
-    """Whose skills are changed."""
+    """The owner of the changed skill."""
     name: str
 
 
 @dataclass(slots=True)
 class _AuditRecord:
-    """One request as the log tells it."""
+    """One request, for the audit log."""
 
     request: _SkillRequest
     path: str
@@ -67,10 +67,14 @@ class _AuditRecord:
 
 
 class SkillRequests(Closeable):
+    """Saves, promotes and lists skills for sandboxed code."""
+
     def __init__(
         self, library: SkillLibrary, policy: Policy, audit: EventLog, surface: str, checks: MakeChecks | None
     ) -> None:
-        """`checks` are those of one request, which stop when its event is set. None keeps whatever parses."""
+        """`checks` creates the checks of one request, which stop when its event is set. None accepts any valid
+        Python.
+        """
         self._library, self._policy, self._audit, self._surface = library, policy, audit, surface
         self._make_checks = checks
         self._threads = ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="toolyard-skill")
@@ -83,34 +87,35 @@ class SkillRequests(Closeable):
         self._threads.shutdown(cancel_futures=True)
 
     async def save(self, request: BrokerRequest, ask: ApprovalCallback) -> str:
-        """Its folder, relative to where `skills` lies."""
+        """Saves a skill. Returns its folder, relative to the folder that contains `skills`."""
         name = await self._requested_name(SAVE, request)
 
-        def work(judged: _AuditRecord, checks: SkillChecks | None) -> str:
-            from toolyard.skills import Skill, save  # most sessions keep none
+        def work(record: _AuditRecord, checks: SkillChecks | None) -> str:
+            from toolyard.skills import Skill, save  # most sessions save none
 
             code, description = (_text_argument(request, key) for key in ("code", "description"))
             path = save(self._library.root, request.agent, Skill(name, code, description), checks)
-            judged.note = self._version_note(request.agent, name)
+            record.note = self._version_note(request.agent, name)
             return path
 
         return await self._run_request(_SkillRequest(SAVE, request.agent, request.agent, name), ask, work)
 
     async def promote(self, request: BrokerRequest, ask: ApprovalCallback) -> str:
+        """Copies a skill to the community. Returns its folder."""
         name = await self._requested_name(PROMOTE, request)
         replace = request.arguments.get("replace") is True
 
-        def work(judged: _AuditRecord, checks: SkillChecks | None) -> str:
+        def work(record: _AuditRecord, checks: SkillChecks | None) -> str:
             from toolyard.skills import promote
 
             path = promote(self._library.root, request.agent, name, replace=replace, checks=checks)
-            judged.note = self._version_note(COMMUNITY, name)
+            record.note = self._version_note(COMMUNITY, name)
             return path
 
         return await self._run_request(_SkillRequest(PROMOTE, request.agent, COMMUNITY, name), ask, work)
 
     async def _requested_name(self, tool: str, request: BrokerRequest) -> str:
-        """The skill that is meant. What can be no name is refused before it is part of a path."""
+        """Returns the name of the skill. Invalid names are refused before they become part of a path."""
         from toolyard.skills.skill import check_name
 
         try:
@@ -118,13 +123,14 @@ class SkillRequests(Closeable):
             check_name(name)
         except ValidationError as error:
             target = str(request.arguments.get("name"))[:MAX_TARGET_CHARS]
-            judged = _AuditRecord(_SkillRequest(tool, request.agent, "", ""), target, self._surface)
-            judged.outcome, judged.code, judged.note = CallOutcome.INVALID, error.code, error.message
-            await asyncio.to_thread(self._audit.append, _audit_event(judged))
+            record = _AuditRecord(_SkillRequest(tool, request.agent, "", ""), target, self._surface)
+            record.outcome, record.code, record.note = CallOutcome.INVALID, error.code, error.message
+            await asyncio.to_thread(self._audit.append, _audit_event(record))
             raise
         return name
 
     async def list_skills(self) -> list[dict[str, str]]:
+        """Returns the skills that the agent may see."""
         return await asyncio.to_thread(self._visible_skills)
 
     def _visible_skills(self) -> list[dict[str, str]]:
@@ -150,36 +156,36 @@ class SkillRequests(Closeable):
         path = os.path.join(self._library.root.path, skills_folder(skill_request.owner), skill_request.name, _MODULE)
         action = Action(Kind.WRITE, skill_request.tool, path, path, agent=skill_request.agent)
         decision = self._policy.decide(action)
-        judged = _AuditRecord(skill_request, path, self._surface, decision)
+        record = _AuditRecord(skill_request, path, self._surface, decision)
         is_allowed = decision.effect is Effect.ALLOW or (
             decision.effect is Effect.ASK and await ask(action, decision)
         )
-        await self._acquire_turn(judged)
+        await self._acquire_turn(record)
         stop = threading.Event()
 
         def run_recorded() -> str:
-            with self._audit_request(judged):
+            with self._audit_request(record):
                 if not is_allowed:
                     raise SecurityError.from_refusal(decision.reason)
-                return work(judged, self._make_checks(stop) if self._make_checks is not None else None)
+                return work(record, self._make_checks(stop) if self._make_checks is not None else None)
 
         return await self._run_in_thread(run_recorded, stop)
 
-    async def _acquire_turn(self, judged: _AuditRecord) -> None:
+    async def _acquire_turn(self, record: _AuditRecord) -> None:
         try:
             async with asyncio.timeout(_TURN_SECONDS):
                 await self._turns.acquire()
         except TimeoutError:
-            judged.note = "There was no turn for it."
-            await asyncio.to_thread(self._audit.append, _audit_event(judged))
+            record.note = "No slot became free in time."
+            await asyncio.to_thread(self._audit.append, _audit_event(record))
             raise ToolError(
-                f"{_MAX_CONCURRENT} other skills are being kept or tried.",
+                f"{_MAX_CONCURRENT} other skills are being saved or checked.",
                 hint="Try again in a moment.",
                 retryable=True,
             ) from None
 
     async def _run_in_thread(self, work: Callable[[], str], stop: threading.Event) -> str:
-        """The turn ends with the thread's work, which may be after the caller has left."""
+        """Runs the work in a thread. The slot is released when the work ends, even after the caller has left."""
         loop = asyncio.get_running_loop()
 
         def release_turn(_: Future[str]) -> None:
@@ -198,21 +204,21 @@ class SkillRequests(Closeable):
         try:
             return await asyncio.wrap_future(under_way)
         finally:
-            stop.set()  # in every other ending than its own: nobody waits for it
+            stop.set()  # if the caller left early, the work has to stop
 
     @contextlib.contextmanager
-    def _audit_request(self, judged: _AuditRecord) -> Generator[None]:
+    def _audit_request(self, record: _AuditRecord) -> Generator[None]:
         try:
             yield
-            judged.outcome, judged.code = CallOutcome.OK, 0
+            record.outcome, record.code = CallOutcome.OK, 0
         except ToolyardError as error:
-            judged.outcome, judged.code = _OUTCOMES.get(error.kind, CallOutcome.FAILED), error.code
+            record.outcome, record.code = _OUTCOMES.get(error.kind, CallOutcome.FAILED), error.code
             raise
         finally:
-            self._audit.append(_audit_event(judged))
+            self._audit.append(_audit_event(record))
 
     def _version_note(self, owner: str, name: str) -> str:
-        """Which version it became, and its hash: the log is where no agent can write."""
+        """Returns the version number and hash of the saved skill, for the log, which no agent can write."""
         from toolyard.skills import versions
 
         with contextlib.suppress(ToolyardError):
@@ -229,19 +235,19 @@ def _text_argument(request: BrokerRequest, key: str) -> str:
     return value
 
 
-def _audit_event(judged: _AuditRecord) -> Event:
-    decision = judged.decision
+def _audit_event(record: _AuditRecord) -> Event:
+    decision = record.decision
     return Event(
         call=new_id(),
-        surface=judged.surface,
-        agent=judged.request.agent,
+        surface=record.surface,
+        agent=record.request.agent,
         session="",
-        tool=judged.request.tool,
+        tool=record.request.tool,
         kind=Kind.WRITE.value,
-        target=judged.path[:MAX_TARGET_CHARS],
+        target=record.path[:MAX_TARGET_CHARS],
         decision=decision.effect.value if decision is not None else "",
-        reason=f"{decision.reason if decision is not None else ''} {judged.note}".strip()[:MAX_TARGET_CHARS],
-        outcome=judged.outcome,
-        code=judged.code,
-        milliseconds=round((time.perf_counter() - judged.started) * 1_000, 3),
+        reason=f"{decision.reason if decision is not None else ''} {record.note}".strip()[:MAX_TARGET_CHARS],
+        outcome=record.outcome,
+        code=record.code,
+        milliseconds=round((time.perf_counter() - record.started) * 1_000, 3),
     )

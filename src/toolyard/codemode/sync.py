@@ -1,8 +1,8 @@
-"""`sync`: ask the servers what they have, pin it, and bring tool files and index up to that.
+"""`sync`: asks the servers for their tools and pins them.
 
-Servers are asked in parallel, and only those whose answer can have changed (see `evidence`), unless all are wanted.
-One that does not answer costs the others nothing and keeps what is pinned of it. One sync at a time works on a
-workspace; another waits for it.
+Servers are asked in parallel, and only those whose tools may have changed (see `server_fingerprint`), unless all are
+requested. A server that does not answer keeps its pins and does not affect the others. One sync at a time runs on a
+workspace; others wait.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ _LOCK_POLL_SECONDS = 0.05
 
 ListServer = Callable[[str], Awaitable[ServerListing]]
 OnServerAnswered = Callable[[str, str], None]
-"""A server has answered, or could not: its name, and what went wrong."""
+"""Receives the name of a server that has answered or failed, and the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswers:
+    """The answers of the servers."""
+
     servers: tuple[str, ...]
-    """Those that were asked."""
+    """The servers that were asked."""
     changes: tuple[ToolChange, ...]
     failed: tuple[tuple[str, str], ...]
 
@@ -42,7 +44,7 @@ class SyncAnswers:
 def servers_to_ask(
     catalog: Catalog, entries: Iterable[ServerEntry], search_path: str, *, everything: bool = False
 ) -> dict[str, str]:
-    """The servers whose tools may have changed since they were asked, with the evidence as it is now."""
+    """Returns the servers whose tools may have changed, with their current fingerprints."""
     known = {server.name: server for server in catalog.servers()}
     now = time.time()
     found: dict[str, str] = {}
@@ -50,7 +52,7 @@ def servers_to_ask(
         evidence, before = evidence_of(entry, search_path), known.get(entry.name)
         is_fresh = (
             before is not None
-            and entry.command is not None  # a remote server may have changed without our seeing it
+            and entry.command is not None  # changes of a remote server are not visible
             and not before.error
             and before.evidence == evidence
             and 0 <= now - before.asked_at < FRESH_SECONDS
@@ -67,7 +69,7 @@ async def ask_servers(
     on_asked: OnServerAnswered,
     trusted: Collection[str] = (),
 ) -> SyncAnswers:
-    """Ask each of `wanted` and record what it says. What changed in those that are `trusted` is taken as it is."""
+    """Asks each of `wanted` and records its tools. Changes of `trusted` servers are accepted."""
     few = asyncio.Semaphore(_MAX_CONCURRENT)
     changes: list[ToolChange] = []
     failed: list[tuple[str, str]] = []
@@ -87,7 +89,10 @@ async def ask_servers(
         try:
             changes.extend(catalog.record_listing(listing, evidence, is_trusted=server in trusted))
         except RecursionError:
-            record_failure(server, f"A schema of {server} is nested too deeply to be kept. Leave this server out.")
+            record_failure(
+                server,
+                f"A schema of {server} is nested too deeply to be stored. Remove this server from the configuration.",
+            )
         else:
             on_asked(server, "")
 
@@ -96,7 +101,7 @@ async def ask_servers(
 
 
 def forget_removed_servers(catalog: Catalog, names: Collection[str]) -> tuple[ToolChange, ...]:
-    """Drop the servers that are not configured any more: the tools that went with them."""
+    """Removes servers that are no longer configured. Returns the tools that were removed with them."""
     gone = [server.name for server in catalog.servers() if server.name not in names]
     changes = [ToolChange(server, tool, ChangeKind.REMOVED) for server in gone for tool in catalog.tool_names(server)]
     for server in gone:
@@ -106,7 +111,9 @@ def forget_removed_servers(catalog: Catalog, names: Collection[str]) -> tuple[To
 
 @contextmanager
 def exclusive_sync_lock(state: str) -> Generator[None]:
-    """While the block runs, no other process syncs this workspace. Raises SystemFault after a long wait."""
+    """Prevents other processes from syncing this workspace while the block runs. Raises SystemFault after a long
+    wait.
+    """
     fd = os.open(os.path.join(state, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + _WAIT_SECONDS
     try:
@@ -127,5 +134,5 @@ def exclusive_sync_lock(state: str) -> Generator[None]:
 
 
 def select_entries(entries: Sequence[ServerEntry], wanted: Collection[str]) -> list[ServerEntry]:
-    """The entries that are wanted; all where none is named."""
+    """Returns the wanted entries, or all if none is named."""
     return [entry for entry in entries if not wanted or entry.name in wanted]

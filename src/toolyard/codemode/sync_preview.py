@@ -1,7 +1,7 @@
-"""What a sync would bring, without it: the servers are asked, and nothing is kept.
+"""Previews a sync: asks the servers and stores nothing.
 
-The catalog is copied to a temporary folder and the copy takes what the servers say, so the answer is the one that a
-sync would give. Owns that folder and the connections while it runs.
+The servers' answers are recorded in a copy of the catalog in a temporary folder, so that the result is the same as
+that of a sync. Owns that folder and the connections while it runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FOLDER_KIND = "preview"
 
 
 def preview_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswered = ignore_answer) -> SyncReport:
-    """What `sync` would report. Nothing is written, accepted or forgotten."""
+    """Returns the report that `sync` would return. Nothing is written, accepted or forgotten."""
     started = time.monotonic()
     entries = mode.resolved_servers.entries
     check_request(mode, request)
@@ -58,12 +58,12 @@ def preview_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswere
                 catalog, select_entries(entries, request.servers), search_path, everything=request.refresh
             )
             asked_entries = [entry for entry in entries if entry.name in wanted]
-            authorize = mode.deps.on_authorize  # a sign-in is the user's act, and is kept
+            authorize = mode.deps.on_authorize  # a sign-in is the user's action, and is stored
             with ServerPool(asked_entries, tokens_folder=mode.sign_in_folder, on_authorize=authorize) as pool:
-                asked = pool.loop.run(
+                answers = pool.loop.run(
                     ask_servers(catalog, wanted, pool.server_listing, on_asked, mode.trusted_servers)
                 )
-                said = pool.status()
+                statuses = pool.status()
             before, now = read_last_sync(mode.deps.state), known_tool_names(catalog, mode.custom)
             return SyncReport(
                 servers=len(entries),
@@ -71,15 +71,15 @@ def preview_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswere
                 written=0,
                 seconds=time.monotonic() - started,
                 asked=tuple(wanted),
-                changes=unreported_changes(before, now, (*changes, *asked.changes)),
-                failed=(*configuration_problems(mode), *asked.failed),
+                changes=unreported_changes(before, now, (*changes, *answers.changes)),
+                failed=(*configuration_problems(mode), *answers.failed),
                 quarantined=catalog.quarantined_tools(),
                 plain_tokens=sum(
                     injected_tokens([tool.schema for tool in catalog.tools(server)])
                     for server in catalog.tool_counts()
                 ),
                 custom=len(mode.custom),
-                stderr_of_failed={server: said[server].stderr for server, _ in asked.failed},
+                stderr_of_failed={server: statuses[server].stderr for server, _ in answers.failed},
                 answered_servers=count_answered_servers(catalog),
                 names=now,
                 notices=collision_notices(entry.name for entry in entries),
@@ -87,13 +87,13 @@ def preview_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswere
 
 
 def _copy_catalog(state: str, folder: str) -> None:
-    """The catalog as it is now, also while others write to it."""
+    """Copies the current catalog, even while others write to it."""
     path = os.path.join(state, FILE_NAME)
     if not os.path.exists(path):
         return
     with (
         translate_catalog_errors(path),
-        closing(sqlite3.connect(path)) as source,  # for reading alone it would leave files of its own behind
+        closing(sqlite3.connect(path)) as source,  # a read-only connection would leave files behind
         closing(sqlite3.connect(os.path.join(folder, FILE_NAME))) as copy,
     ):
         source.backup(copy)

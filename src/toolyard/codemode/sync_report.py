@@ -1,4 +1,4 @@
-"""Sync of one yard: ask, pin, accept, write. What came of it, as a report."""
+"""Syncs a Yard: asks the servers, pins and accepts tools, writes files. Returns a report."""
 
 from __future__ import annotations
 
@@ -31,16 +31,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
+    """The options of a sync."""
+
     servers: tuple[str, ...] = ()
-    """Only these; all of them when empty."""
+    """Only these servers; all if empty."""
     refresh: bool = False
-    """Ask also those whose tools cannot have changed."""
+    """Also ask servers whose tools cannot have changed."""
     accept: bool = False
-    """Trust tools that have changed since they were pinned."""
+    """Accept tools that changed since they were pinned."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
+    """The result of a sync."""
+
     servers: int
     tools: int
     written: int
@@ -51,32 +55,32 @@ class SyncReport:
     """Servers that could not be asked, and why."""
     quarantined: tuple[KnownTool, ...]
     plain_tokens: int
-    """What all these tools would cost in a model's context."""
+    """The context tokens of all tools, if they were put into a model's context."""
     note: str = ""
-    """What the user should know of the search index."""
+    """A note for the user about the search index."""
     custom: int = 0
-    """How many custom tools there are beside."""
+    """The number of custom tools."""
     stderr_of_failed: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What those that failed printed on stderr, as far as it is kept."""
+    """The stderr of servers that failed, as far as it is available."""
     answered_servers: int = 0
-    """How many servers have ever answered: those that the tools are of."""
+    """The number of servers that have ever answered."""
     names: ToolNames = field(default_factory=dict[str, Collection[str]])
-    """Of all tools that are known now; those of custom tools under `tools/<group>`."""
+    """The names of all known tools; custom tools are under `tools/<group>`."""
     notices: tuple[str, ...] = ()
-    """Names of servers that are Toolyard's own."""
+    """Notices about servers whose names belong to Toolyard."""
 
 
 def ignore_answer(server: str, error: str) -> None:
-    """Where nobody watches."""
+    """Discards the event."""
 
 
 def run_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswered = ignore_answer) -> SyncReport:
-    """Bring catalog, tool files and index of a workspace up to date."""
+    """Brings the catalog, tool files and index of a workspace up to date."""
     started = time.monotonic()
     entries = mode.resolved_servers.entries
     known = {entry.name for entry in entries}
     check_request(mode, request)
-    last_words: Mapping[str, str] = {}
+    stderr_of_failed: Mapping[str, str] = {}
     with exclusive_sync_lock(mode.deps.state):
         changes = forget_removed_servers(mode.catalog, known)
         seen = mode.catalog.pending_fingerprints()
@@ -89,10 +93,10 @@ def run_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswered = 
         if wanted:
             connected = mode.connections
             asking = ask_servers(mode.catalog, wanted, connected.fresh_listing, on_asked, mode.trusted_servers)
-            asked = connected.loop.run(asking)
-            changes, failed = (*changes, *asked.changes), asked.failed
-            said = connected.pool.status()
-            last_words = {server: said[server].stderr for server, _ in failed}
+            answers = connected.loop.run(asking)
+            changes, failed = (*changes, *answers.changes), answers.failed
+            statuses = connected.pool.status()
+            stderr_of_failed = {server: statuses[server].stderr for server, _ in failed}
         if request.accept:
             changes += mode.catalog.accept_pending(request.servers or known, seen)
         wrote = update_tool_files(mode)
@@ -113,7 +117,7 @@ def run_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswered = 
         plain_tokens=plain_tokens(mode.catalog),
         note=wrote.note,
         custom=len(mode.custom),
-        stderr_of_failed=last_words,
+        stderr_of_failed=stderr_of_failed,
         answered_servers=count_answered_servers(mode.catalog),
         names=now,
         notices=collision_notices(known),
@@ -121,7 +125,7 @@ def run_sync(mode: CodeMode, request: SyncRequest, on_asked: OnServerAnswered = 
 
 
 def check_request(mode: CodeMode, request: SyncRequest) -> None:
-    """Raises ValidationError for a server that is not there, ConfigError where the configuration was left out."""
+    """Raises ValidationError for an unknown server, ConfigError if the configuration was not given."""
     known = {entry.name for entry in mode.resolved_servers.entries}
     for name in request.servers:
         if name not in known:
@@ -135,11 +139,12 @@ def check_request(mode: CodeMode, request: SyncRequest) -> None:
 
 
 def count_answered_servers(catalog: Catalog) -> int:
+    """Returns the number of servers that have ever answered."""
     return sum(1 for server in catalog.servers() if server.asked_at)
 
 
 def configuration_problems(mode: CodeMode) -> tuple[tuple[str, str], ...]:
-    """Servers and custom tools that cannot be had as they are configured, and why."""
+    """Returns the servers and custom tools that cannot be used as configured, and why."""
     servers = ((problem.server, problem.text) for problem in mode.resolved_servers.errors)
     return (*servers, *((problem.name, problem.text) for problem in mode.custom.problems))
 
@@ -147,7 +152,7 @@ def configuration_problems(mode: CodeMode) -> tuple[tuple[str, str], ...]:
 def unreported_changes(
     before: ToolNames | None, now: ToolNames, changes: tuple[ToolChange, ...]
 ) -> tuple[ToolChange, ...]:
-    """All that changed since a sync last told of it, whoever noticed; `changes` are what this one has noticed."""
+    """Returns all changes since the last reported sync; `changes` are those that this sync noticed."""
     if before is None:
         before = {server: () if server.startswith(CUSTOM_PREFIX) else tools for server, tools in now.items()}
     else:
@@ -156,7 +161,7 @@ def unreported_changes(
 
 
 def known_tool_names(catalog: Catalog, custom: CustomTools) -> ToolNames:
-    """The names of all tools; those of custom tools under `tools/<group>`."""
+    """Returns the names of all tools; custom tools are under `tools/<group>`."""
     names = {server: list(catalog.tool_names(server)) for server in catalog.tool_counts()}
     for group, schemas in custom.groups.items():
         names[f"{CUSTOM_PREFIX}{group}"] = [schema.name.removeprefix(f"{group}.") for schema in schemas]
@@ -164,7 +169,7 @@ def known_tool_names(catalog: Catalog, custom: CustomTools) -> ToolNames:
 
 
 def plain_tokens(catalog: Catalog, servers: Collection[str] | None = None) -> int:
-    """What the tools would cost in a model's context, were they all put into it."""
+    """Returns the context tokens of all tools, if they were put into a model's context."""
     return sum(
         WrittenServer.from_json(server.written).tokens
         for server in catalog.servers()

@@ -1,6 +1,6 @@
-"""What code mode knows of the tools: catalog, search index, configured servers, custom tools, skills.
+"""Knowledge of the tools for code mode: catalog, search index, configured servers, custom tools, skills.
 
-Creating it costs nothing: a search opens catalog and index. Nothing here connects to a server.
+Creating it costs nothing; catalog and index are opened on first use. Nothing here connects to a server.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from toolyard.skills.usage_counter import SkillUsageCounter
 
 _INDEX_NAME = "tools.sqlite"
-_MAX_CANDIDATES = 500  # hits, where only those of some folders are wanted
+_MAX_CANDIDATES = 500  # hits to filter if only some folders are searched
 
 
 class ToolKnowledge(Closeable):
-    """Used from any thread."""
+    """Thread-safe."""
 
     def __init__(self, deps: CodeModeDeps) -> None:
         self.deps = deps
@@ -54,19 +54,20 @@ class ToolKnowledge(Closeable):
             self._is_closed = True
             parts = (self._catalog, self._index)
             self._catalog = self._index = None
-        with contextlib.ExitStack() as each:
+        with contextlib.ExitStack() as stack:
             if "root" in self.__dict__ and self.root is not self.deps.mounts.workspace:
-                each.callback(self.root.close)
+                stack.callback(self.root.close)
             if "skill_uses" in self.__dict__:
-                each.callback(self.skill_uses.close)
+                stack.callback(self.skill_uses.close)
             for part in parts:
                 if part is not None:
-                    each.callback(part.close)
+                    stack.callback(part.close)
 
     def refresh(self) -> int:
-        """Take over what the configuration and the catalog say now; what it gives changes when they may have.
+        """Applies changes of the configuration and the catalog. The returned number changes when they may have
+        changed.
 
-        Servers that were added or changed count once they are synced; those that were removed are no longer called.
+        Added or changed servers take effect once they are synced; removed ones are no longer called.
         """
         from toolyard.codemode.server_changes import Attachment
 
@@ -113,7 +114,7 @@ class ToolKnowledge(Closeable):
 
     @property
     def is_semantic(self) -> bool:
-        """Whether tools are to be found by meaning too, beside keywords."""
+        """Whether tools are also searched by meaning."""
         return self.deps.config.toolyard.search_tools.enable_semtools
 
     @contextlib.contextmanager
@@ -125,13 +126,13 @@ class ToolKnowledge(Closeable):
 
     @cached_property
     def root(self) -> Root:
-        """`home`, opened."""
+        """The opened `home`."""
         workspace = self.deps.mounts.workspace
         return workspace if self.deps.home == workspace.path else Root(self.deps.home)
 
     @cached_property
     def skill_library(self) -> SkillLibrary:
-        """The skills that the agent has."""
+        """The skills of the agent."""
         from toolyard.skills.library import SkillLibrary
 
         return SkillLibrary(self.root, self.deps.agent, self.deps.attached_skills)
@@ -144,12 +145,12 @@ class ToolKnowledge(Closeable):
 
     @property
     def sign_in_folder(self) -> str:
-        """The folder where connections keep what the user signed in with."""
+        """The folder with the stored sign-ins of servers."""
         return os.path.join(self.deps.state, "sign-ins")
 
     @cached_property
     def resolved_servers(self) -> ResolvedServers:
-        """The servers that are configured, and what is wrong with others."""
+        """The configured servers, and the errors of others."""
         from toolyard.config.server_registry import resolve_servers
 
         return resolve_servers(self.deps.config, self.deps.settings)
@@ -161,13 +162,13 @@ class ToolKnowledge(Closeable):
 
     @cached_property
     def custom(self) -> CustomTools:
-        """The custom tools that are configured. Imports their modules."""
+        """The configured custom tools. Imports their modules."""
         from toolyard.codemode.custom import load_custom_tools
         from toolyard.codemode.custom.caller import PolicyCheckedFiles
 
-        around = self.deps
-        files = PolicyCheckedFiles(around.mounts, around.policy, around.config.limits.to_limits())
-        return load_custom_tools(around.config, around.settings, files, around.on_connection)
+        deps = self.deps
+        files = PolicyCheckedFiles(deps.mounts, deps.policy, deps.config.limits.to_limits())
+        return load_custom_tools(deps.config, deps.settings, files, deps.on_connection)
 
     @cached_property
     def custom_authorization(self) -> Authorization:
@@ -183,14 +184,14 @@ class ToolKnowledge(Closeable):
 
     @property
     def server_folders(self) -> Mapping[str, str]:
-        """The folder below `servers/` of each server that is configured or known."""
+        """The folder below `servers/` of each configured or known server."""
         from toolyard.codemode.files import folder_names
 
         known = (server.name for server in self.catalog.servers() if server.asked_at)
         return folder_names((*(entry.name for entry in self.resolved_servers.entries), *known))
 
     def server_for_code_name(self, name: str) -> str:
-        """The server that code means by a name: one that has the name of our own tools is known by its folder."""
+        """Returns the server that code means by a name. One named like our own tools is known by its folder."""
         return self._servers_by_code_name.get(name, name)
 
     @cached_property
@@ -203,7 +204,7 @@ class ToolKnowledge(Closeable):
         return {code_name(server, folder): server for server, folder in self.server_folders.items()}
 
     def find_tools(self, query: str, top: int, paths: Sequence[str] = ()) -> list[Hit]:
-        """The tools that fit best; of those whose file lies below one of `paths`, where any are given."""
+        """Returns the best tools for a query, optionally only those whose file lies below one of `paths`."""
         wanted = [_workspace_path(path) for path in paths]
         if not wanted:
             return self.index.search(query, top=top)
@@ -215,7 +216,7 @@ class ToolKnowledge(Closeable):
         return list(itertools.islice(fitting, top))
 
     def _indexed_folders(self) -> Iterator[tuple[str, str]]:
-        """The servers and groups that the index knows, and the place of each."""
+        """Yields the indexed servers and groups, and the folder of each."""
         from toolyard.codemode.file_writer import CUSTOM_PREFIX
         from toolyard.codemode.files import OWN_SERVER, code_name
 
@@ -227,7 +228,7 @@ class ToolKnowledge(Closeable):
 
 
 def _workspace_path(path: str) -> str:
-    """A path of the workspace, the same whether our folders were put aside or not."""
+    """Returns a workspace path that is the same with or without the fallback folder."""
     clean = posixpath.normpath(path.strip("/")).removeprefix(f"{FALLBACK_FOLDER}/")
     return "/" if clean == "." else f"/{clean}"
 

@@ -1,4 +1,4 @@
-"""Brings tool files and search index up to what is known of the tools."""
+"""Updates tool files and the search index to match the known tools."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileUpdate:
+    """The result of an update."""
+
     files: int
     note: str
-    """Of the search index."""
+    """The note of the search index."""
 
 
 def update_tool_files(mode: ToolKnowledge) -> FileUpdate:
-    """Write what differs from what is known."""
+    """Writes the files that differ."""
     root = mode.root
     groups = mode.custom.unwrapped_groups
     with ToolIndex.open_writable(mode.index_path, semantic=mode.is_semantic) as index:

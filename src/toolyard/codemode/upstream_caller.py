@@ -1,8 +1,8 @@
-"""The one way a tool of somebody else's is called: authorised, decided, recorded, whoever calls.
+"""Calls upstream and custom tools: authorises, decides, calls and records, for every kind of caller.
 
 Calls from sandboxed code, from the command line and from clients that have the tool in their context all come here.
-It runs on the loop that the connections live on, so that a call crosses no thread on its way. Exactly one event is
-recorded for each call, in every ending; while the log cannot be written, nothing is called.
+It runs on the loop of the connections, so that a call crosses no thread. Exactly one event is recorded for each call,
+however it ends; while the log cannot be written, nothing is called.
 """
 
 from __future__ import annotations
@@ -31,31 +31,33 @@ from toolyard.storage.audit_recorder import AuditRecorder, EventLog
 _OUTCOMES = {"security": CallOutcome.DENIED, "validation": CallOutcome.INVALID}
 _SHOWN_NAMES = 8
 _MAX_GUESS_CHARS = 100
-"""Of a wrong name: comparing takes the longer the longer it is."""
+"""Characters of a wrong name that are compared: longer ones take longer."""
 _BUSY_SECONDS = 10.0
 _BUSY_PAUSE = 0.05
 _VERSION_CHECK_SECONDS = 0.02
-"""How long it may take until a sync of another process is noticed: looking costs a tenth of a call."""
+"""How long a sync of another process may go unnoticed: each check costs a tenth of a call."""
 
 
 class CallTarget(Protocol):
-    """Where calls go in the end: the pool of connections, or the custom tools."""
+    """The destination of calls: the pool of connections, or the custom tools."""
 
     async def call(
         self,
         server: str,
         tool: str,
         arguments: Mapping[str, Any],
-        timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server receives it, too
         progress: UpstreamProgress | None = None,
     ) -> UpstreamResult: ...
 
     def can_run_eagerly(self, server: str) -> bool:
-        """Whether a call of now needs no task of its own."""
+        """Whether a call needs no task of its own."""
         ...
 
     async def server_listing(self, server: str) -> ServerListing:
-        """What a server has now, the same object until that may have changed. Starts it where it does not run."""
+        """Returns the listing of a server, the same object until it may have changed. Starts
+        the server if necessary.
+        """
         ...
 
 
@@ -76,24 +78,26 @@ class PinnedTools(Protocol):
 
 
 OnCalled = Callable[[str, ToolSchema, Mapping[str, Any], bool], None]
-"""Told of each call that was made: the name that rules know, the schema, the arguments, and whether it succeeded."""
+"""Receives each call: the name that rules use, the schema, the arguments, and whether it succeeded."""
 
 
 def adopt_no_server(_: str) -> bool:
-    """Knows of no further server."""
+    """Adopts no further server."""
     return False
 
 
 def ignore_call(name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
-    """Tells nobody."""
+    """Discards the event."""
 
 
 class NotAuthorized(SecurityError):  # noqa: N818 - a sentence about the agent
-    """The agent's configuration does not give it this server or tool."""
+    """The agent's configuration does not allow this server or tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamCall:
+    """One call of an upstream or custom tool."""
+
     server: str
     tool: str
     arguments: Mapping[str, Any]
@@ -104,23 +108,23 @@ class UpstreamCall:
     timeout: float | None = None
     progress: UpstreamProgress | None = None
     is_custom: bool = False
-    """A function of ours; the group stands in the place of the server."""
+    """Whether it is a custom tool; its group is in `server`."""
 
     @property
     def name(self) -> str:
-        """What rules and events know it by."""
+        """The name that rules and events use."""
         return f"{self.server}.{self.tool}" if self.is_custom else f"mcp__{self.server}__{self.tool}"
 
 
 @dataclass(slots=True)
 class _CallRecord:
-    """What became of a call, for its event."""
+    """How a call ended, for its event."""
 
     decision: Decision | None = None
     called: bool = False
     outcome: CallOutcome = CallOutcome.FAILED
     code: int = SystemFault.code
-    reason: str = "The call was broken off."
+    reason: str = "The call was aborted."
 
     def finish(self, outcome: CallOutcome, code: int = 0, reason: str = "") -> None:
         self.outcome, self.code, self.reason = outcome, code, reason
@@ -128,7 +132,7 @@ class _CallRecord:
 
 @dataclass(slots=True)
 class UpstreamCaller:
-    """Used on the loop of its callee alone."""
+    """Calls tools of one target. Only for use on the target's loop."""
 
     policy: Policy
     audit: EventLog
@@ -138,11 +142,11 @@ class UpstreamCaller:
     rate_limits: RateLimits
     servers: Collection[str]
     on_schema_learnt: Callable[[], None]
-    """More is known of a tool than its file says."""
+    """Called when the catalog knows more about a tool than its file says."""
     trusted_servers: Collection[str] = ()
     """Servers whose tools may change without being accepted again."""
     adopt_server: Callable[[str], bool] = adopt_no_server
-    """Attaches a server that was configured and synced meanwhile, if this name is one's."""
+    """Attaches a server that was configured and synced meanwhile. Returns whether it exists."""
     on_called: OnCalled = ignore_call
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
     _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
@@ -154,29 +158,30 @@ class UpstreamCaller:
         self._recorder = AuditRecorder(self.audit)
 
     async def call(self, call: UpstreamCall) -> UpstreamResult:
+        """Calls a tool and records the call."""
         started = time.perf_counter()
-        told = _CallRecord()
+        record = _CallRecord()
         try:
             self._recorder.write_pending()
-            answer = await self._decide_and_call(call, told)
+            answer = await self._decide_and_call(call, record)
             if answer.is_error:
-                told.finish(CallOutcome.FAILED, ToolError.code, "The tool reported an error.")
+                record.finish(CallOutcome.FAILED, ToolError.code, "The tool reported an error.")
             else:
-                told.finish(CallOutcome.OK)
+                record.finish(CallOutcome.OK)
         except asyncio.CancelledError:
-            told.finish(CallOutcome.CANCELLED)
+            record.finish(CallOutcome.CANCELLED)
             raise
         except AnswerPending:
-            told.finish(CallOutcome.ASKED)
+            record.finish(CallOutcome.ASKED)
             raise
         except ToolyardError as error:
-            told.finish(_OUTCOMES.get(error.kind, CallOutcome.FAILED), error.code, _first_sentence(error))
+            record.finish(_OUTCOMES.get(error.kind, CallOutcome.FAILED), error.code, _first_sentence(error))
             raise
         finally:
-            event = _audit_event(call, told, (time.perf_counter() - started) * 1000)
-            fault = self._recorder.record(event, ran=told.called)
+            event = _audit_event(call, record, (time.perf_counter() - started) * 1000)
+            fault = self._recorder.record(event, ran=record.called)
         if fault is not None:
-            called = f"{call.name} was called, but could not be recorded."
+            called = f"{call.name} was called, but the call could not be recorded."
             raise SystemFault(f"{called} {fault.message}", hint=fault.hint)
         return answer
 
@@ -195,14 +200,14 @@ class UpstreamCaller:
         return answer
 
     async def _approved_tool(self, call: UpstreamCall, record: _CallRecord) -> KnownTool:
-        """The tool, once it may be called. What is refused starts no server."""
+        """Returns the tool once the call is approved. A refused call starts no server."""
         known = self._authorized_tool(call)
         while True:
             await self._decide(call, known, record)
             current = await self._verified_tool(call, known)
             if current is known or current.schema == known.schema:
                 return current
-            known = current  # a trusted server has changed it: what was decided was about another tool
+            known = current  # a trusted server has changed it, so the decision no longer applies
 
     async def _decide(self, call: UpstreamCall, known: KnownTool, record: _CallRecord) -> None:
         action = Action(Kind.CALL, call.name, agent=call.agent, claims_read_only=known.schema.is_read_only)
@@ -216,16 +221,16 @@ class UpstreamCaller:
             await self._ask(call, action, decision)
 
     async def _verified_tool(self, call: UpstreamCall, known: KnownTool) -> KnownTool:
-        """The tool, once it is known that the server that runs is the one that was pinned, not another version."""
+        """Returns the tool after verifying that the running server still matches its pins."""
         return self._authorized_tool(call) if await self.verify(call.server) else known
 
     def forget(self, server: str) -> None:
-        """What is known of a server that is attached no longer, or anew."""
+        """Discards cached knowledge of a server that was detached or replaced."""
         self._known.clear()
         self._verified.pop(server, None)
 
     async def verify(self, server: str) -> bool:
-        """Record how the tools of a server differ from what is pinned. Returns whether it was listed anew."""
+        """Records how the tools of a server differ from the pins. Returns whether its listing is new."""
         listing = await self.target.server_listing(server)
         if self._verified.get(server) is listing:
             return False
@@ -238,7 +243,7 @@ class UpstreamCaller:
         return True
 
     async def _record_listing(self, listing: ServerListing, *, is_trusted: bool) -> tuple[ToolChange, ...]:
-        """What changed. Another process may be writing to the catalog: then this call waits, and no other."""
+        """Records a listing and returns the changes. While another process writes, only this call waits."""
         last = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
@@ -250,13 +255,13 @@ class UpstreamCaller:
             await asyncio.sleep(_BUSY_PAUSE)
 
     def _authorized_tool(self, call: UpstreamCall) -> KnownTool:
-        """What is known of the tool, if this agent may call it."""
+        """Returns the tool, if this agent may call it."""
         server, tool = call.server, call.tool
         now = time.monotonic()
         if now >= self._next_version_check:
             self._next_version_check = now + _VERSION_CHECK_SECONDS
             version = self.catalog.version()
-            if version != self._version:  # somebody else has synced
+            if version != self._version:  # another process has synced
                 self._known.clear()
                 self._version = version
         known = self._known.get((server, tool))
@@ -275,14 +280,14 @@ class UpstreamCaller:
                 hint = (
                     _suggest_name(tool, names)
                     if names
-                    else f"Nothing is known of it yet: run `toolyard sync {server}`."
+                    else f"Its tools are not known yet: run `toolyard sync {server}`."
                 )
                 raise ValidationError.of("tool", f"{server} has no tool {tool[:100]!r}", hint=hint)
             if known.pending is None:
                 self._known[server, tool] = known
         if known.pending is not None:
             raise SecurityError(
-                f"{server}.{tool} has changed since it was pinned, and nobody has accepted the change yet.",
+                f"{server}.{tool} has changed since it was pinned, and the change is not accepted yet.",
                 hint=f"Let the user look at it (`toolyard sync`), then accept it: `toolyard sync --accept {server}`.",
             )
         return known
@@ -294,7 +299,7 @@ class UpstreamCaller:
         await switch_to_task()
         if not await call.ask(action, decision):
             raise SecurityError(
-                f"{decision.reason} Nobody said yes.",
+                f"{decision.reason} It was not approved.",
                 hint=f"Ask the user to allow it (the rule {call.name}), or do without.",
             )
 
@@ -304,7 +309,7 @@ class UpstreamCaller:
             return
         try:
             self.catalog.save_inferred_schema(call.server, call.tool, shape)
-        except CatalogBusy:  # the next result will do as well
+        except CatalogBusy:  # the next result serves as well
             return
         self._known.pop((call.server, call.tool), None)
         self.on_schema_learnt()
@@ -315,14 +320,14 @@ def _suggest_name(name: str, known: Collection[str]) -> str:
     if close:
         return f"Did you mean {close[0]}?"
     if not known:
-        return "None is attached: `--config F` names the file that has them."
+        return "No server is attached: pass the file that configures them with `--config F`."
     listed = sorted(known)[:_SHOWN_NAMES]
     more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
     return f"There are {', '.join(listed)}{more}."
 
 
 def _first_sentence(error: ToolyardError) -> str:
-    """What the log keeps: a server's message may quote anything after its first sentence."""
+    """Returns the text for the log: a server's message may quote anything after its first sentence."""
     first = error.message.partition("\n")[0]
     sentence, more, _ = first.partition(". ")
     return f"{sentence}." if more else first

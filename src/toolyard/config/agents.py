@@ -1,4 +1,4 @@
-"""Which agent of the configuration is meant."""
+"""Selects an agent of the configuration and checks the agents' memory rights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def select_agent(config: Config, agent: str | None) -> Agent | None:
-    """The agent of that name; without a name the only one there is, if there is only one."""
+    """Returns the agent of that name; without a name, the only configured agent, or None if there are several."""
     if agent is None:
         return config.agents[0] if len(config.agents) == 1 else None
     found = next((candidate for candidate in config.agents if candidate.id == agent), None)
@@ -23,7 +23,7 @@ def select_agent(config: Config, agent: str | None) -> Agent | None:
 
 
 def check_memory_rights(config: Config) -> None:
-    """Rights name agents that exist: one that does not would be silence where the user meant something."""
+    """Raises ConfigError if memory rights name an agent that does not exist: the right would have no effect."""
     from toolyard.config.error_location import with_error_location
 
     known = [agent.id for agent in config.agents]
@@ -34,6 +34,6 @@ def check_memory_rights(config: Config) -> None:
                 if other not in known:
                     with with_error_location(config, "agents", number, "memory", key, position):
                         raise ConfigError(
-                            f'`{key}` of agent "{agent.id}" names "{other}", and there is no such agent.',
+                            f'`{key}` of agent "{agent.id}" names "{other}", but there is no such agent.',
                             hint=did_you_mean(other, known),
                         )

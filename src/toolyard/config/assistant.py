@@ -1,4 +1,4 @@
-"""`assistant`: the second opinion that `toolyard assistant` serves: its models, its limits, what is kept where."""
+"""The `assistant` section: models, limits and thread storage of `toolyard assistant`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolyard.core.limits import MIB
 ToolName = Literal["chat", "thinkdeep", "analyze", "codereview", "debug", "precommit"]
 ASSISTANT_TOOLS: Final[tuple[ToolName, ...]] = ("chat", "thinkdeep", "analyze", "codereview", "debug", "precommit")
 SQLITE_STORAGE: Final = "sqlite"
-"""As `storage`: a database in the state folder."""
+"""Value of `storage` for a database in the state folder."""
 DEFAULT_MODEL: Final = "google:gemini-2.5-pro"
 
 _LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}([.@][A-Za-z0-9-]{1,10})?$"
@@ -28,7 +28,7 @@ _THREAD_TURNS = 100
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many calls in so many seconds."""
+    """A number of calls per number of seconds."""
 
     calls: int
     seconds: float
@@ -70,53 +70,53 @@ def _check_storage(value: str) -> str:
 
 
 class AssistantLimits(Section):
-    """How much one request may take."""
+    """Limits of one request."""
 
     file_bytes: Size = 10 * MIB
     files: Size = 50
-    """Of those that are named; a folder's files count one by one."""
+    """Maximum number of files; the files of a named folder count individually."""
     context_tokens: Size = 1_000_000
-    """Of everything that is sent; never more than the model's own context."""
+    """Maximum size of everything that is sent; never more than the model's own context."""
     thinking_tokens: Size = 32_768
-    """What `thinking_mode: max` stands for."""
+    """The budget of `thinking_mode: max`."""
     seconds: Seconds = 300.0
     reply_chars: Size = 36_000
-    """Of an answer; the rest of a longer one is a resource. Gemini CLI takes out the middle of what is longer than
-    40,000 characters; Claude Code shows the first 2,000 of what is longer than 50,000, and no continuation_id."""
+    """Maximum length of an answer; the rest of a longer one is a resource. Gemini CLI removes the middle of results
+    over 40,000 characters; of results over 50,000, Claude Code shows the first 2,000 without the continuation_id."""
 
 
 class Assistant(Section):
     """The six tools of `toolyard assistant`."""
 
     model: str | None = None
-    """`provider:name` (`google:gemini-2.5-pro`, `openai-chat:llama3`) or an alias; TOOLYARD_MODEL goes first."""
+    """`provider:name` (`google:gemini-2.5-pro`, `openai-chat:llama3`) or an alias; TOOLYARD_MODEL overrides it."""
     models: Mapping[ToolName, str] = Field(default_factory=dict[ToolName, str])
-    """Another model for one of the tools."""
+    """Models of single tools, if different."""
     aliases: Mapping[str, str] = Field(default_factory=dict)
     """Short names for models: `pro: google:gemini-2.5-pro`."""
     allowed_models: tuple[str, ...] = ()
-    """Globs on `provider:name`; nothing means every model."""
+    """Globs on `provider:name`; empty allows every model."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """Where a call names none."""
+    """The default temperature if a call sets none."""
     locale: Annotated[str, Field(pattern=_LOCALE)] | None = None
     """The language of answers, such as `de-DE`."""
     storage: Annotated[str, AfterValidator(_check_storage)] = Field(default=SQLITE_STORAGE, repr=False)
-    """Where threads are kept: `sqlite`, or `redis://host:6379/0` for several servers that share them."""
+    """Where threads are stored: `sqlite`, or `redis://host:6379/0` to share them between servers."""
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] | None = None
-    """In Redis: whose threads; servers with the same one share theirs. The workspace's own when left out."""
+    """In Redis, servers with the same namespace share their threads. Defaults to one per workspace."""
     thread_days: Annotated[float, Field(gt=0, le=3_650, allow_inf_nan=False)] = _THREAD_DAYS
-    """After so long without a turn a thread expires."""
+    """Days without a turn after which a thread expires."""
     thread_turns: Size = _THREAD_TURNS
-    """After so many a thread is full."""
+    """Maximum number of turns in a thread."""
     rate_limits: Mapping[ToolName, RateText | None] = Field(default_factory=dict[ToolName, "Rate | None"])
-    """Calls of one client, such as `chat: 10/minute`; `null` lifts the limit of a tool."""
+    """Maximum call rate of one client, such as `chat: 10/minute`; `null` removes the limit of a tool."""
     limits: AssistantLimits = AssistantLimits()
 
     def rate_for(self, tool: ToolName) -> Rate | None:
         return self.rate_limits[tool] if tool in self.rate_limits else DEFAULT_RATES[tool]
 
     def exceeds_defaults(self) -> bool:
-        """Whether a client could use more of a model than without a word about it."""
+        """Whether a client could use more of a model than with the default settings."""
         if self.thread_turns > _THREAD_TURNS or self.thread_days > _THREAD_DAYS:
             return True
         usual = AssistantLimits()
@@ -127,7 +127,7 @@ class Assistant(Section):
         ) or any(getattr(self.limits, name) > getattr(usual, name) for name in AssistantLimits.model_fields)
 
     def keeps_less_than_defaults(self) -> bool:
-        """Whether threads would go, or be full, sooner than without a word about it."""
+        """Whether threads would expire or be full sooner than with the default settings."""
         return self.thread_days < _THREAD_DAYS or self.thread_turns < _THREAD_TURNS
 
     @property

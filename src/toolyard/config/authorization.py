@@ -1,13 +1,13 @@
-"""Which servers and tools an agent may call. Pure: the configuration in, yes or no out.
+"""Decides which servers and tools an agent may call, from the configuration alone.
 
-An agent with a list of its own (`backend.mcp_servers`) may use those servers; one without may use every server that
-is not somebody else's alone. Of a server's tools it may call what its `allowed_tools` name (all, where they are
-empty) and its `exclude_tools` do not, and the same for the lists of the server's entry.
+An agent with its own list (`backend.mcp_servers`) may use those servers; an agent without one may use every server
+that is not reserved for other agents. Of a server's tools it may call those that its `allowed_tools` match (all, if
+empty) and its `exclude_tools` do not; the lists of the server's entry apply in the same way.
 
 A pattern is a glob on any spelling of a tool: `server.tool`, `server/tool`, `mcp__server__tool` or `tool`; also
-`mcp__server` for the whole server. Dashes and dots may be written as the underscores that tool files have for them.
+`mcp__server` for the whole server. Dashes and dots may be written as underscores, as in tool files.
 
-Where the configuration has several agents and none is named, nothing may be called: nobody's rights are nobody's.
+If the configuration has several agents and none is selected, nothing may be called.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_*?]")
 _SEPARATOR = re.compile(r"[./]")
 _MAX_CACHED_MATCHES = 1 << 12
 _MAX_CACHED_NAME_CHARS = 1_000
-"""Characters of a tool's name. A longer one is anybody's invention, and would be kept as long as the others."""
+"""Maximum length of a cached tool name. Longer names are not real tools and would only fill the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPatterns:
     """Globs on tools.
 
-    `by_server` keeps a pattern that names a server from matching a tool of another one whose own name looks like it.
+    With `by_server`, a pattern that names a server cannot match a tool of another server with a similar bare name.
     """
 
     texts: tuple[str, ...]
@@ -61,7 +61,7 @@ def _pattern_covers(pattern: str, server: str, tool: str, by_server: bool) -> bo
         return True
     if "[" in pattern:
         return False
-    # The same in the spelling of tool files: my_server.list_all stands for my-server's list-all.
+    # The same in the spelling of tool files: my_server.list_all means my-server's list-all.
     parts = _SEPARATOR.split(pattern, maxsplit=1)
     written = ".".join(_INVALID_NAME_CHAR.sub("_", part) for part in parts)
     server, tool = _INVALID_NAME_CHAR.sub("_", server), _INVALID_NAME_CHAR.sub("_", tool)
@@ -78,21 +78,21 @@ class Authorization:
     """What one agent may call."""
 
     own_servers: frozenset[str] | None = None
-    """The servers it was given; None where it may use all that are not reserved."""
+    """The agent's own servers; None if it may use all that are not reserved."""
     reserved_servers: frozenset[str] = frozenset()
-    """Servers that were given to other agents alone."""
+    """Servers that only other agents may use."""
     allowed: ToolPatterns = ToolPatterns(())
-    """Nothing here means everything."""
+    """Empty allows everything."""
     excluded: ToolPatterns = ToolPatterns(())
     also_allowed: ToolPatterns = ToolPatterns(())
-    """As `allowed`: both have to cover a tool."""
+    """A second allow list: a tool must match both."""
     entries: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
 
     @classmethod
     def for_agent(
         cls, config: Config, agent_id: str | None, resolved: ResolvedServers | None = None
     ) -> Authorization:
-        """The rights of an agent; `resolved` adds what the user's servers file and other files say."""
+        """Returns the rights of an agent; `resolved` adds the entries of the user's servers file and other files."""
         agent = select_agent(config, agent_id)
         if agent is None and config.agents:
             return cls(own_servers=frozenset())
@@ -109,13 +109,13 @@ class Authorization:
         )
 
     def restricted_by(self, other: Authorization) -> Authorization:
-        """The same rights, less what the lists of `other` leave out."""
+        """Returns these rights, restricted further by the tool lists of `other`."""
         excluded = ToolPatterns((*self.excluded.texts, *other.excluded.texts))
         return replace(self, excluded=excluded, also_allowed=other.allowed)
 
     @classmethod
     def for_custom_tools(cls, config: Config, agent_id: str | None) -> Authorization:
-        """The rights to custom tools, whose groups stand in the place of servers: only the agent's lists count."""
+        """Returns the rights to custom tools. Their groups act as servers, and only the agent's tool lists apply."""
         agent = select_agent(config, agent_id)
         if agent is None and config.agents:
             return cls(own_servers=frozenset())
@@ -137,7 +137,7 @@ class Authorization:
         return not ToolPatterns(entry.exclude_tools).covers(server, tool)
 
     def _is_excluded(self, server: str, tool: str) -> bool:
-        # A server's bare name shuts all of it out: the wider reading of a no is the safe one.
+        # A server's bare name excludes all of its tools: for exclusions the wider reading is the safe one.
         return self.excluded.covers(server, tool) or server in self.excluded.texts
 
 

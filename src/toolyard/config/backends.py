@@ -1,8 +1,7 @@
-"""What `backend.type` may be: the table of model APIs and agent CLIs.
+"""The table of model APIs and agent CLIs that `backend.type` may name.
 
-A kind is either an API that is spoken to (`api` says which wire format) or a CLI that is driven (`driver` names it).
-Everything that differs between two providers of one API stands here as data: where they listen, which variables hold
-the key, and which model is meant where none is named.
+A kind is either a model API (`api` names its wire format) or an agent CLI (`driver` names it). All differences
+between providers of one API are data in this table: base URL, key variables and default model.
 """
 
 from __future__ import annotations
@@ -19,23 +18,25 @@ Api = Literal["", "gemini", "openai", "claude"]
 
 @dataclass(frozen=True, slots=True)
 class BackendKind:
+    """A model API or an agent CLI that can be an agent's backend."""
+
     name: str
     title: str
     api: Api = ""
     """The wire format; empty for a CLI."""
     driver: str = ""
-    """The CLI, by the name `toolyard drive` has for it; empty for an API."""
+    """The CLI, by its name in `toolyard drive`; empty for an API."""
     key_variables: tuple[str, ...] = ()
-    """The first that is set holds the key."""
+    """Variables for the API key; the first that is set is used."""
     needs_key: bool = False
-    """Whether it is of no use without one: a server of one's own mostly wants none."""
+    """Whether a key is required; self-hosted servers usually need none."""
     base_url_variable: str = ""
     base_url: str = ""
-    """Where it listens when neither the file nor the variable says; empty: where its SDK looks, or nowhere."""
+    """The URL if neither the file nor the variable sets one; empty: the SDK's default, or none."""
     needs_base_url: bool = False
-    """Whether the file or the variable has to say where it listens."""
+    """Whether the file or the variable must set the URL."""
     default_model: str = ""
-    """What is asked where `model` is left out; empty for an API: it has to be named, for a CLI: its own choice."""
+    """The model if `model` is omitted. Empty: an API needs it to be named, a CLI chooses its own."""
 
 
 _KINDS: Final = (
@@ -82,7 +83,7 @@ _KINDS: Final = (
         base_url_variable="OLLAMA_BASE_URL",
         base_url="http://localhost:11434/v1",
     ),
-    # It serves one model and asks for no name.
+    # It serves one model and ignores the name.
     BackendKind("llama.cpp", "llama.cpp", api="openai", base_url="http://localhost:8080/v1", default_model="default"),
     BackendKind("vllm", "vLLM", api="openai", base_url="http://localhost:8000/v1"),
     BackendKind("lmstudio", "LM Studio", api="openai", base_url="http://localhost:1234/v1"),
@@ -110,7 +111,7 @@ _ALIASES: Final = {
 BACKENDS: Final[Mapping[str, BackendKind]] = {kind.name: kind for kind in _KINDS} | {
     alias: next(kind for kind in _KINDS if kind.name == name) for alias, name in _ALIASES.items()
 }
-"""By every name that `backend.type` may have; several lead to one kind."""
+"""The kinds by every accepted name, aliases included."""
 KEY_VARIABLES: Final = tuple(dict.fromkeys(variable for kind in _KINDS for variable in kind.key_variables))
 PROVIDER_VARIABLES: Final = tuple(
     dict.fromkeys(
@@ -121,7 +122,7 @@ PROVIDER_VARIABLES: Final = tuple(
 
 _SEPARATORS: Final = re.compile(r"[\s._-]+")
 _MODEL_PREFIXES: Final = {"gemini": "gemini", "gpt": "openai", "o1": "openai", "o3": "openai", "claude": "claude"}
-"""How the names of models begin, for whoever wrote one as the type."""
+"""Prefixes of model names, to detect a model name given as the type."""
 
 
 def _normalize_name(name: str) -> str:
@@ -132,19 +133,19 @@ _BY_NORMALIZED_NAME: Final = {_normalize_name(name): kind for name, kind in BACK
 
 
 def backend_kind(name: str) -> BackendKind | None:
-    """The kind of that name, however its words are joined and cased (`claude-code`); None where there is none."""
+    """Returns the kind of that name, ignoring case and separators (`claude-code`); None if unknown."""
     return _BY_NORMALIZED_NAME.get(_normalize_name(name))
 
 
 def accepted_spellings() -> tuple[str, ...]:
-    """The names of the table, and after them how else people join their words, in small letters."""
+    """Returns the names of the table, followed by their variants with other separators, in lower case."""
     written = (*BACKENDS, *(kind.title.lower() for kind in _KINDS))
     joined = (_SEPARATORS.sub(joint, name) for name in written for joint in ("-", "_", ""))
     return tuple(dict.fromkeys((*BACKENDS, *(name for name in joined if backend_kind(name) is not None))))
 
 
 def suggest_backend(name: str) -> str:
-    """The next step for a name that is no kind: what was probably meant."""
+    """Returns a hint for an unknown backend name: what was probably meant."""
     begun = (family for prefix, family in _MODEL_PREFIXES.items() if name.strip().lower().startswith(prefix))
     family = next(begun, "")
     if family and any(char.isdigit() for char in name):

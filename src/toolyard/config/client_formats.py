@@ -1,7 +1,7 @@
-"""Where each program keeps its servers in its file, what its entries mean, and how it spells variables.
+"""Describes how each program stores MCP servers: their place in its file, timeouts and variable syntax.
 
-`Dialect` says this as data. Entries leave here in the spelling of `ServerEntry`, with variables in the one form
-that `expansion` knows; a dialect that has no variables gets its `${` escaped, so that it stays text.
+`Dialect` describes this as data. Entries are translated to the form of `ServerEntry`, with variables in the syntax of
+`expansion`; for a dialect without variables, `${` is escaped so that it remains text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolyard.config.client_variables import VariableSyntax, variable_translator
 TimeoutUnit = Literal["seconds", "milliseconds", "either"]
 
 _MIN_MILLISECONDS: Final = 1_000
-"""A time-out without a known unit means milliseconds from here on; nobody waits a quarter of an hour by default."""
+"""A timeout without a known unit is in milliseconds from this value on: 1,000 seconds would be implausibly long."""
 IGNORED_KEYS: Final = frozenset(
     {
         *(
@@ -34,16 +34,18 @@ IGNORED_KEYS: Final = frozenset(
         *("authorizationUrl", "tokenUrl", "issuer", "audiences", "tokenParamName", "registrationUrl"),
     }
 )
-"""Keys of other programs that mean nothing here. What they approve in advance is never approved by them here."""
+"""Keys of other programs that have no effect here. In particular, their approvals are never honoured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
+    """How one program writes server entries."""
+
     name: str
     timeouts: TimeoutUnit = "either"
     variables: VariableSyntax = "braces"
     timeout_key: str = "timeout"
-    """What a `timeout` in it limits: a call, or the start (`startup_timeout`)."""
+    """Which limit its `timeout` sets: a call (`timeout`) or the start (`startup_timeout`)."""
 
 
 PLAIN: Final = Dialect("plain", timeouts="seconds", variables="ours")
@@ -81,16 +83,16 @@ _DIALECT_BY_FOLDER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LocatedServers:
-    """The servers of a document, as they stand in it."""
+    """The servers of a document, not yet translated."""
 
     dialect: Dialect
     servers: Mapping[str, Any] | list[Any]
     inputs: Mapping[str, str | None]
-    """What an editor would ask for, by id, with the default it would offer."""
+    """The inputs that an editor would prompt for, by id, with their defaults."""
 
 
 def locate_servers(document: Any, path: str) -> LocatedServers | None:
-    """The servers in a document, None where there are none to be seen."""
+    """Returns the servers in a document, or None if it contains none."""
     if isinstance(document, list):
         return LocatedServers(PLAIN, cast("list[Any]", document), {})
     if not isinstance(document, Mapping):
@@ -119,7 +121,7 @@ def locate_servers(document: Any, path: str) -> LocatedServers | None:
 
 
 def dialect_for_path(path: str) -> Dialect:
-    """Whose `mcpServers` these are, as the file's name and folder say."""
+    """Returns the dialect of a file with `mcpServers`, from the file's name and folder."""
     folder, name = os.path.split(path)
     if name in _DIALECT_BY_FILE:
         return _DIALECT_BY_FILE[name]
@@ -129,13 +131,13 @@ def dialect_for_path(path: str) -> Dialect:
 
 
 def project_folder(path: str) -> str:
-    """The folder a file speaks for: the one it lies in, or the one above a program's own dot folder."""
+    """Returns the project folder of a file: its own folder, or the parent of a program's dot folder."""
     folder = os.path.dirname(os.path.abspath(path))
     return os.path.dirname(folder) if os.path.basename(folder) in _DIALECT_BY_FOLDER else folder
 
 
 def translate_entry(raw: Mapping[str, Any], found: LocatedServers, project: str, home: str) -> dict[str, Any]:
-    """One entry with the values that `ServerEntry` expects; keys are renamed later, by itself."""
+    """Returns one entry with the values that `ServerEntry` expects; `ServerEntry` itself renames the keys."""
     entry = _flatten_command(dict(raw))
     text = variable_translator(found.dialect.variables, found.inputs, project, home)
     for key in ("command", "args", "env", "environment", "headers", "http_headers", "oauth", "auth"):
@@ -174,7 +176,7 @@ def _input_defaults(keys: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _flatten_command(entry: dict[str, Any]) -> dict[str, Any]:
-    """Zed once wrote `command: {path, args, env}`."""
+    """Flattens the format of older Zed versions, `command: {path, args, env}`."""
     command = entry.get("command")
     if not isinstance(command, Mapping):
         return entry
@@ -186,7 +188,7 @@ def _flatten_command(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _codex_variables(entry: dict[str, Any]) -> None:
-    """Codex names variables in keys of their own instead of in the text."""
+    """Translates Codex's separate keys for variables into variables in headers and `env`."""
     headers = _copy_mapping(entry.get("http_headers") or entry.get("headers"))
     before = dict(headers)
     token = entry.pop("bearer_token_env_var", None)
@@ -200,7 +202,7 @@ def _codex_variables(entry: dict[str, Any]) -> None:
         entry["headers"] = headers
     passed = entry.pop("env_vars", None)
     if isinstance(passed, list):
-        # Codex passes on what is set; a variable that is not costs nothing.
+        # Codex passes on the variables that are set and ignores unset ones.
         names = [name for name in cast("list[Any]", passed) if isinstance(name, str)]
         entry["env"] = {**{name: f"${{{name}:-}}" for name in names}, **_copy_mapping(entry.get("env"))}
 

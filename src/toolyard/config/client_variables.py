@@ -1,4 +1,4 @@
-"""How programs spell variables in their server entries, brought to the one form that `expansion` knows."""
+"""Translates the variable syntaxes of other programs' server entries into the one that `expansion` uses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from toolyard.config.expansion import INPUT_PREFIX
 
 VariableSyntax = Literal["ours", "braces", "editor", "shell", "curly", "none"]
 """
-    ours     left as it is
+    ours     unchanged
     braces   ${VAR}, ${VAR:-default}, ${env:VAR}
-    editor   the same, and ${input:x}, ${workspaceFolder}, ${userHome}
-    shell    the same as braces, and $VAR
+    editor   as braces, and ${input:x}, ${workspaceFolder}, ${userHome}
+    shell    as braces, and $VAR
     curly    {env:VAR}, {file:path}
-    none     every text is meant as it stands
+    none     no variables: all text is literal
 """
 
 _BRACES: Final = re.compile(r"\$\$\{|\$\{((?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|file:[^}]+\})?")
@@ -28,14 +28,14 @@ _EDITOR: Final = re.compile(
 
 
 def input_variable(asked: str) -> str:
-    """The variable that stands for what an editor would ask its user."""
+    """Returns the name of the variable that replaces an input an editor would prompt for."""
     return INPUT_PREFIX + re.sub(r"[^A-Z0-9]", "_", asked.upper())
 
 
 def variable_translator(
     variables: VariableSyntax, inputs: Mapping[str, str | None], project: str, home: str
 ) -> Callable[[str], str]:
-    """What brings the variables of a text into the one form. `inputs`: what is asked, and the default offered."""
+    """Returns a function that translates the variables of a text. `inputs` maps prompts to their defaults."""
     places = {"workspaceFolder": project, "workspaceRoot": project, "userHome": home, "/": os.sep}
     places |= {"workspaceFolderBasename": os.path.basename(project), "pathSeparator": os.sep}
 
@@ -49,7 +49,7 @@ def variable_translator(
         return f"${{{name}}}" if default is None or "}" in default else f"${{{name}:-{default}}}"
 
     def replace_curly_variable(match: re.Match[str]) -> str:
-        # A variable that is not set is an empty text there.
+        # In this syntax an unset variable is empty.
         return f"${{{match[2].strip()}:-}}" if match[1] == "env" else f"${{file:{match[2]}}}"
 
     def translate_text(value: str) -> str:
@@ -62,7 +62,7 @@ def variable_translator(
             value = _EDITOR.sub(replace_editor_variable, value)
         if variables == "shell":
             value = _BARE.sub(r"${\1}", value)
-        # A `${` that is no variable is text to these programs.
+        # These programs read a `${` that is not a variable as text.
         return _BRACES.sub(lambda match: match[0] if match[1] or match[0] == "$${" else "$${", value)
 
     return translate_text

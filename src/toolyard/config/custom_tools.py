@@ -1,4 +1,4 @@
-"""Custom tools in the configuration: which are available, and what ours may reach."""
+"""Configuration sections of custom tools: which are available, and what the built-in ones may access."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class CustomToolSource(Section):
 
     group: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
     path: str | None = None
-    """A Python file, from the configuration's folder on."""
+    """A Python file, relative to the configuration's folder."""
     module: str | None = None
     """A module that can be imported."""
     tools: tuple[str, ...] = ()
-    """Which of its functions; all public ones when left out."""
+    """The functions to use; all public ones if omitted."""
     timeout: Seconds | None = None
     read_only: bool = False
-    """Whether they change nothing, which permission modes that only read go by."""
+    """Whether the tools change nothing; read-only permission modes rely on this."""
 
     @model_validator(mode="after")
     def _check_one_source(self) -> Self:
@@ -52,20 +52,20 @@ CustomToolNames = Annotated[
     ],
     BeforeValidator(_as_tuple),
 ]
-"""Names of ours (`web.screenshot`, `web.*`), functions (`package.module:function`) and groups of a file or module."""
+"""Built-in names (`web.screenshot`, `web.*`), functions (`package.module:function`), groups of a file or module."""
 
 
 class Browser(Section):
-    """The browser behind the `web` tools. What it may reach is denied unless it is listed."""
+    """The browser of the `web` tools. It may only access the hosts that are listed."""
 
     executable: str | None = None
-    """Where Chromium is; found on the path when left out."""
+    """The path of Chromium; searched on PATH if omitted."""
     allowed_hosts: tuple[str, ...] | None = None
-    """As in `code_execution.allowed_hosts`, which counts when this is left out."""
+    """As `code_execution.allowed_hosts`, which applies if this is omitted."""
     sandbox: bool = True
-    """Chromium's own sandbox. It cannot be had as root."""
+    """Whether Chromium's own sandbox is used. It is not available as root."""
     seconds: Seconds = 30.0
-    """How long a page may take."""
+    """Time limit for a page."""
     width: Size = 1280
     height: Size = 800
 
@@ -74,7 +74,7 @@ class Vision(Section):
     """The model behind `multimodal.vision_understanding`."""
 
     provider: Literal["openai", "gemini"] | None = None
-    """`openai` stands for everything that speaks its chat completions. Left out, the key that is set decides."""
+    """`openai` means any server with its chat completions API. If omitted, the API key that is set decides."""
     model: str | None = None
     base_url: str | None = None
     api_key: SecretStr | None = None

@@ -1,7 +1,7 @@
-"""Naming the file and the line of a value that turns out to be wrong only where it is used.
+"""Adds file and line to errors about configuration values that are validated only where they are used.
 
-What a rule, a preset or a host may look like is known to the layers that use them. The file is read once more to find
-the line, so that nobody has to carry lines about.
+The syntax of rules, presets and hosts is known only to the layers that use them. The file is parsed again to find the
+line, so that line numbers need not be passed around.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from toolyard.core.errors import ConfigError
 
 @contextlib.contextmanager
 def with_error_location(config: Config, *location: str | int) -> Generator[None]:
-    """While the block runs, a ConfigError that names no place gets the one of this value.
+    """Adds this value's location to a ConfigError without one that is raised in the block.
 
-    Of a value that variables were put into, it says no more than how that was written.
+    If the value contains expanded variables, the message shows only the text as written, because it may be a secret.
     """
     try:
         yield

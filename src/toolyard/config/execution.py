@@ -1,6 +1,6 @@
-"""`code_execution`: where commands and code run, and what they may use and reach there.
+"""The `code_execution` section: where commands and code run, and what they may use and access there.
 
-Limits have a least value: below it the sandbox's own processes do not fit in, and what a run says then helps nobody.
+Limits have a minimum: below it the sandbox's own processes would fail with unhelpful errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_NAME_CHARS = 100
 def _at_least(least: int, spelled: str) -> Callable[[int], int]:
     def check(value: int) -> int:
         if value < least:
-            message = "{value} is too little: the sandbox itself needs at least {spelled}."
+            message = "{value} is too low: the sandbox itself needs at least {spelled}."
             raise PydanticCustomError(REFUSED, message, {"value": value, "spelled": spelled})
         return value
 
@@ -38,7 +38,7 @@ OpenFileCount = Annotated[Size, AfterValidator(_at_least(_MIN_OPEN_FILES, str(_M
 
 def _check_variable_name(name: str) -> str:
     if not name or len(name) > _MAX_NAME_CHARS or any(char in "=\0" or char.isspace() for char in name):
-        raise expected_error("a variable's name, without blanks and `=`")
+        raise expected_error("a variable name without blanks and `=`")
     return _check_text(name)
 
 
@@ -65,9 +65,9 @@ class Docker(Section):
 
 
 class RunLimitsSection(Section):
-    """How much one run of code or of a command may take."""
+    """Resource limits of one run of code or of a command."""
 
-    # The fields are those of `core.limits.RunLimits`; a test holds the two together.
+    # The fields are those of `core.limits.RunLimits`; a test keeps the two in step.
     seconds: Seconds = DEFAULT_RUN_LIMITS.seconds
     most_seconds: Seconds = DEFAULT_RUN_LIMITS.most_seconds
     cpu_seconds: Size = DEFAULT_RUN_LIMITS.cpu_seconds
@@ -82,13 +82,13 @@ class RunLimitsSection(Section):
     @model_validator(mode="after")
     def _check_seconds(self) -> Self:
         if self.seconds > self.most_seconds and "seconds" in self.model_fields_set:
-            message = "`seconds` ({seconds}) is more than `most_seconds` ({most}), the longest that a run may take."
+            message = "`seconds` ({seconds}) is more than `most_seconds` ({most}), the maximum duration of a run."
             context = {"seconds": f"{self.seconds:g}", "most": f"{self.most_seconds:g}"}
             raise PydanticCustomError(REFUSED, message, context)
         return self
 
     def to_limits(self) -> RunLimits:
-        # Who shortens the longest run has not said how long a usual one may take.
+        # A configuration that only lowers `most_seconds` also lowers the default `seconds`.
         return replace(RunLimits(**self.model_dump()), seconds=min(self.seconds, self.most_seconds))
 
     def exceeds_defaults(self) -> bool:
@@ -97,25 +97,25 @@ class RunLimitsSection(Section):
 
 
 class CodeExecution(Section):
-    """Where commands and code run, and what they may use and reach there."""
+    """Where commands and code run, and what they may use and access there."""
 
     enabled: bool = True
     mode: Literal["bubblewrap", "docker", "none"] = "bubblewrap"
     minimum: Literal["bubblewrap", "namespaces", "landlock"] = "namespaces"
-    """The weakest sandbox that `mode: bubblewrap` may fall back to; below it, commands and code are refused."""
+    """The weakest sandbox that `mode: bubblewrap` may fall back to; without it, commands and code are refused."""
     docker: Docker = Docker()
     allowed_hosts: tuple[str, ...] = ()
-    """Hosts (`packages.example.com`, `*.example.org`, `localhost:8080`) that code may reach over HTTP and HTTPS."""
+    """Hosts (`packages.example.com`, `*.example.org`, `localhost:8080`) that code may access over HTTP and HTTPS."""
     env: EnvironmentVariables = Field(default_factory=dict, repr=False)
-    """Variables that commands and code see; nothing else of the host's environment is."""
+    """Variables for commands and code; no other variable of the host's environment is visible to them."""
     limits: RunLimitsSection = RunLimitsSection()
     allow_destructive: bool = False
-    """Switches off the question before commands that would delete or overwrite a whole root, home, device, mount
-    point, context path, workspace or repository."""
+    """Switches off the approval of commands that would delete or overwrite a whole root, home, device, mount point,
+    context path, workspace or repository."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     @property
     def names_sandbox(self) -> bool:
-        """Whether the configuration asks for a sandbox by name, and does not leave the choice to the defaults."""
+        """Whether the configuration requests a sandbox explicitly instead of using the defaults."""
         return self.mode != "none" and not self.model_fields_set.isdisjoint({"mode", "minimum"})

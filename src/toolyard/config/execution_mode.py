@@ -1,4 +1,4 @@
-"""Whether the execution mode of a configuration can work at all."""
+"""Checks that the execution mode of a configuration is usable."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from toolyard.core.errors import ConfigError
 
 
 def check_execution_mode(config: Config) -> None:
-    """Raises ConfigError where tools are files and no code may run: an agent could read of them and call none."""
+    """Raises ConfigError if tools are files but code execution is off: an agent could read but not call them."""
     section = config.toolyard
     if section.execution_mode != "filesystem_first" or section.code_execution.enabled:
         return
     with with_error_location(config, "toolyard", "code_execution", "enabled"):
         raise ConfigError(
-            "`execution_mode: filesystem_first` needs code execution: there the tools of servers are files, "
-            "and an agent calls them from code. `code_execution.enabled` is false.",
+            "`execution_mode: filesystem_first` needs code execution: in this mode the servers' tools are files "
+            "that an agent calls from code. `code_execution.enabled` is false.",
             hint="Set `execution_mode: context_based`, which gives the agent every tool directly, "
             "or remove `enabled: false`.",
         )

@@ -1,11 +1,11 @@
-"""Variables in text: what they look like, and where their values come from.
+"""Expands variables in text.
 
-    ${VAR}  ${env:VAR}      the value of a variable of the host; an error where it is not set
-    ${VAR:-default}         the same, or `default` where it is not set or empty
+    ${VAR}  ${env:VAR}      the value of a host variable; an error if it is not set
+    ${VAR:-default}         the same, or `default` if it is not set or empty
     ${file:path}            the content of a file, without its last line break (in server entries)
     $${                     the text `${`
 
-`expand_entry` does this for one server entry at the moment the server is started; `unset_variables` tells before what
+`expand_entry` does this for one server entry when the server is started; `unset_variables` reports in advance what
 would be missing. Errors name the variable and the server, never a value.
 """
 
@@ -23,7 +23,7 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.limits import MIB
 
 INPUT_PREFIX: Final = "TOOLYARD_INPUT_"
-"""Variables that stand for what an editor would ask its user (`${input:token}`)."""
+"""Prefix of the variables that replace inputs an editor would prompt for (`${input:token}`)."""
 MAX_FILE_BYTES: Final = 1 * MIB
 
 _REFERENCE: Final = re.compile(
@@ -38,10 +38,9 @@ ReadFile = Callable[[str], str]
 def expand_text(
     text: str, variables: Mapping[str, str] | None, *, where: str, read_file: ReadFile | None = None
 ) -> str:
-    """`text` with the variables' values in it. `where` names its place for errors.
+    """Returns `text` with its variables expanded. `where` is its location for errors.
 
-    Without `variables` there is nothing to take: who names one is refused, since a rule that is left as it stands
-    would protect nothing.
+    With `variables=None`, any variable is an error: a rule with an unexpanded variable would protect nothing.
     """
 
     def replace_reference(match: re.Match[str]) -> str:
@@ -51,13 +50,13 @@ def expand_text(
             return read_file(match["file"])
         if not match["name"]:
             raise ConfigError(
-                "holds a `${` that is no ${VAR} and no ${VAR:-default}",
+                "contains a `${` that is neither ${VAR} nor ${VAR:-default}",
                 where=where,
                 hint="Write `$${` for the text `${`.",
             )
         if variables is None:
             raise ConfigError(
-                f"it takes the variable {match['name']} from your environment and is not trusted.",
+                f"it uses the variable {match['name']} from your environment, but is not trusted.",
                 where=where,
                 hint=trust_hint(where.rpartition(":")[0]),
             )
@@ -67,7 +66,7 @@ def expand_text(
 
 
 def trust_hint(path: str) -> str:
-    """What to do about a configuration that was found, and asks for more than one that is not trusted may have."""
+    """Returns the hint for a discovered configuration that requests more than an untrusted one may have."""
     quoted = shlex.quote(path)
     return f"Read it. If you trust it, run `toolyard trust {quoted}`, or name it for one command: --config {quoted}"
 
@@ -81,7 +80,7 @@ def _variable_value(name: str, default: str | None, variables: Mapping[str, str]
     if name.startswith(INPUT_PREFIX):
         asked = name.removeprefix(INPUT_PREFIX).lower()
         raise ConfigError(
-            f"the editor this comes from would ask for the input {asked!r}",
+            f"the editor that this entry comes from would prompt for the input {asked!r}",
             where=where,
             hint=f"Set the variable {name} to it before Toolyard starts.",
         )
@@ -93,8 +92,8 @@ def _variable_value(name: str, default: str | None, variables: Mapping[str, str]
 
 
 def expand_entry(entry: ServerEntry, environment: Mapping[str, str]) -> ServerEntry:
-    """The entry as it is started: values in place, paths absolute, the variables of `env_file` in `env`."""
-    where = entry.origin or f'server "{entry.name}"'  # whoever starts it names it, too
+    """Returns the entry ready to start: variables expanded, paths absolute, the variables of `env_file` in `env`."""
+    where = entry.origin or f'server "{entry.name}"'  # the caller adds the server's name
     home = environment.get("HOME", "")
 
     def absolute_path(text: str) -> str:
@@ -134,14 +133,14 @@ def expand_entry(entry: ServerEntry, environment: Mapping[str, str]) -> ServerEn
 
 
 def unset_variables(entry: ServerEntry, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables without which the server cannot be started, each once, in the order of the entry."""
+    """Returns the unset variables that the server needs to start, in the order of the entry, without duplicates."""
     found = (match for text in _entry_texts(entry) for match in _REFERENCE.finditer(text))
     wanted = (match["name"] for match in found if match["name"] and match["default"] is None)
     return tuple(dict.fromkeys(name for name in wanted if name not in environment))
 
 
 def _entry_texts(entry: ServerEntry) -> Iterator[str]:
-    """Everything in an entry that may hold a variable."""
+    """Yields every text of an entry that may contain a variable."""
     yield from entry.command_line
     yield from entry.env.values()
     yield from entry.headers.values()
@@ -152,7 +151,7 @@ def _entry_texts(entry: ServerEntry) -> Iterator[str]:
 
 
 def read_env_file(path: str) -> dict[str, str]:
-    """The variables of a file of `NAME=value` lines. Quotes are taken off; nothing in it is expanded."""
+    """Returns the variables of a file of `NAME=value` lines. Quotes are removed; nothing is expanded."""
     text = read_text(path, max_bytes=MAX_FILE_BYTES, hint="It is the `env_file` of a server: check its path.")
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -160,7 +159,7 @@ def read_env_file(path: str) -> dict[str, str]:
             continue
         match = _ENV_LINE.fullmatch(line)
         if match is None:
-            raise ConfigError("is no NAME=value", where=f"{path}:{number}", hint="Write one variable a line.")
+            raise ConfigError("is not NAME=value", where=f"{path}:{number}", hint="Write one variable per line.")
         found[match[1]] = _unquote(match[2])
     return found
 

@@ -1,4 +1,4 @@
-"""`filesystem`: what a server that uses `toolyard.bridge` may read of its client's project."""
+"""The `filesystem` section: what a server that uses `toolyard.bridge` may read of its client's project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_ALLOWED_PATHS: Final = ("docs/", "src/", "tests/", ".guide/", ".todo/")
 
 
 class Filesystem(Section):
-    """What servers made with `toolyard.bridge` may read at their clients'."""
+    """What servers built with `toolyard.bridge` may read of their clients' projects."""
 
     allowed_paths: tuple[Annotated[str, Field(min_length=1)], ...] = DEFAULT_ALLOWED_PATHS
-    """Folders and files, relative to the project's root; `.` is all of it. Everything else is denied."""
+    """Folders and files relative to the project's root; `.` means all of it. Everything else is denied."""

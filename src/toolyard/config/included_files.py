@@ -1,4 +1,4 @@
-"""The files that count as part of a configuration: what they say, it says."""
+"""Lists the files that a configuration includes and that are therefore trusted and protected with it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def included_files(config: Config, home: str) -> tuple[str, ...]:
-    """Absolute paths of server files, Python files of custom tools and `env_file`s, each once.
+    """Returns the absolute paths of server files, Python files of custom tools and `env_file`s, without duplicates.
 
-    Variables in the name of an `env_file` have the values that a server started now would see: with another value it
-    is another file, and another configuration.
+    Variables in the name of an `env_file` have their current values: a different value means a different file, and
+    therefore a different configuration.
     """
     folder = os.path.abspath(config.base_folder(""))
 
@@ -34,10 +34,10 @@ def included_files(config: Config, home: str) -> tuple[str, ...]:
 
 
 def _env_files(server_file: str, home: str, project: str) -> Iterator[tuple[str, str]]:
-    """The `env_file`s of the servers in a file, each with the folder that it is relative to."""
+    """Yields the `env_file`s of the servers in a file, each with the folder that it is relative to."""
     from toolyard.config.server_files import read_server_file  # most configurations name none
 
-    with contextlib.suppress(ConfigError):  # what is wrong with the file is said where its servers are needed
+    with contextlib.suppress(ConfigError):  # errors in the file are reported where its servers are used
         for entry in read_server_file(server_file, home=home, project=project).entries:
             if entry.env_file:
                 yield _expand_variables(entry.env_file), entry.base or project
@@ -57,5 +57,5 @@ def _named_files(config: Config) -> Iterator[str]:
 def _expand_variables(name: str) -> str:
     try:
         return expand_text(name, environment(), where="env_file")
-    except ConfigError:  # said where the server is started; once the variable is set, the name is another one
+    except ConfigError:  # reported when the server is started; once the variable is set, the name changes
         return name

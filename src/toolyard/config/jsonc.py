@@ -1,4 +1,4 @@
-"""JSON as editors and agents accept it: with comments and trailing commas."""
+"""Parses JSON with comments and trailing commas, as editors and agents accept it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from toolyard.core.errors import ConfigError
 
-# A string is matched first, so that what looks like a comment inside one is left alone. The closing quote is
-# optional and nothing is given back: text that never closes is passed once, not once for each quote in it.
+# Strings are matched first, so that comment markers inside them are ignored. The closing quote is optional and the
+# match is possessive: an unterminated string is scanned once, not once for each quote in it.
 _STRING: Final = r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?'
 _COMMENTS: Final = re.compile(_STRING + r"|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 _TOKENS: Final = re.compile(r"(?P<key>" + _STRING + r")(?=\s*+:)|" + _STRING + r"|[{}]", re.DOTALL)
@@ -23,13 +23,13 @@ class _RepeatedKeyError(Exception):
 
 
 def parse_jsonc(text: str, *, name: str) -> Any:
-    """The value in `text`. Errors name the line: comments are blanked, never cut. A repeated key is an error."""
+    """Parses `text`. Errors name the line, because comments are blanked, not removed. A repeated key is an error."""
     try:
         return json.loads(text, object_pairs_hook=_object_without_repeats)
     except _RepeatedKeyError as error:
         raise _repeated_key_error(error.key, text, name) from None
     except (ValueError, RecursionError):
-        pass  # with its comments taken out it may be read
+        pass  # it may be valid without its comments
     bare = _COMMAS.sub(_without_comma, _COMMENTS.sub(_without_comment, text))
     try:
         return json.loads(bare, object_pairs_hook=_object_without_repeats)
@@ -44,7 +44,7 @@ def parse_jsonc(text: str, *, name: str) -> Any:
             hint="Check the quotes, commas and brackets there.",
         ) from None
     except ValueError:
-        raise ConfigError("holds a number that cannot be read", where=name, hint="Write it as text.") from None
+        raise ConfigError("contains a number that cannot be read", where=name, hint="Write it as text.") from None
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -59,12 +59,12 @@ def _repeated_key_error(key: str, text: str, name: str) -> ConfigError:
     return ConfigError(
         f'the key "{key}" appears twice',
         where=f"{name}:{_line_of_repeated(key, text)}",
-        hint="Programs differ in which of the two counts: keep one of them.",
+        hint="Programs differ in which of the two they use: keep only one.",
     )
 
 
 def _line_of_repeated(key: str, text: str) -> int:
-    """The line of the second `key` of an object. `text` is JSON that was read: only its objects are walked."""
+    """Returns the line of the second `key` of an object. `text` is valid JSON, so tracking braces is enough."""
     counts: list[int] = []
     for token in _TOKENS.finditer(text):
         if token[0] == "{":

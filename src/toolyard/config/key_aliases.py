@@ -1,7 +1,7 @@
-"""How other programs spell the keys of a server entry, and what they are called here.
+"""Maps other programs' names for the keys of a server entry to ours.
 
-Pure renaming: no file is read and nothing is expanded. Keys that nobody knows stay as they are, so that whoever
-reads the entry can refuse them or tell of them.
+Only keys are renamed: no file is read and nothing is expanded. Unknown keys are passed through, so that the caller
+can refuse or report them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _TYPE_ALIASES: Final = {
 
 
 def normalize_keys(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry with the keys and the `type` that `ServerEntry` knows."""
+    """Returns the entry with the keys and the `type` that `ServerEntry` expects."""
     entry: dict[str, Any] = {}
     said_by: dict[str, str] = {}
-    # Gemini's `httpUrl` goes before its `url`, which stands for the older transport.
+    # Gemini's `httpUrl` takes precedence over its `url`, which means the older transport.
     given = {key: value for key, value in raw.items() if not (key == "url" and "httpUrl" in raw)}
     for key, value in given.items():
         usual = KEY_ALIASES.get(key, key)

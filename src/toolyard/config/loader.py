@@ -1,8 +1,8 @@
-"""From a YAML file to `Config`. Every error names the file and the line, and what was probably meant.
+"""Loads `Config` from a YAML file. Every error names the file and the line and suggests a correction.
 
-Without a file the defaults serve. `${VAR}` and `${VAR:-default}` expand in text values, here in the host process
-and nowhere else; `$${` stands for a literal `${`. Server entries keep theirs until the server is started
-(`expansion`). Values are never shown in errors: they may be secrets. A file that was merely found takes none.
+Without a file, the defaults apply. `${VAR}` and `${VAR:-default}` in text values are expanded here, in the host
+process; `$${` means a literal `${`. Server entries keep their variables until the server is started (`expansion`).
+Errors never contain values, which may be secrets. A discovered file that the user did not name gets no variables.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ CONFIG_NAME = "toolyard.yaml"
 MAX_CONFIG_BYTES = 1 * MIB
 MAX_PROBLEMS_SHOWN = 5
 SERVER_FILE_SUFFIXES = (".json", ".jsonc", ".toml")
-"""What tells a server file of another program from a configuration of ours."""
+"""File name extensions of other programs' server files; configurations are YAML."""
 
 _SINGLE_AGENT_KEY = "agent"
-"""The key of one agent that stands where the others are a list."""
+"""The key for a single agent, in place of the list `agents`."""
 _SERVER_KEYS = frozenset({"available_mcp_servers", "mcp_servers"})
 _RUN_ONLY_KEYS = frozenset({"api_key", "base_url", "endpoint", "headers", "model", "system_message"})
-"""What only runs use, which are given their file by name: in a file that was merely found it stays as it is."""
+"""Keys that only runs use, and runs name their file explicitly: in a discovered file these keys are not expanded."""
 
 _EXPECTED_BY_ERROR = {
     "string_type": "a string (quote it if it is meant as text)",
@@ -68,16 +68,17 @@ _TOO_SMALL = frozenset({"greater_than", "greater_than_equal"})
 
 
 def find_config(folder: str) -> str | None:
-    """The configuration file of a folder, when it has one."""
+    """Returns the path of the folder's configuration file, or None if there is none."""
     path = os.path.join(folder, CONFIG_NAME)
     return path if os.path.isfile(path) else None
 
 
 def load_config(path: str | None, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
-    """The configuration in `path`; the defaults when it is None or the file is empty.
+    """Returns the configuration in `path`, or the defaults if it is None or the file is empty.
 
-    One that `is_found`, and was not named by the user, takes no variables: what it says is shown to whoever asks.
-    A server file of another program (`.mcp.json`, say) is a configuration too: the defaults, and its servers.
+    A file that `is_found`, that is, was not named by the user, gets no variables: its values are shown to clients,
+    and must not reveal the environment. A server file of another program (such as `.mcp.json`) is accepted too: the
+    defaults with its servers.
     """
     if path is None:
         return Config()
@@ -91,7 +92,7 @@ def load_config(path: str | None, *, env: Mapping[str, str] | None = None, is_fo
 
 
 def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
-    """What a text says that stands in a configuration file, or is about to."""
+    """Parses text that is, or will be, the content of the configuration file `path`."""
     from toolyard.config.yaml_tree import parse_yaml  # most starts read no file
 
     tree = parse_yaml(text, name=path)
@@ -112,7 +113,7 @@ def parse_config(text: str, path: str, *, env: Mapping[str, str] | None = None, 
 
 
 def line_of(path: str, location: Sequence[int | str]) -> int:
-    """The line on which a value stands in a file that was loaded before; 0 when the file has changed since."""
+    """Returns the line of a value in a file that was loaded before; 0 if the file has changed since."""
     from toolyard.config.yaml_tree import parse_yaml
 
     try:
@@ -132,7 +133,7 @@ def _known_keys_hint() -> str:
 def _expand_variables(
     node: LocatedValue, variables: Mapping[str, str] | None, path: str, unexpanded_keys: frozenset[str]
 ) -> None:
-    """Puts the variables' values in, everywhere but under the keys whose text is `unexpanded_keys`."""
+    """Expands variables in place, except below `unexpanded_keys`."""
     if isinstance(node.value, str):
         text = expand_text(node.value, variables, where=f"{path}:{node.line}")
         if text != node.value:
@@ -147,7 +148,7 @@ def _expand_variables(
 
 
 def _iter_templates(node: LocatedValue, at: Location) -> Iterator[tuple[Location, str]]:
-    """Every text that variables were put into, as it was written, by its place."""
+    """Yields the location and original text of every value in which variables were expanded."""
     if node.template:
         yield at, node.template
     elif isinstance(node.value, list):
@@ -159,7 +160,7 @@ def _iter_templates(node: LocatedValue, at: Location) -> Iterator[tuple[Location
 
 
 def _normalize_spellings(tree: LocatedValue, path: str) -> None:
-    """Brings the other spellings of two keys to the one the model knows, keeping their lines."""
+    """Renames the keys `massgen` and `agent` to those of the model and keeps their lines."""
     from toolyard.config.yaml_tree import LocatedValue
 
     keys = tree.value
@@ -179,7 +180,7 @@ def _normalize_spellings(tree: LocatedValue, path: str) -> None:
         if other == _SINGLE_AGENT_KEY and value.value is not None:
             value = LocatedValue(value.line, [value], {})
         keys[usual] = replace(value, written_as=other)
-    # A section that is named but left empty (`ui:` with everything commented out) means its defaults.
+    # An empty section (`ui:` with everything commented out) means its defaults.
     for key in Config.keys_of_file():
         if key in keys and keys[key].value is None:
             del keys[key]
@@ -198,7 +199,7 @@ def _config_error(error: pydantic.ValidationError, tree: LocatedValue, path: str
 
 
 def _error_problems(detail: ErrorDetails, tree: LocatedValue) -> list[tuple[int, str, str]]:
-    """Line, message and hint of everything that one validation error says."""
+    """Returns line, message and hint of each problem in one validation error."""
     context: dict[str, Any] = detail.get("ctx", {})
     line, spelled, node = _locate_node(tree, (*detail["loc"], *context.get("at", ())))
     if detail["type"] == UNKNOWN_KEY:
@@ -208,7 +209,7 @@ def _error_problems(detail: ErrorDetails, tree: LocatedValue) -> list[tuple[int,
         place = f' in "{spelled}"' if spelled else ""
         unknown: list[str] = context["unknown"]
         found: list[tuple[int, str, str]] = []
-        # Agents stand in a list: no full path would lead to what belongs into one.
+        # Agents are in a list, so a full key path cannot be suggested for them.
         below = find_misplaced_keys(Agent, unknown) if context["section"] is Agent else None
         if below is not None:
             unknown = [key for key in unknown if key not in below.keys]
@@ -236,26 +237,26 @@ def _error_problems(detail: ErrorDetails, tree: LocatedValue) -> list[tuple[int,
 
 
 def unusable_value_message(template: str = "") -> str:
-    """What is said of a value that variables were put into: neither it nor a part of it."""
+    """Returns the message for an invalid value with expanded variables, without revealing the value."""
     shown = f" ({template})" if template else ""
-    return f"cannot be used with what its variables stand for{shown}."
+    return f"is invalid with the current values of its variables{shown}."
 
 
 def _suggest_key(key: str, found_in: str, valid: Sequence[str]) -> str:
-    """The key that was meant: one of the same name elsewhere, else one of nearly the same name here."""
+    """Suggests a key: one of the same name elsewhere, otherwise a similar one here."""
     from toolyard.config.misplaced_keys import suggest_key_path
 
     return suggest_key_path(key, found_in, Config) or did_you_mean(key, valid)
 
 
 def _describe_found(detail: ErrorDetails) -> str:
-    """A number that is only too small is no secret: nothing that takes a number is."""
+    """Describes the value that was found. A number that is too small may be shown: numbers are never secrets."""
     value: object = detail["input"]
     return str(value) if detail["type"] in _TOO_SMALL else _describe_type(value)
 
 
 def _describe_type(value: object) -> str:
-    """What kind of value was found. Never the value: it may be a secret."""
+    """Returns the kind of a value. Never the value itself: it may be a secret."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -267,11 +268,11 @@ def _describe_type(value: object) -> str:
 
 
 def _locate_node(tree: LocatedValue, location: Sequence[int | str]) -> tuple[int, str, LocatedValue | None]:
-    """Follows a validation error into the tree: its line, its spelling, and the node it is about."""
+    """Returns the line, the key path as written, and the node of a location in the tree."""
     node, line, spelled = tree, tree.line, ""
     for step in location:
         if isinstance(node.value, dict):
-            # Servers given by name were made a list: the number is the place in the mapping.
+            # Servers given by name were converted to a list: the number is the position in the mapping.
             key = str(step)
             if isinstance(step, int) and step < len(node.value):
                 key = list(node.value)[step]

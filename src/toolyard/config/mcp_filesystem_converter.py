@@ -1,10 +1,10 @@
-"""A backend's `cwd` and `permission_mode` become an `mcp_servers` entry for our own server.
+"""Converts a backend's `cwd` and `permission_mode` into an `mcp_servers` entry for Toolyard's own server.
 
-This works on backend configurations as they are written (plain mappings), for platforms that hand them to their
-own MCP client. The input is never changed. A folder is created when it is missing; without `cwd` it is the one that
-`toolyard run` gives the agent, `toolyard_workspace/agents/<agent>/workspace`. `fresh`, `allowed_tools`,
-`exclude_tools` and the agent's name become options of `toolyard mcp`, so that the server treats them as those of an
-agent in a configuration: a fresh folder is emptied when the server starts, after a snapshot of what was in it.
+It works on backend configurations as written (plain mappings), for platforms that pass them to their own MCP client.
+The input is never changed. A missing folder is created; without `cwd` it is the folder that `toolyard run` gives the
+agent, `toolyard_workspace/agents/<agent>/workspace`. `fresh`, `allowed_tools`, `exclude_tools` and the agent's name
+become options of `toolyard mcp` and mean the same as in a configuration: a fresh folder is emptied when the server
+starts, after a snapshot of its content.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ class MCPFilesystemConverter:
     """Adds the file tools' server to a backend configuration that names a `cwd` or a `permission_mode`."""
 
     def __init__(self, base: str | None = None, agent: str | None = None) -> None:
-        """`agent` is whose backend it is: its name in the audit log, in snapshots and in the path of its folder."""
+        """`agent` owns the backend: its name is used in the audit log, in snapshots and in the path of its folder."""
         self.filesystem_server_name = "filesystem"
         self._base = base
         self._agent = agent
 
     def should_add_filesystem_server(self, config: Mapping[str, Any]) -> bool:
-        """True when the configuration names a folder or a permission mode."""
+        """Whether the configuration names a folder or a permission mode."""
         return bool(config.get("cwd")) or config.get("permission_mode") is not None
 
     def setup_workspace_directory(self, cwd: str | None, base: str | None = None) -> str:
-        """Makes sure the folder is there and returns its absolute path. Never removes anything.
+        """Creates the folder if it is missing and returns its absolute path. Never removes anything.
 
-        Without `cwd` it is the agent's folder beneath the usual root.
+        Without `cwd` it is the agent's folder below the default root.
         """
         path = self._absolute(cwd, base)
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"the workspace folder {path} cannot be made ({error.strerror}).",
-                hint="Name a folder in `cwd` that you may create or that exists.",
+                f"the workspace folder {path} cannot be created ({error.strerror}).",
+                hint="Set `cwd` to a folder that exists or that you may create.",
             ) from None
         return path
 
     def generate_filesystem_mcp_server(
         self, cwd: str | None, permission_mode: str, base: str | None = None, *, options: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The entry that starts our server on the folder, with this interpreter and more `options`."""
+        """Returns the entry that starts our server on the folder, with this interpreter and the extra `options`."""
         mode = _checked_permission_mode(permission_mode)
         workspace = self.setup_workspace_directory(cwd, base)
         return {
@@ -64,7 +64,7 @@ class MCPFilesystemConverter:
         }
 
     def inject_filesystem_server(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration with our entry first in `mcp_servers`; the same object where none is wanted."""
+        """Returns the configuration with our entry first in `mcp_servers`, or the same object if none is needed."""
         if not self.should_add_filesystem_server(config):
             return config
         servers = _server_list(config.get("mcp_servers"))
@@ -79,7 +79,7 @@ class MCPFilesystemConverter:
     def convert_config(
         cls, config: dict[str, Any], base: str | None = None, agent: str | None = None
     ) -> dict[str, Any]:
-        """The whole conversion in one call; relative folders start at `base`, or where the process stands."""
+        """Converts a configuration in one call; relative folders start at `base` or the working directory."""
         return cls(base, agent).inject_filesystem_server(config)
 
     def _options(self, config: Mapping[str, Any]) -> list[str]:
@@ -129,7 +129,7 @@ def _server_name(server: object) -> object:
 
 
 def _server_list(servers: object) -> list[Any]:
-    """A copy of the servers as a list, whether they came as a list or by name."""
+    """Returns a copy of the servers as a list, given as a list or as a map by name."""
     if servers is None:
         return []
     if isinstance(servers, Mapping):

@@ -1,4 +1,4 @@
-"""Keys that exist, but belong elsewhere in the file."""
+"""Suggestions for keys that exist but belong elsewhere in the file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MAX_NAMED_PATHS = 3
 
 
 def suggest_key_path(key: str, found_in: str, top: type[Section]) -> str:
-    """`Did you mean X?` with the full path of a key of that name, or nothing where no section has it.
+    """Returns `Did you mean X?` with the full path of a key of that name, or nothing if no section has it.
 
-    One in a section of the same name as the one it was found in goes first.
+    A key in a section with the same name as `found_in` is preferred.
     """
     paths = [path for path in _key_paths(top) if path.rpartition(".")[2] == key]
     likely = f".{found_in.rpartition('.')[2]}.{key}"
@@ -25,14 +25,14 @@ def suggest_key_path(key: str, found_in: str, top: type[Section]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MisplacedKeys:
-    """Keys whose section was forgotten."""
+    """Keys that belong one level deeper, in a section that was left out."""
 
     keys: tuple[str, ...]
     hint: str
 
 
 def find_misplaced_keys(section: type[Section], unknown: Iterable[str]) -> MisplacedKeys | None:
-    """Those of the unknown keys that one section within this one knows, the one that knows most of them."""
+    """Returns the unknown keys that belong to a subsection, for the subsection that knows most of them."""
     unknown = tuple(unknown)
     best: tuple[str, tuple[str, ...]] = "", ()
     for name, inner in _subsections(section):

@@ -1,8 +1,8 @@
-"""The whole configuration file as types. Frozen, and an unknown key anywhere is an error.
+"""The configuration file as frozen models. An unknown key anywhere is an error.
 
-The file's shape is public: keys are added, never renamed. Values keep the spelling of the file (paths stay
-relative, servers stay a list of entries and names); what they mean is decided by the layers that use them.
-Values that may carry a secret (`env`, `headers`, `api_key`) are kept out of `repr`.
+The file format is public: keys are added, never renamed. Values stay as written in the file (paths stay relative,
+servers stay a list of entries and names); the layers that use them interpret them. Values that may contain a secret
+(`env`, `headers`, `api_key`) are excluded from `repr`.
 """
 
 from __future__ import annotations
@@ -49,66 +49,66 @@ def _check_tool_choice(value: Any) -> Any:
 
 
 Location = tuple[str | int, ...]
-"""The steps from the whole file to a value in it."""
+"""The keys and indices that lead from the top of the file to a value."""
 ToolChoice = Annotated[Literal["*"] | tuple[str, ...], BeforeValidator(_check_tool_choice)]
 
 
 class SearchTools(Section):
-    """How tools are found."""
+    """How tool search works."""
 
     enable_ripgrep: bool = True
     enable_ast_grep: bool = True
     enable_semtools: bool = False
-    """Search by meaning beside keywords; takes the extra `semantic`."""
+    """Semantic search in addition to keywords; needs the extra `semantic`."""
 
 
 class ToolLimit(Section):
-    """How much of the tools that a pattern names may be used, from the start of Toolyard on."""
+    """Usage limits of the tools that a pattern matches, counted since the start of Toolyard."""
 
     per_minute: Size | None = None
     most_calls: Size | None = None
     most_cost: Annotated[float, Field(gt=0)] | None = None
     cost: Annotated[float, Field(ge=0)] = 0
-    """What one call costs, in any unit that `most_cost` has too."""
+    """The cost of one call, in the same unit as `most_cost`."""
     each_agent: bool = False
-    """Whether every agent has this much for itself; otherwise all share it."""
+    """Whether the limit applies to each agent separately; otherwise all agents share it."""
     ask: bool = False
-    """Whether somebody has to say yes to each call."""
+    """Whether each call needs the user's approval."""
 
     @model_validator(mode="after")
     def _check_costs(self) -> Self:
         if self.most_cost is not None and not self.cost:
-            raise expected_error("a `cost` a call, beside `most_cost`")
+            raise expected_error("a `cost` per call, in addition to `most_cost`")
         return self
 
 
 class ToolyardSection(Section):
-    """The workspace, where code runs in it, and which tools there are."""
+    """The workspace, code execution in it, and the available tools."""
 
     workspace: str = DEFAULT_ROOT
-    """The workspace root, beside the configuration file."""
+    """The workspace root, relative to the configuration file."""
     execution_mode: Literal["filesystem_first", "context_based"] = "context_based"
-    """Whether agents are given every tool, or the essential ones and the others as files to call from code."""
+    """Whether agents get every tool directly, or the essential ones and the others as files to call from code."""
     code_execution: CodeExecution = CodeExecution()
     in_context_tools: Mapping[str, ToolChoice] = Field(default_factory=dict)
-    """Which tools an agent is given directly with `filesystem_first`, by server or group: names, or "*"."""
+    """The tools that an agent gets directly with `filesystem_first`, by server or group: names, or "*"."""
     available_mcp_servers: Servers = ()
     """Servers for every agent: entries, or names from your own servers file."""
     server_files: tuple[str, ...] = ()
-    """Files of other programs (`.mcp.json`, `~/.cursor/mcp.json` ...) whose servers are available too."""
+    """Files of other programs (`.mcp.json`, `~/.cursor/mcp.json` ...) whose servers are made available too."""
     max_running_servers: Size = 50
-    """Local servers that run at once, for all agents of a run. Idle ones are ended where more are needed."""
+    """Maximum number of local servers running at once, for all agents of a run. Idle ones are stopped for others."""
     available_custom_tools: CustomToolNames = ()
     """`web.screenshot`, `package.module:function`, or the functions of a file."""
     browser: Browser = Browser()
     vision: Vision = Vision()
     tool_limits: Mapping[str, ToolLimit] = Field(default_factory=dict)
-    """By glob on tools, as in `allowed_tools`."""
+    """Limits by glob on tools, as in `allowed_tools`."""
     search_tools: SearchTools = SearchTools()
     skill_folders: tuple[str, ...] = ()
     """Folders with skills of other programs (`.claude/skills`, `~/.agents/skills` ...), used read-only."""
     webhook: WebhookSection | None = None
-    """Where a program outside hears of file operations."""
+    """A URL that is notified of file operations."""
 
 
 _SHOWN_CHARS = 60
@@ -119,12 +119,12 @@ def _check_backend(name: str) -> str:
     if kind is None:
         shown = name if len(name) <= _SHOWN_CHARS else f"{name[: _SHOWN_CHARS - 1]}…"
         context = {"shown": shown, "hint": suggest_backend(name)}
-        raise PydanticCustomError(REFUSED, '"{shown}" is no backend that is known here.', context)
+        raise PydanticCustomError(REFUSED, '"{shown}" is not a known backend.', context)
     return kind.name
 
 
 def _restore_off(value: Any) -> Any:
-    """YAML reads `off` as false."""
+    """Converts False back to `off`: YAML reads `off` as a boolean."""
     return "off" if value is False else value
 
 
@@ -140,28 +140,28 @@ class Backend(Section):
     model: str | None = None
     """The model's name, as its provider spells it."""
     base_url: str | None = None
-    """Where the API listens, when not at its usual address."""
+    """The URL of the API, if not the default."""
     api_key: SecretStr | None = None
     """Better left to the provider's variable (`GEMINI_API_KEY` ...), or written as `${VAR}`."""
     temperature: float | None = None
     max_tokens: Size | None = None
-    """The longest answer of one turn."""
+    """Maximum length of the answer of one turn."""
     context_window: Size | None = None
-    """How many tokens the model can see; earlier parts of a conversation are summarised before that."""
+    """The model's context size in tokens; earlier parts of a conversation are summarised before it is exceeded."""
     thinking: Thinking | None = None
-    """How much it thinks before it answers; left out, as the model does by itself."""
+    """How much the model thinks before it answers; defaults to the model's own setting."""
     timeout: Seconds | None = None
-    """How long one turn of the model may take, in seconds."""
+    """Time limit of one model turn, in seconds."""
     cwd: str | None = None
-    """The folder the agent works in; with it, the agent has the file tools."""
+    """The agent's working folder; if set, the agent has the file tools."""
     fresh: bool = False
-    """Start from an empty `cwd`; what is in it is kept as a snapshot first."""
+    """Start with an empty `cwd`; a snapshot of its content is taken first."""
     permission_mode: PermissionMode | None = None
-    """What the agent may do without being asked."""
+    """What the agent may do without approval."""
     mcp_servers: Servers = ()
-    """Servers of this agent, beside which it has no others: entries, or names of those described elsewhere."""
+    """The only servers of this agent: entries, or names of servers described elsewhere."""
     allowed_tools: tuple[str, ...] = ()
-    """Globs on tools (`github.*`); nothing means every tool."""
+    """Globs on tools (`github.*`); empty allows every tool."""
     exclude_tools: tuple[str, ...] = ()
     """Globs on tools that this agent may not call."""
 
@@ -171,19 +171,19 @@ class Backend(Section):
 
 
 class Memory(Section):
-    """Whose memories an agent may read and write beside its own."""
+    """The other agents whose memories an agent may read and write."""
 
     allow_read_from: tuple[str, ...] = ()
     allow_write_to: tuple[str, ...] = ()
 
 
 class Agent(Section):
-    """Who works, with which model, and what it is told."""
+    """An agent: its id, its model and its system message."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)] = DEFAULT_AGENT
     backend: Backend = Backend()
     system_message: str | None = None
-    """What the agent is told before anything else."""
+    """The system message of the agent."""
     memory: Memory = Memory()
 
 
@@ -196,32 +196,32 @@ class ContextPath(Section):
 
 
 class TeamLimits(Section):
-    """When a run of agents ends, whether or not they agree."""
+    """Limits that end a run, whether or not the agents agree."""
 
     rounds: Size = 4
-    """How often agents see each other's answers."""
+    """Maximum number of rounds in which agents see each other's answers."""
     seconds: Seconds = 3600.0
     tokens: Size | None = None
-    """Of all agents together."""
+    """Maximum for all agents together."""
     cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Of all agents together, in US dollars."""
+    """Maximum for all agents together, in US dollars."""
     turns: Size = 100
-    """How often one agent may ask its model in one round."""
+    """Maximum number of model turns of one agent in one round."""
 
 
 class Orchestrator(Section):
-    """What belongs to all agents of a team."""
+    """Settings shared by all agents of a team."""
 
     snapshot_storage: str | None = None
-    """The folder for snapshots, when not the usual one."""
+    """The folder for snapshots, if not the default."""
     agent_temporary_workspace: str | None = None
-    """The folder in which agents see each other's shared files, when not the usual one."""
+    """The folder in which agents see each other's shared files, if not the default."""
     context_paths: tuple[ContextPath, ...] = ()
     limits: TeamLimits = TeamLimits()
 
 
 class Tracing(Section):
-    """Where spans of runs, model calls and tool calls are sent, over OTLP and HTTP. Nowhere unless it is said."""
+    """Where spans of runs, model calls and tool calls are sent (OTLP over HTTP). Off unless an endpoint is set."""
 
     endpoint: str | None = None
     """An OTLP address, such as `http://localhost:4318`."""
@@ -230,7 +230,7 @@ class Tracing(Section):
 
 
 class Ui(Section):
-    """How a run shows itself."""
+    """How a run is displayed."""
 
     display_type: Literal["rich_terminal", "textual_terminal", "simple", "silent"] = "rich_terminal"
     logging_enabled: bool = True
@@ -246,13 +246,13 @@ class Permissions(Section):
     presets: tuple[str, ...] = ()
     protected_paths: tuple[str, ...] = ()
     moderate_roots: tuple[str, ...] | None = None
-    """What `moderate` opens beside the workspace; the user's Documents and the temp folder when left out."""
+    """Roots that `moderate` opens in addition to the workspace; default: the user's Documents and the temp folder."""
 
 
 class LimitsSection(Section):
-    """How much of files, answers and time one call of a tool may take."""
+    """Limits of one tool call: file and output sizes, and time."""
 
-    # The fields are those of `core.limits.Limits`; a test holds the two together.
+    # The fields are those of `core.limits.Limits`; a test keeps the two in step.
     file_bytes: Size = DEFAULT_LIMITS.file_bytes
     output_chars: Size = DEFAULT_LIMITS.output_chars
     command_chars: Size = DEFAULT_LIMITS.command_chars
@@ -277,7 +277,7 @@ def _check_unique_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     seen: set[str] = set()
     for number, agent in enumerate(agents):
         if agent.id in seen:
-            hint = "Give every agent an `id` of its own."
+            hint = "Give every agent a unique `id`."
             context = {"id": agent.id, "hint": hint, "at": ("agents", number, "id")}
             raise PydanticCustomError(REFUSED, "the id {id} is used twice.", context)
         seen.add(agent.id)
@@ -285,14 +285,14 @@ def _check_unique_ids(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
 
 
 class Config(Section):
-    """A configuration file, or the defaults where there is none."""
+    """A configuration file, or the defaults if there is none."""
 
     internal = frozenset({"source", "templates"})
     other_spellings = frozenset({"massgen", "agent"})
 
     toolyard: ToolyardSection = ToolyardSection()
     agents: tuple[Agent, ...] = ()
-    """The agents, each with an `id` of its own."""
+    """The agents, each with a unique `id`."""
     orchestrator: Orchestrator = Orchestrator()
     ui: Ui = Ui()
     available_mcp_servers: Servers = ()
@@ -304,11 +304,11 @@ class Config(Section):
     assistant: Assistant = Assistant()
     filesystem: Filesystem = Filesystem()
     errors: ErrorForm | None = None
-    """How `toolyard mcp` and `toolyard assistant` answer calls that fail: `result` or `jsonrpc`."""
+    """How `toolyard mcp` and `toolyard assistant` report failed calls: `result` or `jsonrpc`."""
     source: str | None = None
     """The file this was read from (absolute), None for the defaults."""
     templates: Mapping[Location, str] = Field(default_factory=dict[Location, str], repr=False)
-    """The texts that variables were put into, as the file has them."""
+    """The original texts of values in which variables were expanded, by location."""
 
     @model_validator(mode="after")
     def _check_agent_ids(self) -> Self:
@@ -317,19 +317,19 @@ class Config(Section):
 
     @property
     def servers(self) -> tuple[ServerEntry | str, ...]:
-        """Every server the file makes available, wherever it was declared."""
+        """Every server that the file makes available to all agents."""
         return self.toolyard.available_mcp_servers + self.available_mcp_servers
 
     @property
     def has_servers(self) -> bool:
-        """Whether any is named, for everybody or for one agent."""
+        """Whether the file names any server, for all agents or for one."""
         named = self.servers or self.toolyard.server_files
         return bool(named or any(agent.backend.mcp_servers for agent in self.agents))
 
     def as_written(self, value: str, *location: str | int) -> str:
-        """How a value that stands there is shown: with its variables, not with what they stand for."""
+        """Returns the text of a value as written in the file, with its variables unexpanded, for display."""
         return self.templates.get(location, value)
 
     def base_folder(self, default: str) -> str:
-        """Where relative paths of the file start: beside it."""
+        """Returns the folder that relative paths in the file start from: the file's own folder."""
         return os.path.dirname(self.source) if self.source else default

@@ -1,9 +1,9 @@
-"""The configuration file as a JSON Schema, for editors: completion, descriptions, and typos underlined.
+"""Generates the JSON Schema of the configuration file, for completion, descriptions and validation in editors.
 
-Made from the models, so that a key is described once. What the loader accepts beyond the plain types is put in here:
-other spellings, variables in the place of values, servers as a list or by name, sections left empty. The schema says
-less than the loader where a rule needs more than one key (`command` or `url`); it refuses nothing that loads, but for
-unusual spellings of a backend's type. Draft 7, which every editor understands.
+It is generated from the models, so that each key is described once. This module adds what the loader accepts beyond
+the plain types: key aliases, variables in place of values, servers as a list or by name, and empty sections. The
+schema is weaker than the loader where a rule involves several keys (`command` or `url`); it accepts everything that
+loads, except unusual spellings of a backend's type. It uses Draft 7, which every editor supports.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _DEFINITIONS: Final = "#/$defs/"
 _VARIABLE: Final = "Variable"
 _NULL: Final = {"type": "null"}
 _EXPANDED_AT_START: Final = (ServerEntry, OAuth)
-"""Their variables are put in when a server is started, and only into text."""
+"""Sections whose variables are expanded when a server is started, and only in text."""
 _OTHER_TRANSPORTS: Final = ("http", "streamable_http", "streamableHttp", "local", "remote")
 
 
 def config_schema() -> SchemaNode:
-    """The whole schema."""
+    """Returns the schema of the configuration file."""
     plain = Config.model_json_schema()
     names = cast("SchemaNode", plain.pop("$defs"))
     models = {model.__name__: model for model in _all_sections(Section)}
@@ -59,7 +59,7 @@ def config_schema() -> SchemaNode:
 
 
 def schema_text() -> str:
-    """The schema as it is published."""
+    """Returns the schema as published, as JSON text."""
     return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -72,11 +72,11 @@ def _all_sections(section: type[Section]) -> Iterator[type[Section]]:
 def _definition(node: SchemaNode, model: type[Section] | None) -> SchemaNode:
     kept = {key: value for key, value in node.items() if key != "title"}
     if model is None:
-        return _allow_variables(kept)  # the words of an enumeration
-    told = _field_docstrings(model)
+        return _allow_variables(kept)  # an enumeration
+    descriptions = _field_docstrings(model)
     takes_numbers = bool(model.model_config.get("coerce_numbers_to_str"))
     properties = {
-        key: _property(value, told.get(key, ""), model, takes_numbers=takes_numbers)
+        key: _property(value, descriptions.get(key, ""), model, takes_numbers=takes_numbers)
         for key, value in cast("dict[str, SchemaNode]", kept["properties"]).items()
         if key not in model.internal
     }
@@ -101,7 +101,7 @@ def _property(node: SchemaNode, description: str, model: type[Section], *, takes
 
 
 def _allow_variables(node: Any) -> Any:
-    """The same, and a variable wherever a number, a yes or no, or one of some words is expected."""
+    """Returns the schema with a variable also accepted for every number, boolean and enumeration."""
     if isinstance(node, list):
         return [_allow_variables(item) for item in cast("list[Any]", node)]
     if not isinstance(node, Mapping):
@@ -125,7 +125,7 @@ def _allow_numbers(node: Any) -> Any:
 
 
 def _allow_list_forms(shape: SchemaNode) -> SchemaNode:
-    """Servers are a list, a map by name, or all; custom tools a list, or one."""
+    """Accepts servers as a list, a map by name or `*`, and custom tools as a list or a single name."""
     listed = json.dumps(shape.get("items"))
     if f'"{_DEFINITIONS}{ServerEntry.__name__}"' in listed:
         entry: SchemaNode = {"$ref": f"{_DEFINITIONS}{ServerEntry.__name__}"}
@@ -145,7 +145,7 @@ def _allow_list_forms(shape: SchemaNode) -> SchemaNode:
 
 def _add_server_spellings(defined: dict[str, SchemaNode]) -> None:
     entry, oauth = defined[ServerEntry.__name__], defined[OAuth.__name__]
-    entry.pop("required")  # a map has the name as its key
+    entry.pop("required")  # in a map, the name is the key
     keys: dict[str, SchemaNode] = entry["properties"]
     keys["type"]["anyOf"][0]["enum"] += _OTHER_TRANSPORTS
     keys["oauth"]["anyOf"].append({"type": "boolean"})
@@ -174,9 +174,9 @@ def _add_backend_spellings(backend: SchemaNode) -> None:
 def _add_file_spellings(top: SchemaNode) -> None:
     keys: dict[str, SchemaNode] = top["properties"]
     for key, shape in keys.items():
-        if _NULL not in shape.get("anyOf", []):  # a key with nothing behind it means its defaults
-            told = {"description": shape.pop("description")} if "description" in shape else {}
-            keys[key] = {"anyOf": [shape, _NULL], **told}
+        if _NULL not in shape.get("anyOf", []):  # a key without a value means the defaults
+            description = {"description": shape.pop("description")} if "description" in shape else {}
+            keys[key] = {"anyOf": [shape, _NULL], **description}
     keys["massgen"] = {**keys["toolyard"], "description": "Another spelling of `toolyard`."}
     only = {"anyOf": [{"$ref": f"{_DEFINITIONS}Agent"}, _NULL]}
     keys["agent"] = {**only, "description": "The only agent, in place of the list `agents`."}
@@ -184,18 +184,18 @@ def _add_file_spellings(top: SchemaNode) -> None:
 
 
 def _describe_sections(node: SchemaNode, defined: Mapping[str, SchemaNode]) -> None:
-    """A key that leads to a section is described as the section is: editors show what stands at the key."""
+    """Copies the description of a section to the keys that refer to it: editors show the key's description."""
     for shape in cast("dict[str, SchemaNode]", node.get("properties", {})).values():
         parts = cast("list[SchemaNode]", shape.get("anyOf") or shape.get("allOf") or [{}])
         leads_to = str(parts[0].get("$ref", ""))
-        told = defined.get(leads_to.removeprefix(_DEFINITIONS), {}).get("description")
-        if told is not None:
-            shape.setdefault("description", told)
+        description = defined.get(leads_to.removeprefix(_DEFINITIONS), {}).get("description")
+        if description is not None:
+            shape.setdefault("description", description)
 
 
 @cache
 def _field_docstrings(model: type[Section]) -> Mapping[str, str]:
-    """What the text below each field says. Read from the source here, so that no start of a command pays for it."""
+    """Returns the docstring below each field, read from the source so that normal start-up does not pay for it."""
     tree = ast.parse(inspect.getsource(sys.modules[model.__module__]))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == model.__name__)
     found: dict[str, str] = {}

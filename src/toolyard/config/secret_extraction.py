@@ -1,9 +1,8 @@
-"""Values in a server's entry that look like secrets, and the variables that take their place when it is copied.
+"""Replaces values in a server entry that look like secrets with variables when the entry is copied.
 
-The file that an entry comes from holds the value already; a copy of it would be one more place to leak from, often
-one that is checked in. So what looks like a secret stays behind, `${VAR}` is written instead, and the user is told
-which variables to set. In doubt a value is taken for a secret: that costs a variable, the other mistake a secret.
-Nothing here shows a value.
+A copy of a secret would be one more place to leak it from, often a file under version control. So the value stays in
+its original file, `${VAR}` is written instead, and the user is asked to set the variable. In doubt a value counts as
+a secret: a false positive costs a variable, a false negative a secret. No message contains a value.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SECRET_WORDS: Final = frozenset(
 )
 _ENDINGS: Final = ("key", "token", "secret", "password", "passwd", "pass")
 _LOCATION_WORDS: Final = frozenset({"path", "file", "dir", "folder", "url", "uri", "id", "name"})
-"""Last words of names whose values are judged by their look: `SSH_KEY_PATH` holds no key."""
+"""Last words of names that do not denote a secret themselves: `SSH_KEY_PATH` contains a path, not a key."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PREFIX: Final = re.compile(
     r"(?:sk|pk|rk|gh[pousr]|github_pat|glpat|xox[abeprs]|npm|hf|lin_api|ntn|secret|figd|shpat|tvly|fc|pplx|gsk|r8|pat)"
@@ -40,10 +39,10 @@ _INLINE_SECRET: Final = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
     re.IGNORECASE,
 )
-"""`Server=x;Password=y`, `?api_key=z`, `{"apiKey": "x"}`, and keys in the form that SSH and TLS have them."""
+"""`Server=x;Password=y`, `?api_key=z`, `{"apiKey": "x"}`, and PEM keys."""
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{[^}]*\}")
 _BESIDE_REFERENCE: Final = re.compile(r"[A-Za-z0-9_-]{8,}")
-"""So much of a secret beside a variable is one: `Bearer ` is none."""
+"""Text beside a variable that is long enough to be part of a secret: `Bearer ` is not."""
 _BETWEEN_PARTS: Final = re.compile(r"[/?&=#:@;,\s]+")
 _HARMLESS: Final = re.compile(r".{0,3}|\d{1,6}|true|false|none|null|yes|no|default|enabled|disabled", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"(?P<before>(?:Bearer|Basic|Token|ApiKey)\s+)(?P<value>\S.*)", re.IGNORECASE)
@@ -58,19 +57,19 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class ExtractedSecret:
-    """A value that was left where it is."""
+    """A secret that was not copied and the variable that replaces it."""
 
     variable: str
-    """What has to be set to it."""
+    """The variable that the user must set to the secret."""
     server: str
     place: str
-    """Which key of the entry it stands under: `env.TOKEN`, `args` ..."""
+    """The key of the entry that contains it: `env.TOKEN`, `args` ..."""
     origin: str
-    """The file that holds it."""
+    """The file that contains it."""
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a value of that name is nobody else's business."""
+    """Whether a value of that name looks like a secret."""
     if _HARMLESS.fullmatch(value):
         return False
     if _PASSWORD_IN_ADDRESS.search(value) or _INLINE_SECRET.search(value) or _is_token(value):
@@ -78,7 +77,7 @@ def looks_secret(name: str, value: str) -> bool:
     if "://" in value and any(map(_is_token, _BETWEEN_PARTS.split(value))):
         return True
     words = [word.lower() for word in _WORD.findall(name)]
-    if "webhook" in words and "://" in value:  # whoever knows the address may write there
+    if "webhook" in words and "://" in value:  # the address alone grants write access
         return True
     if not words or words[-1] in _LOCATION_WORDS:
         return False
@@ -98,14 +97,14 @@ def _is_token(text: str) -> bool:
 
 
 class SecretExtractor:
-    """Takes the secrets out of entries, one after the other. The same value of the same name keeps its variable."""
+    """Removes the secrets from a series of entries. The same value with the same name gets the same variable."""
 
     def __init__(self) -> None:
         self.extracted: list[ExtractedSecret] = []
         self._values: dict[str, str] = {}
 
     def entry_without_secrets(self, entry: ServerEntry) -> ServerEntry:
-        """The entry with variables in the place of what looks secret."""
+        """Returns the entry with variables in place of values that look secret."""
         one = _EntrySanitizer(entry, self)
         changes: dict[str, Any] = {
             "args": tuple(one.sanitize_words(entry.args, "args")),
@@ -124,7 +123,7 @@ class SecretExtractor:
         return entry.model_copy(update=changes)
 
     def variable_for(self, wanted: str, value: str, server: str) -> str:
-        """A name that stands for this value alone."""
+        """Returns a variable name that is used for this value only."""
         prefix = _variable_name(server)
         owned = wanted if wanted.startswith(f"{prefix}_") else f"{prefix}_{wanted}"
         names = itertools.chain((wanted, owned), (f"{owned}_{number}" for number in itertools.count(2)))
@@ -136,7 +135,7 @@ class _EntrySanitizer:
         self._entry, self._extractor = entry, extractor
 
     def replace_value(self, wanted: str, value: str, place: str, *, own: bool = False) -> str:
-        """The variable in the place of a value. `own` keeps the name as it is: a server looks for it."""
+        """Returns the variable that replaces a value. With `own`, the name stays as it is: the server reads it."""
         if _REFERENCE.fullmatch(value):
             return value
         name = (
@@ -145,9 +144,9 @@ class _EntrySanitizer:
             else f"{_variable_name(self._entry.name)}_{_variable_name(wanted)}"
         )
         variable = self._extractor.variable_for(name, value, self._entry.name)
-        told = ExtractedSecret(variable, self._entry.name, place, self._entry.origin)
-        if told not in self._extractor.extracted:
-            self._extractor.extracted.append(told)
+        secret_found = ExtractedSecret(variable, self._entry.name, place, self._entry.origin)
+        if secret_found not in self._extractor.extracted:
+            self._extractor.extracted.append(secret_found)
         return f"${{{variable}}}"
 
     def sanitize_named(self, name: str, value: str, place: str) -> str:
@@ -191,7 +190,7 @@ class _EntrySanitizer:
         return word
 
     def sanitize_address(self, text: str, place: str) -> str:
-        """An address without the password, the parameters and the parts of its path that open a door."""
+        """Returns a URL with secrets in its credentials, path and parameters replaced."""
         text = self._drop_secret_defaults(text, place)
         try:
             parts = urlsplit(text)
@@ -206,14 +205,14 @@ class _EntrySanitizer:
             for each in (parts.query, parts.fragment)
         )
         written = SplitResult(parts.scheme, self._sanitize_host(parts, place), path, query, fragment).geturl()
-        # An address within an address (`jdbc:postgresql://...`) is not taken apart.
+        # A nested URL (`jdbc:postgresql://...`) is replaced as a whole.
         return self.replace_value("url", text, place) if _PASSWORD_IN_ADDRESS.search(written) else written
 
     def _sanitize_host(self, parts: SplitResult, place: str) -> str:
         who, at, host = parts.netloc.rpartition("@")
         user, colon, password = who.partition(":")
         if not password:
-            # The user of a web address is a token more often than a name.
+            # The user part of a web URL is more often a token than a name.
             is_secret = _is_token(user) or (bool(user) and parts.scheme in {"http", "https"})
             return f"{self.replace_value('url_token', user, place)}{colon}{at}{host}" if is_secret else parts.netloc
         return f"{user}{colon}{self.replace_value('password', password, place)}{at}{host}"
@@ -224,7 +223,7 @@ class _EntrySanitizer:
         return f"{found['name']}={self.replace_value(found['name'], found['value'], place)}"
 
     def _drop_secret_defaults(self, text: str, place: str) -> str:
-        """A secret that stands as the default of a variable is one, too: the variable stays, and has to be set."""
+        """Removes secrets that are defaults of variables; the variable remains and must be set."""
 
         def replace_default(found: re.Match[str]) -> str:
             if not looks_secret(found["name"], found["value"]):

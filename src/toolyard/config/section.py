@@ -1,4 +1,4 @@
-"""What every mapping of the configuration file has in common: it is frozen and knows its keys."""
+"""The base class of all configuration sections: frozen, and with unknown keys refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic_core import PydanticCustomError
 
 UNKNOWN_KEY = "unknown_key"
 REFUSED = "refused"
-"""The error of a value whose message says all there is to say.
+"""The type of a validation error whose message is complete as it is.
 
-Its context may have a `hint`, and with `at` the steps from what was validated to what is wrong.
+Its context may have a `hint`, and as `at` the path from the validated value to the wrong one.
 """
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -20,12 +20,12 @@ Size = Annotated[int, Field(gt=0)]
 
 
 class Section(BaseModel):
-    """A mapping of the file. Knows which keys it takes, so that an unknown one can be answered with a guess."""
+    """A mapping in the file. An unknown key is an error with a suggestion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     internal: ClassVar[frozenset[str]] = frozenset()
-    """Fields set by the loader, which are no keys of the file."""
+    """Fields set by the loader, which are not keys of the file."""
     other_spellings: ClassVar[frozenset[str]] = frozenset()
     """Keys that the loader rewrites before it validates."""
 
@@ -50,5 +50,5 @@ class Section(BaseModel):
 
 
 def expected_error(description: str) -> PydanticCustomError:
-    """The error of a value that is something else than `description`."""
+    """Returns the validation error of a value that is not `description`."""
     return PydanticCustomError("expected", "expected {expected}", {"expected": description})

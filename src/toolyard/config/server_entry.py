@@ -1,8 +1,8 @@
-"""One upstream MCP server, as the configuration names it.
+"""The configuration entry of one upstream MCP server.
 
-An entry keeps the text of its file: `${VAR}` stands in it until `expansion.expanded` puts the host's values there,
-when the server is started. So a variable that is missing costs one server, and an entry that is shown, compared
-or kept holds no secret that its file does not. `repr` leaves out everything that may carry one all the same.
+An entry keeps the text of its file: `${VAR}` is expanded only by `expansion.expand_entry`, when the server is
+started. A missing variable therefore affects only one server, and an entry that is displayed, compared or stored
+contains no secret that its file does not. `repr` also omits everything that may contain a secret.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from toolyard.config.section import REFUSED, Seconds, Section, expected_error
 ENTRY_TAG = "<server entry>"
 NAME_TAG = "<server name>"
 EVERY_SERVER = "*"
-"""The bare name that stands for everything in the user's servers file."""
+"""The bare name that means every server in the user's servers file."""
 MAX_NAME_CHARS = 200
 
 Transport = Literal["stdio", "streamable-http", "sse"]
 
 
 def _check_command(value: Any) -> Any:
-    """A command: one string, or a list of them."""
+    """Validates a command: a string, or a list of strings."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
@@ -39,7 +39,7 @@ def _check_command(value: Any) -> Any:
 
 
 def _stringify_booleans(value: Any) -> Any:
-    """Variables may be written as true or false; a process only knows text."""
+    """Converts booleans to text: YAML reads `true` as a boolean, but a process environment contains only text."""
     if not isinstance(value, Mapping):
         return value
     items = cast("Mapping[str, Any]", value).items()
@@ -47,9 +47,9 @@ def _stringify_booleans(value: Any) -> Any:
 
 
 def _servers_as_list(value: Any) -> Any:
-    """Servers by name become a list of entries in the same order, each carrying its name.
+    """Converts a map of servers by name to a list of entries in the same order.
 
-    An entry that has nothing but a name is the name.
+    An entry with only a name becomes the bare name.
     """
     if value is None:
         return ()
@@ -90,7 +90,7 @@ def _url_host(url: str) -> str:
 
 
 class OAuth(Section):
-    """What is agreed with a remote server's authorization server; without it the client registers itself."""
+    """OAuth client settings for a remote server's authorization server; without them the client registers itself."""
 
     enabled: bool = True
     client_id: str | None = None
@@ -112,26 +112,26 @@ class ServerEntry(Section):
     args: tuple[str, ...] = ()
     env: Annotated[Mapping[str, str], BeforeValidator(_stringify_booleans)] = Field(default_factory=dict)
     env_file: str | None = None
-    """A file of `NAME=value` lines; `env` goes before it."""
+    """A file of `NAME=value` lines; `env` takes precedence over it."""
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = Field(default_factory=dict)
     oauth: OAuth | None = None
     timeout: Seconds | None = None
-    """How long one call may take."""
+    """Time limit of one call in seconds."""
     startup_timeout: Seconds | None = None
-    """How long the server may take until it has answered the handshake."""
+    """Time limit in seconds until the server has answered the handshake."""
     allowed_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     disabled: bool = False
     description: str = ""
-    """What the server is for, in the user's own words: for whoever reads the file."""
+    """The purpose of the server in the user's words, for readers of the file."""
     pinned: bool = True
-    """Whether a tool that changed since it was accepted is held back until it is accepted again."""
+    """Whether a tool that changed since it was accepted is withheld until it is accepted again."""
     shared: bool = True
-    """Whether the agents of one run use one process of it. A server that keeps what one client did needs its own."""
+    """Whether the agents of a run share one process. A server with per-client state needs one process per agent."""
     base: str = ""
-    """Where relative paths start and, without `cwd`, where the server is started: the folder of its file."""
+    """The folder of its file: the base of relative paths and, without `cwd`, the server's working directory."""
     origin: str = ""
     """The file that declares it, for messages."""
 
@@ -151,8 +151,8 @@ class ServerEntry(Section):
         if not self.name.isprintable():
             raise expected_error("a `name` of printable characters")
         if "__" in self.name or self.name.startswith("_") or self.name.endswith("_"):
-            # In `mcp__server__tool` it could not be told where the server ends and the tool begins.
-            message = "the name of a server has no `__` in it, and no `_` at either end."
+            # In `mcp__server__tool` the boundary between server and tool would be ambiguous.
+            message = "a server name must not contain `__`, nor start or end with `_`."
             better = re.sub("__+", "_", self.name).strip("_")
             hint = f"Call it `{better}`." if better else "Give it another name."
             raise PydanticCustomError(REFUSED, message, {"hint": hint})
@@ -160,7 +160,7 @@ class ServerEntry(Section):
 
     @property
     def transport(self) -> Transport:
-        """`type`, or what follows from `command` and `url` where it is left out."""
+        """`type`, or if omitted, the transport that `command` or `url` implies."""
         if self.type is not None:
             return self.type
         if self.url is None:
@@ -169,13 +169,13 @@ class ServerEntry(Section):
 
     @property
     def command_line(self) -> tuple[str, ...]:
-        """The program and all its arguments; nothing for a remote server."""
+        """The program and all its arguments; empty for a remote server."""
         if self.command is None:
             return ()
         return ((self.command,) if isinstance(self.command, str) else self.command) + self.args
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Only what cannot carry a secret: tokens stand in arguments and addresses too."""
+        """Yields only fields without secrets: arguments and URLs may contain tokens too."""
         yield "name", self.name
         yield "transport", self.transport
         if self.command is not None:

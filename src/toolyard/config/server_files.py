@@ -1,7 +1,7 @@
-"""The server files of other programs, and the user's own: read into entries, whatever their dialect.
+"""Reads the server files of other programs and of the user into entries, in any supported dialect.
 
-A file belongs to another program, so what cannot be used in it costs one entry and is told as a problem; only a file
-that cannot be read at all is an error.
+The file may belong to another program, so an unusable entry is reported as a problem and skipped; only a file that
+cannot be read at all is an error.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.limits import MIB
 
 MAX_FILE_BYTES: Final = 16 * MIB
-"""Some programs keep their history in the same file."""
+"""Large, because some programs store their history in the same file."""
 _APPROVAL_KEYS: Final = frozenset({"alwaysAllow", "always_allow", "autoApprove", "auto_approve", "trust"})
-_HINT: Final = "Name a file that holds MCP servers, such as .mcp.json."
+_HINT: Final = "Name a file that contains MCP servers, such as .mcp.json."
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProblem:
-    """Something about a server that the user should know. An `error` means it is not there, a `note` that it is."""
+    """A problem with a server entry. After an `error` the server is unavailable, after a `note` it is available."""
 
     server: str
     message: str
@@ -50,7 +50,7 @@ class ServerProblem:
 
     @property
     def text(self) -> str:
-        """What happened and what to do, without the server's name."""
+        """The message and the hint, without the server's name."""
         stop = "" if not self.hint or self.message.endswith((".", "?", "!")) else "."
         return f"{self.message}{stop} {self.hint}".rstrip()
 
@@ -61,6 +61,8 @@ class ServerProblem:
 
 @dataclass(frozen=True, slots=True)
 class ServerFile:
+    """The entries of a server file and the problems found in it."""
+
     path: str
     dialect: str
     entries: tuple[ServerEntry, ...]
@@ -68,7 +70,7 @@ class ServerFile:
 
 
 def read_server_file(path: str, *, home: str, project: str | None = None, base: str | None = None) -> ServerFile:
-    """The servers of a file. `project` is the folder that is worked in, `base` where they are started."""
+    """Returns the servers of a file. `project` is the user's project, `base` the servers' working directory."""
     file = read_optional_server_file(path, home=home, project=project, base=base)
     if file is None:
         raise ConfigError("holds no MCP servers that could be recognised", where=os.path.abspath(path), hint=_HINT)
@@ -78,12 +80,12 @@ def read_server_file(path: str, *, home: str, project: str | None = None, base: 
 def read_optional_server_file(
     path: str, *, home: str, project: str | None = None, base: str | None = None
 ) -> ServerFile | None:
-    """The same; None where there are none: the settings of a program need not name servers."""
+    """Like `read_server_file`, but returns None if the file contains no servers, as settings files may not."""
     return _servers_in_document(_read_document(path := os.path.abspath(path)), path, home, project, base)
 
 
 def parse_server_file(text: str, path: str, *, home: str) -> ServerFile:
-    """The servers of a text that stands in the file `path`, or is about to."""
+    """Returns the servers of a text that is, or will be, the content of the file `path`."""
     document = _parse_document(text, path)
     file = _servers_in_document(document, path, home, None, None) if document else ServerFile(path, "", ())
     if file is None:
@@ -108,7 +110,7 @@ def _servers_in_document(
 
 
 def is_server_file(path: str) -> bool:
-    """Whether the file at `path` is a server file of some program rather than a configuration of ours."""
+    """Whether the file at `path` is a program's server file rather than a Toolyard configuration."""
     document = _read_document(path)
     ours = {"toolyard", "massgen", "agents", "agent", "orchestrator"}
     is_ours = isinstance(document, Mapping) and bool(ours & set(cast("Mapping[str, Any]", document)))
@@ -134,7 +136,7 @@ def _parse_document(text: str, path: str) -> Any:
 
 
 def _project_servers(document: Any, project: str) -> Mapping[str, Any]:
-    """Claude Code keeps the servers that belong to one folder under its path."""
+    """Returns the servers that Claude Code stores for one project, under the project's path."""
     node: Any = document
     for key in ("projects", project, "mcpServers"):
         node = cast("Mapping[str, Any]", node).get(key) if isinstance(node, Mapping) else None
@@ -160,7 +162,7 @@ class _ServerFileReader:
         try:
             entry = normalize_keys(translate_entry(raw, self._found, self._project, self._home))
             entry = self._drop_unknown_keys(name, entry)
-            # Where the file is not ours, an empty value means the same as none.
+            # In other programs' files, a null value means the same as a missing key.
             given = {key: value for key, value in entry.items() if value is not None}
             read = ServerEntry.model_validate({**given, "name": name})
         except pydantic.ValidationError as error:
@@ -172,12 +174,12 @@ class _ServerFileReader:
         return read.model_copy(update={"base": self._base, "origin": self._path})
 
     def _drop_unknown_keys(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
-        """The entry without the keys that mean nothing here; each is told of."""
+        """Returns the entry without unknown keys, and reports each of them."""
         known = ServerEntry.keys_of_file()
         strangers = sorted(key for key in entry if key not in known)
         ignored = [key for key in strangers if key in IGNORED_KEYS]
         if ignored:
-            hint = "What may run unasked is said in `permissions`." if set(ignored) & _APPROVAL_KEYS else ""
+            hint = "Use `permissions` to allow tools without approval." if set(ignored) & _APPROVAL_KEYS else ""
             self._add_problem(name, f"{_keys_with_verb(ignored)} ignored.", hint, severity="note")
         for key in strangers:
             if key not in IGNORED_KEYS:
@@ -206,7 +208,7 @@ def _named_entries(servers: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str
 
 
 def _validation_message(error: pydantic.ValidationError) -> tuple[str, str]:
-    """The first thing that is wrong, without the value: it may be a secret."""
+    """Returns message and hint of the first error, without the value: it may be a secret."""
     detail = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(step) for step in detail["loc"])
     context: dict[str, Any] = detail.get("ctx", {})

@@ -1,7 +1,7 @@
-"""The servers that other programs know, brought together for a file of ours.
+"""Imports the MCP servers of other programs into one of our files.
 
-A source is a file, or the name of a client whose files are looked up: the user's and the project's. Nothing is
-started, and no file of another program is changed. What cannot be used is told, and the others go on.
+A source is a file, or the name of a client whose user and project files are looked up. Nothing is started, and no
+file of another program is changed. An unusable entry is reported as a problem and does not affect the others.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ _LOADER_KEYS: Final = frozenset({"name", "base", "origin"})
 
 @dataclass(frozen=True, slots=True)
 class ImportedServers:
+    """The servers imported from other programs' files."""
+
     entries: tuple[ServerEntry, ...]
-    """As they are to be written: without secrets, and working from the folder they are written to."""
+    """The entries to write: without secrets, and with paths that work from the target folder."""
     problems: tuple[ServerProblem, ...]
     extracted_secrets: tuple[ExtractedSecret, ...]
     files: tuple[str, ...]
-    """Where they come from."""
+    """The files they come from."""
 
 
 def import_servers(sources: Sequence[str], settings: Settings, *, project: str, folder: str) -> ImportedServers:
-    """The servers of all sources, each name once; `folder` is where they will be written."""
+    """Returns the servers of all sources without duplicate names; `folder` is where they will be written."""
     found: dict[str, ServerEntry] = {}
     problems: list[ServerProblem] = []
     files: list[str] = []
@@ -55,7 +57,7 @@ def import_servers(sources: Sequence[str], settings: Settings, *, project: str, 
 
 
 def entry_as_written(entry: ServerEntry) -> dict[str, Any]:
-    """The keys of an entry, for a map by name."""
+    """Returns the keys of an entry as they are written below its name."""
     return _plain_value(entry.model_dump(exclude_defaults=True, exclude=set(_LOADER_KEYS)))
 
 
@@ -69,9 +71,7 @@ def _source_files(source: str, settings: Settings, project: str) -> Iterable[Ser
     if source not in CLIENTS:
         path = settings.home + source[1:] if source.startswith("~/") else os.path.join(project, source)
         if not os.path.lexists(path) and os.sep not in source and "." not in source:
-            raise ConfigError(
-                f"there is no file {source!r}, and no client of that name.", hint=did_you_mean(source, CLIENTS)
-            )
+            raise ConfigError(f"there is no file or client named {source!r}.", hint=did_you_mean(source, CLIENTS))
         return [read_server_file(path, home=settings.home, project=project)]
     client = CLIENTS[source]
     places = (*client.paths("user", settings, project), *client.paths("project", settings, project))
@@ -92,17 +92,17 @@ def _source_files(source: str, settings: Settings, project: str) -> Iterable[Ser
 def _add_entry(entry: ServerEntry, found: dict[str, ServerEntry]) -> Iterable[ServerProblem]:
     words = entry.command_line
     if words and is_toolyard_entry({"command": words[0], "args": [*words[1:]]}):
-        message = "is Toolyard itself, which would serve its own tools again; it is left out."
+        message = "is Toolyard itself, which would serve its own tools again; it is skipped."
         yield ServerProblem(entry.name, message, where=entry.origin, severity="note")
         return
     before = found.setdefault(entry.name, entry)
     if before is not entry and entry_as_written(before) != entry_as_written(entry):
-        message = f"is in {before.origin} as well, and differently; that one counts."
+        message = f"is also in {before.origin} with different settings; that entry is used."
         yield ServerProblem(entry.name, message, where=entry.origin, severity="note")
 
 
 def _relocate_entry(entry: ServerEntry, folder: str, home: str) -> ServerEntry:
-    """The entry as it has to be written elsewhere to mean the same files."""
+    """Returns the entry with relative paths rewritten so that it refers to the same files from `folder`."""
     base = entry.base
     if not base or os.path.realpath(base) == os.path.realpath(folder):
         return entry
@@ -129,7 +129,7 @@ def _relocate_entry(entry: ServerEntry, folder: str, home: str) -> ServerEntry:
 
 
 def _is_relative_file(word: str, base: str) -> bool:
-    """Whether a word of the command line names a file by the folder it was started in."""
+    """Whether a word of the command line is a path relative to `base`."""
     if os.path.isabs(word) or word.startswith("-"):
         return False
     return word.startswith(("./", "../")) or word in {".", ".."} or os.path.lexists(os.path.join(base, word))

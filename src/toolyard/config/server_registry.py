@@ -1,7 +1,8 @@
-"""Every server the configuration makes available, from wherever it is named.
+"""Resolves all servers that the configuration makes available.
 
-A full entry in the configuration goes before one of the same name in a server file; bare names are looked up in the
-user's own servers file. A server that cannot be had is a problem of its own and costs the others nothing.
+A full entry in the configuration takes precedence over one of the same name in a server file; bare names are looked
+up in the user's servers file. A server that cannot be resolved is reported as a problem and does not affect the
+others.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ _OWN_PROGRAM: Final = "toolyard"
 
 @dataclass(frozen=True, slots=True)
 class ResolvedServers:
+    """The servers that the configuration makes available, and the problems found."""
+
     entries: tuple[ServerEntry, ...]
-    """What can be started, each name once: entries of the configuration, then of files, then bare names."""
+    """The servers that can be started, with unique names: from the configuration, from files, then bare names."""
     problems: tuple[ServerProblem, ...] = ()
     shared: frozenset[str] = frozenset()
-    """The names that are available to every agent; the others were given to single agents."""
+    """The names that are available to every agent; the others belong to single agents."""
 
     @property
     def errors(self) -> tuple[ServerProblem, ...]:
@@ -36,7 +39,7 @@ class ResolvedServers:
 
 
 def read_registry(settings: Settings) -> ServerFile | None:
-    """The user's own servers file, None where there is none. Its servers are started in the home folder."""
+    """Returns the user's servers file, or None if it does not exist. Its servers are started in the home folder."""
     for name in REGISTRY_NAMES if settings.config_home else ():
         path = os.path.join(settings.config_home, name)
         if os.path.isfile(path):
@@ -45,7 +48,7 @@ def read_registry(settings: Settings) -> ServerFile | None:
 
 
 def resolve_servers(config: Config, settings: Settings) -> ResolvedServers:
-    """The entries of the configuration, of the files it names and of the user's servers file. Starts nothing."""
+    """Returns the servers of the configuration, its server files and the user's servers file. Starts nothing."""
     collected = _ServerCollector(config, settings)
     collected.add(server for server in config.servers if isinstance(server, ServerEntry))
     for path in config.toolyard.server_files:
@@ -95,18 +98,18 @@ class _ServerCollector:
         self.problems.extend(file.problems)
         for entry in file.entries:
             if _is_toolyard(entry):
-                message = "is Toolyard itself, which would serve its own tools again; it is left out."
+                message = "is Toolyard itself, which would serve its own tools again; it is skipped."
                 self.problems.append(ServerProblem(entry.name, message, where=file.path, severity="note"))
             elif entry.name in self.entries:
                 other = self.entries[entry.name].origin or "the configuration"
-                message = f"is declared in {other} as well, which counts."
+                message = f"is also declared in {other}; that entry is used."
                 self.problems.append(ServerProblem(entry.name, message, where=file.path, severity="note"))
             else:
                 self.entries[entry.name] = entry
 
     @property
     def registry(self) -> Mapping[str, ServerEntry]:
-        """Read when the first bare name is met, and once."""
+        """The user's servers by name, read once when the first bare name is looked up."""
         if self._registry is None:
             self._registry = {}
             try:
@@ -129,11 +132,11 @@ class _ServerCollector:
         known = {*self.registry, *self.entries, *self._described_names}
         meant = closest_match(name, known)
         if self.registry or meant:
-            message = f"is not in {place}." if self.registry else "is the name of no server that is described here."
+            message = f"is not in {place}." if self.registry else "is not the name of a server described here."
             problem = ServerProblem(name, message, did_you_mean(name, known), self._source)
         else:
-            hint = f"Describe it there (`{name}: {{command: ...}}`), or write its entry here in place of the name."
-            problem = ServerProblem(name, f"is only a name, and there is no {place}.", hint, self._source)
+            hint = f"Describe it there (`{name}: {{command: ...}}`), or replace the name here with a full entry."
+            problem = ServerProblem(name, f"is only a name, and {place} does not exist.", hint, self._source)
         self.problems.append(problem)
 
     def _add_entry(self, entry: ServerEntry) -> None:
@@ -141,13 +144,13 @@ class _ServerCollector:
         if before is None:
             self.entries[entry.name] = entry
         elif before != entry:
-            message = "is declared twice, and differently; the first one counts."
-            hint = "The name is what tells servers apart: give one of them another."
+            message = "is declared twice with different settings; the first entry is used."
+            hint = "Server names must be unique: rename one of them."
             self.problems.append(ServerProblem(entry.name, message, hint, entry.origin))
 
 
 def _without_path(error: ConfigError) -> str:
-    """What is wrong with a file, for where its name stands before it; the line is kept."""
+    """Returns the error message without the file's path, but with the line."""
     line = error.where.rpartition(":")[2]
     message = error.message.removeprefix(f"{error.where}: ")
     return f"line {line} {message}" if line.isdigit() else message

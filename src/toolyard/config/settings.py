@@ -1,7 +1,7 @@
-"""What the environment says, read once and nowhere else.
+"""Settings from the environment, read once and only here.
 
-Everything that depends on the user's machine (home, state folder, temp folder, token) is taken from here, so
-that tests and embedding programs can hand in their own.
+Everything that depends on the user's machine (home, state folder, temp folder, token) comes from `Settings`, so that
+tests and embedding programs can pass their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NETWORK_VARIABLES = (
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
     "SSL_CERT_FILE",
 )
-"""How the user's machine reaches others."""
+"""Proxy and certificate settings of the user's machine."""
 _CLIENT_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME")
 MODEL_VARIABLE = "TOOLYARD_MODEL"
 STATE_VARIABLE = "XDG_STATE_HOME"
@@ -33,52 +33,54 @@ _USER_ENVIRONMENT = ("USER", "LOGNAME", "LANG", "TERM")
 
 
 def environment() -> Mapping[str, str]:
-    """The variables of this process."""
+    """Returns the environment variables of this process."""
     return os.environ
 
 
 def set_process_variable(name: str, value: str) -> None:
-    """Set a variable for libraries in this process that look for it themselves, before they are loaded."""
+    """Sets a variable for libraries that read the process environment themselves; call it before they are loaded."""
     os.putenv(name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """Settings of the user's machine, from the environment."""
+
     home: str
     state_home: str
-    """Where policy, audit log and snapshots live; never inside a workspace."""
+    """The folder of policy, audit log and snapshots; never inside a workspace."""
     temp_dir: str
     documents: str
     config_home: str = ""
-    """Where the user's own servers file lies."""
+    """The folder of the user's servers file."""
     token: str | None = field(default=None, repr=False)
-    """The bearer token of the HTTP surface. Kept out of `repr`, and so out of logs and tracebacks."""
+    """The bearer token of the HTTP transport. Excluded from `repr`, and so from logs and tracebacks."""
     no_color: bool = False
     container_client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What a docker or podman client needs to find its engine."""
+    """Variables that a docker or podman client needs to find its engine."""
     model_access: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Keys and addresses of model providers, and what it takes to reach them, by their variables."""
+    """Keys and addresses of model providers and the proxy settings to reach them, by variable name."""
     client_folders: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where other programs keep their settings, when a variable of theirs says so."""
+    """Settings folders of other programs that are set by those programs' variables."""
     trace_endpoint: str | None = None
-    """Where spans are sent when the configuration does not say."""
+    """Where spans are sent if the configuration does not set it."""
     model: str | None = None
-    """The model that the assistant asks, whatever the configuration says."""
+    """The assistant's model; overrides the configuration."""
     project_root: str | None = None
-    """The folder that the assistant serves, where no other is named."""
+    """The folder that the assistant serves by default."""
     runtime_dir: str = ""
-    """The user's folder for sockets ($XDG_RUNTIME_DIR); empty where the system has none."""
+    """The user's folder for sockets ($XDG_RUNTIME_DIR); empty if the system has none."""
     user_environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Who the caller is and what their terminal is like: what a command without a sandbox gets beside HOME."""
+    """User and terminal variables that a command without a sandbox gets in addition to HOME."""
 
     @property
     def temporary_folders(self) -> tuple[str, ...]:
-        """The folders that every program of the machine puts temporary files into."""
+        """The folders for temporary files that all programs of the machine share."""
         return tuple(dict.fromkeys((*_TEMPORARY_FOLDERS, self.temp_dir)))
 
     @property
     def runtime_folders(self) -> tuple[str, ...]:
-        """The folders that services put their sockets into."""
+        """The folders in which services create their sockets."""
         return (*_RUNTIME_FOLDERS, self.runtime_dir) if self.runtime_dir else _RUNTIME_FOLDERS
 
     @classmethod
@@ -113,10 +115,10 @@ class Settings:
 
 
 def _is_set(name: str, variables: Mapping[str, str]) -> bool:
-    """Some programs hand on a reference to a variable as it is written where there is none of that name."""
+    """Whether the variable has a value. Some programs pass on `${NAME}` literally if NAME is not set."""
     return variables.get(name, "").strip() not in {"", f"${name}", f"${{{name}}}"}
 
 
 def _absolute_folder(value: str | None) -> str | None:
-    """The folder named by a variable; a relative one is ignored, as the XDG specification asks."""
+    """Returns the folder that a variable names; a relative path is ignored, as the XDG specification requires."""
     return os.path.normpath(value) if value and os.path.isabs(value) else None

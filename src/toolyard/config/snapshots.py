@@ -1,4 +1,4 @@
-"""`snapshots`: when pictures of the workspace are taken by themselves, and how long they are kept."""
+"""The `snapshots` section: when automatic snapshots are taken and how long they are retained."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ _DEFAULT_KEEP = 200
 _DEFAULT_DAYS = 30.0
 
 BASELINE_REASON = "before a change"
-"""Why the first snapshot of a session is taken."""
+"""The recorded reason of the first snapshot of a session."""
 
 
 class Snapshots(Section):
+    """When automatic snapshots are taken and how long they are retained."""
+
     automatic: bool = True
-    """Whether one is taken before the first change and after each; on demand they are taken always."""
+    """Whether a snapshot is taken before the first change and after each change; manual snapshots always work."""
     keep: Size = _DEFAULT_KEEP
-    """Of each folder at least so many stay, the newest."""
+    """Minimum number of newest snapshots retained for each folder."""
     days: Annotated[float, Field(gt=0, allow_inf_nan=False)] = _DEFAULT_DAYS
-    """Those that are younger stay, too."""
+    """Snapshots younger than this number of days are retained as well."""
     ignore: tuple[str, ...] = ()
-    """What is left out, in gitignore's spelling, beside the `.toolyardignore` files that the user accepted."""
+    """Paths to exclude, in gitignore syntax, in addition to the `.toolyardignore` files that the user accepted."""
     most_files: Size = _DEFAULT_MAX_FILES
-    """Of a workspace with more entries than these, none is taken automatically."""
+    """Maximum number of entries in a workspace for automatic snapshots."""
     most_bytes: Size = _DEFAULT_MAX_BYTES
     most_stored: Size = _DEFAULT_MAX_STORED
-    """Once the store takes more of the disk, none is taken automatically until some were let go."""
+    """Maximum disk usage of the store; above it, no automatic snapshots are taken until old ones are pruned."""
     required: bool = False
-    """Whether a change is refused when no snapshot of what it may destroy could be taken."""
+    """Whether a change is refused if the snapshot before it fails."""
     watch: bool = True
-    """Whether the folder is watched for what programs change (needs the extra `team`)."""
+    """Whether the folder is watched for changes by other programs (needs the extra `team`)."""
 
     @model_validator(mode="after")
     def _check_required(self) -> Self:
@@ -45,7 +47,7 @@ class Snapshots(Section):
         return self
 
     def keeps_less_than_defaults(self) -> bool:
-        """Whether less could be undone than without a word about it."""
+        """Whether fewer changes can be undone than with the default settings."""
         limits = (
             (self.keep, _DEFAULT_KEEP),
             (self.days, _DEFAULT_DAYS),
@@ -53,6 +55,6 @@ class Snapshots(Section):
             (self.most_bytes, _DEFAULT_MAX_BYTES),
             (self.most_stored, _DEFAULT_MAX_STORED),
         )
-        # Unwatched, what the user edits within a minute before an agent's change is in no snapshot.
+        # Without watching, the user's edits in the minute before an agent's change are in no snapshot.
         fewer = not self.automatic or not self.watch or bool(self.ignore)
         return fewer or any(value < default for value, default in limits)

@@ -1,4 +1,4 @@
-"""The text of a configuration file, read with care: it may be anything that stands at that path."""
+"""Reads configuration files defensively: the path may be a FIFO, a folder, or a file of any size."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ _PATH_HINT = "Check the path given to --config, or leave it out to use the defau
 
 
 def read_text(path: str, *, max_bytes: int, hint: str = _PATH_HINT) -> str:
-    """The file as text. `hint` is what to do where it cannot be read."""
+    """Returns the file as text. Raises ConfigError with `hint` if it cannot be read."""
     return decode_text(read_bytes(path, max_bytes=max_bytes, hint=hint), path)
 
 
 def read_bytes(path: str, *, max_bytes: int, hint: str = _PATH_HINT) -> bytes:
+    """Returns the bytes of a regular file. Raises ConfigError with `hint` if it cannot be read."""
     try:
-        # Non-blocking, so that a FIFO in the file's place cannot hang the start.
+        # Non-blocking, so that a FIFO at this path cannot hang the start.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -42,7 +43,7 @@ def _describe_file_kind(mode: int) -> str:
 
 
 def decode_text(raw: bytes, path: str) -> str:
-    """The text of a file, without the mark that some programs put at its beginning."""
+    """Returns the text of a UTF-8 file without its byte order mark. Raises ConfigError with the line otherwise."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

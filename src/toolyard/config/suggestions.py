@@ -1,4 +1,4 @@
-"""The "did you mean" of every configuration error."""
+"""The "did you mean" hints of configuration errors."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 SIMILARITY_CUTOFF = 0.55
 _MAX_COMPARED_CHARS = 100
-"""Of a wrong word: comparing takes the longer the longer it is."""
+"""Only this much of an unknown word is compared, because comparison time grows with its length."""
 _MAX_LISTED = 20
 
 
 def closest_match(word: str, known: Iterable[str]) -> str:
-    """What was probably meant, however it is cased; empty where nothing comes close."""
+    """Returns the most similar known word, ignoring case; empty if none is similar enough."""
     lowered = {choice.lower(): choice for choice in sorted(set(known))}
     close = difflib.get_close_matches(word[:_MAX_COMPARED_CHARS].lower(), lowered, n=1, cutoff=SIMILARITY_CUTOFF)
     return lowered[close[0]] if close else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`Did you mean X?`, or the list of what is known where nothing comes close."""
+    """Returns `Did you mean X?`, or the list of known words if none is similar enough."""
     choices = sorted(set(known))
     if meant := closest_match(word, choices):
         return f'Did you mean "{meant}"?'
     if not choices:
-        return "There is none here."
+        return "None are defined here."
     more = f" and {len(choices) - _MAX_LISTED} more" if len(choices) > _MAX_LISTED else ""
     return f"Known here: {', '.join(choices[:_MAX_LISTED])}{more}."

@@ -1,4 +1,4 @@
-"""The text of a first configuration: agents, where they work, and the servers they have."""
+"""Generates the text of an initial configuration: agents, their folders and their servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEADER: Final = """\
 
 
 def default_backend_kind(access: Mapping[str, str]) -> BackendKind:
-    """The model API whose key is at hand, or the first choice."""
+    """Returns the model API whose key is set, or the default backend."""
     found = (
         BACKENDS[name] for name in _KEY_PREFERENCE if any(access.get(key) for key in BACKENDS[name].key_variables)
     )
@@ -33,9 +33,9 @@ def default_backend_kind(access: Mapping[str, str]) -> BackendKind:
 
 
 def starting_config(kinds: Sequence[BackendKind], servers: Mapping[str, Mapping[str, Any]]) -> str:
-    """A configuration with an agent for each of `kinds`, and these servers for all of them.
+    """Returns a configuration with an agent for each of `kinds`, and these servers for all of them.
 
-    One agent is written as docs/first-agent.md shows it, several as docs/team.md does.
+    A single agent is written as in docs/first-agent.md, several as in docs/team.md.
     """
     parts = [_HEADER, *_agent_lines(kinds), ""]
     parts += ["toolyard:", *_workspace_lines(len(kinds) > 1), *_execution_mode_lines(bool(servers)), ""]
@@ -47,7 +47,7 @@ def starting_config(kinds: Sequence[BackendKind], servers: Mapping[str, Mapping[
 
 
 def servers_block(servers: Mapping[str, Mapping[str, Any]]) -> str:
-    """Entries by name, as they stand in a servers file."""
+    """Returns the entries by name in the format of a servers file."""
     text: str = yaml.safe_dump(  # pyright: ignore[reportUnknownMemberType]
         {name: dict(entry) for name, entry in servers.items()},
         sort_keys=False,
@@ -59,7 +59,7 @@ def servers_block(servers: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def agent_ids(kinds: Sequence[BackendKind]) -> list[str]:
-    """A name for each agent of a team: that of its backend, with a number where it comes again."""
+    """Returns an id for each agent: its backend's name, numbered if several agents share a backend."""
     if len(kinds) == 1:
         return [_SINGLE_AGENT_ID]
     names = [kind.name for kind in kinds]

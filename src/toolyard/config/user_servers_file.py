@@ -1,7 +1,7 @@
-"""Adding entries to the user's own servers file, whose other entries and comments stay as they are.
+"""Adds entries to the user's servers file and preserves its other entries and comments.
 
-New entries go to the end of the file, as text. Where that does not come to the same as the file had plus the new ones
-(another format, a map within a map) nothing is written, unless the file may be written anew.
+New entries are appended as text. If the result would not parse as the existing entries plus the new ones (a different
+format, a nested map), nothing is written, unless the caller allows the file to be rewritten.
 """
 
 from __future__ import annotations
@@ -27,39 +27,41 @@ _HEADER = "# Your MCP servers, by name: a configuration has them with `available
 
 @dataclass(frozen=True, slots=True)
 class AddedServers:
+    """The result of adding entries to the user's servers file."""
+
     path: str
     text: str
-    """The whole file as it is now, or would be."""
+    """The content of the file after the change, or after it would have been made in a dry run."""
     names: tuple[str, ...]
-    """What is new in it, or new under its name."""
+    """Names of entries that were added or replaced."""
     conflicting: tuple[str, ...]
-    """Entries that were there under the same name, say something else, and stay."""
+    """Names of existing entries that differ from the new ones and were left unchanged."""
     existed: bool
     backup_path: str = ""
-    """Where the former file was kept, when it was written anew."""
+    """The path of the backup, if the file was rewritten."""
 
 
 def registry_path(settings: Settings) -> str:
-    """The user's servers file; it need not exist."""
+    """Returns the path of the user's servers file; it need not exist."""
     paths = [os.path.join(settings.config_home, name) for name in REGISTRY_NAMES]
     return next((path for path in paths if os.path.isfile(path)), paths[0])
 
 
 def add_servers(entries: Iterable[ServerEntry], settings: Settings, *, force: bool, dry_run: bool) -> AddedServers:
-    """`force` lets an entry replace another of its name; the file is written anew for that."""
+    """Adds the entries. With `force`, an entry may replace another of its name, and the file may be rewritten."""
     path = registry_path(settings)
     wanted = {entry.name: entry_as_written(entry) for entry in entries}
     former = settings_file.read_content(path)
     merged = _merge_servers(former, wanted, settings, force=force)
-    kept = ""
+    saved_path = ""
     if not dry_run and merged.names:
-        # The file is read again under its lock: somebody may have written it since.
-        kept = settings_file.update_file(
+        # The file is read again under its lock: another process may have written it since.
+        saved_path = settings_file.update_file(
             path,
             lambda content: content.encode(_merge_servers(content, wanted, settings, force=force).text),
             should_backup=lambda _: True,
         )
-    return AddedServers(path, merged.text, merged.names, merged.conflicting, former.raw is not None, kept)
+    return AddedServers(path, merged.text, merged.names, merged.conflicting, former.raw is not None, saved_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ def _merge_servers(
         return _MergeResult(text, tuple(new), tuple(other))
     if not force:
         raise ToolError(
-            f"{former.path} is written so that entries cannot be added to its end; nothing was changed.",
-            hint="Add them by hand, or let it be written anew with --force: a copy is kept beside it.",
+            f"{former.path} has a format to which entries cannot be appended; nothing was changed.",
+            hint="Add them by hand, or rewrite the file with --force: a backup is made beside it.",
         )
     return _MergeResult(_rewrite_file(former.path, {**known, **new, **other}), (*new, *other), ())
 
@@ -108,7 +110,7 @@ def _rewrite_file(path: str, servers: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _existing_entries(former: SettingsContent, text: str, settings: Settings) -> dict[str, dict[str, Any]]:
-    """The entries of a text that stands in the file. One that cannot be read is an error: it would be lost."""
+    """Returns the entries in the file's text. An unreadable entry is an error: a rewrite would lose it."""
     file: ServerFile = parse_server_file(text, former.path, home=settings.home)
     if wrong := next((problem for problem in file.problems if problem.severity == "error"), None):
         raise ConfigError(f'server "{wrong.server}" {wrong.message}', where=former.path, hint=wrong.hint)

@@ -1,4 +1,4 @@
-"""Where a program outside hears of file operations: `toolyard.webhook`."""
+"""The `toolyard.webhook` section: a URL that is notified of file operations."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toolyard.config.section import Section
 
 
 class WebhookSection(Section):
-    """A URL that gets each file operation, and each end of a background command, as JSON."""
+    """A URL that receives each file operation, and the end of each background command, as JSON."""
 
     url: Annotated[str, Field(min_length=1, max_length=2000)]
     """`https` to a public host, or `http` to this machine."""
     token: SecretStr | None = None
     """Sent as a bearer token. Write it as `${VAR}`."""
     reads: bool = False
-    """Whether operations that only read are sent too."""
+    """Whether read operations are sent too."""

@@ -1,8 +1,8 @@
-"""YAML read into values that remember their line.
+"""Parses YAML into values with line numbers.
 
-PyYAML's safe composer does the parsing; this module turns its nodes into `LocatedValue` values, so that every later
-error can name a line. It refuses what a configuration has no use for and an attacker has: tags, repeated keys,
-aliases that multiply, documents nested without end.
+PyYAML's safe composer does the parsing; this module converts its nodes to `LocatedValue`, so that every later error
+can name a line. It refuses features that only an attacker needs: tags, repeated keys, exponentially expanding
+aliases, and excessive nesting.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MAX_ALIAS_EXPANSIONS = 1_000
 MAX_VALUES = 100_000
 MAX_DEPTH = 64
 _MAX_EVENTS = 4 * MAX_VALUES
-"""A key, its value, and the beginning and end of each: who has more has too many values."""
+"""At most four parser events per value: a key, a value, and the start and end of a collection."""
 _MAX_NUMBER_BITS = 1_024
 _MAX_PURE_PARSER_CHARS = 256 * 1024
-"""The pure parser takes seconds for what the other one takes moments."""
+"""Size limit for the pure Python parser, which is far slower than the C parser."""
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = _TAG + "merge"
 _TYPED_SCALARS = frozenset(_TAG + name for name in ("int", "float", "bool", "null"))
-# A date is only text here; `=` and `<<` used as a value are text as well.
+# Dates are treated as text; so are `=` and `<<` used as values.
 _TEXT_SCALARS = frozenset(_TAG + name for name in ("str", "timestamp", "value", "merge"))
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ Plain = Scalar | list["Plain"] | dict[str, "Plain"]
 
 @dataclass(slots=True)
 class LocatedValue:
-    """A value and the line it stands on. Keys have lines of their own (`key_lines`)."""
+    """A value and its line. The lines of keys are in `key_lines`."""
 
     line: int
     value: Scalar | list[LocatedValue] | dict[str, LocatedValue]
     key_lines: dict[str, int]
     written_as: str = ""
-    """The key it stands under in the file, where the loader has put it under another."""
+    """The key in the file, if the loader has moved the value to another key."""
     template: str = ""
-    """The text as it stands in the file, where the loader has put variables' values in."""
+    """The text in the file, if the loader has expanded variables in it."""
 
     def to_plain(self) -> Plain:
         if isinstance(self.value, dict):
@@ -60,7 +60,7 @@ class LocatedValue:
 
 
 def parse_yaml(text: str, *, name: str) -> LocatedValue | None:
-    """The one document of `text`, None when it is empty."""
+    """Parses the single document of `text`. Returns None if it is empty."""
     try:
         loader = _create_loader(text, name)
         try:
@@ -94,17 +94,17 @@ def _is_tab_before_text(text: str, mark: yaml.Mark) -> bool:
 
 
 def _create_loader(text: str, name: str) -> _Loader:
-    """The C parser for plain documents: it is many times as fast.
+    """Returns the C loader, which is much faster, if it can parse the text; otherwise the pure Python loader.
 
-    It composes on the C stack, where Python cannot stop it, so what is nested deeply is not for it. Nor is what it
-    does not understand: the pure one says better what is wrong.
+    The C loader composes on the C stack, where Python cannot stop it, so deeply nested text must not reach it. For
+    invalid text the pure loader gives better errors.
     """
     fast: type[_Loader] | None = getattr(yaml, "CSafeLoader", None)  # an installation may lack it
     return fast(text) if fast is not None and _fast_loader_accepts(text, name, fast) else yaml.SafeLoader(text)
 
 
 def _fast_loader_accepts(text: str, name: str, fast: type[_Loader]) -> bool:
-    """Whether the C parser understands all of it. What is too deep or too much is refused before it costs more."""
+    """Whether the C parser accepts the text. Text that is too deep or too large is refused here."""
     depth = 0
     try:
         events = cast("Iterable[yaml.Event]", yaml.parse(text, Loader=fast))  # pyright: ignore[reportUnknownMemberType]
@@ -129,8 +129,8 @@ def _too_deep_error(where: str) -> ConfigError:
 
 
 def _too_many_error(where: str) -> ConfigError:
-    limit = f"At most {MAX_ALIAS_EXPANSIONS} repeated and {MAX_VALUES} values in all are read."
-    return ConfigError("holds more values than a configuration can need", where=where, hint=limit)
+    limit = f"At most {MAX_ALIAS_EXPANSIONS} aliased values and {MAX_VALUES} values in total are allowed."
+    return ConfigError("contains too many values for a configuration", where=where, hint=limit)
 
 
 class _TreeBuilder:
@@ -180,7 +180,7 @@ class _TreeBuilder:
                 continue
             key = str(key_node.value)
             if key in own:
-                hint = f"It is set before on line {lines[key]}; keep one of the two."
+                hint = f"It is already set on line {lines[key]}; keep one of the two."
                 raise self._error(f'the key "{key}" appears twice', key_line, hint)
             own[key] = self.build(value_node)
             lines[key] = key_line
@@ -205,7 +205,7 @@ class _TreeBuilder:
             value = None
             is_readable = False
         else:
-            # A spelling with colons, or with 0x, makes a number of any size, which nothing can write out again.
+            # Sexagesimal and hexadecimal notation allow numbers of any size, which cannot be converted back to text.
             is_readable = not isinstance(value, int) or value.bit_length() <= _MAX_NUMBER_BITS
         if not is_readable:
             raise self._error("is not a number that can be read", line, "Quote it if it is text.")

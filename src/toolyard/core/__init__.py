@@ -1,1 +1,3 @@
-"""The words everything else is written in: errors, actions, calls, events, limits. Imports nothing of ours."""
+"""Shared types used by every other package: errors, actions, calls, events, limits. Imports no other toolyard
+package.
+"""

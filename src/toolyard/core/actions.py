@@ -1,4 +1,4 @@
-"""What is attempted (Action) and what the policy says to it (Decision). Pure data."""
+"""Actions that tools attempt and the policy's decisions about them. Pure data."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an action does, whatever tool does it."""
+    """What an action does, independent of the tool that does it."""
 
     READ = "read"
     WRITE = "write"
     EXECUTE = "execute"
     CALL = "call"
-    """A tool of an upstream server, or a custom tool: what it does is its own affair."""
+    """A call of an upstream server's tool or a custom tool. Its effects are unknown to Toolyard."""
 
 
 class Effect(StrEnum):
+    """The policy's verdict on an action."""
+
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"
@@ -24,10 +26,10 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing a tool is about to do.
+    """One operation that a tool is about to perform.
 
-    `path` is absolute and lexically normal, as the caller spelled it; `real_path` is where the opened handle really
-    lies once links are followed (the same when there are none). A policy judges both, so that a link cannot
+    `path` is absolute and lexically normal, as the caller spelled it. `real_path` is the location of the opened
+    handle after links are resolved (equal to `path` when there are none). A policy judges both, so that a link cannot
     carry an action past a rule.
     """
 
@@ -37,19 +39,19 @@ class Action:
     real_path: str | None = None
     command: str | None = None
     folder: str | None = None
-    """Where a command starts; None for the workspace."""
+    """The working directory of a command; None for the workspace."""
     code: str | None = None
-    """Python to be run, which has no command line that could be judged."""
+    """Python source to run. It has no command line that a rule could match."""
     displaces: bool = False
-    """Whether a whole folder is taken from its place."""
+    """Whether the action moves or removes a whole folder."""
     agent: str = "agent"
     claims_read_only: bool = False
-    """A called tool's own word that it changes nothing."""
+    """Whether the called tool claims to be read-only (`readOnlyHint`). A claim, not a fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer of the policy, with the reason a person or a model can act on, and the rule that gave it."""
+    """The policy's answer: the effect, a reason that a person or a model can act on, and the rule that matched."""
 
     effect: Effect
     reason: str

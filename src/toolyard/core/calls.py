@@ -1,4 +1,4 @@
-"""A tool call and its result, as they travel between a surface and dispatch."""
+"""Tool calls and their results, as transports pass them to the dispatcher."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from toolyard.core.ids import new_id
 
 @dataclass(frozen=True, slots=True)
 class Text:
+    """A text part of a result."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
+    """An image part of a result."""
+
     data: bytes
     media_type: str
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Any other file: a sound, an archive. `uri` says where it came from."""
+    """Any other file, such as audio or an archive. `uri` names its source."""
 
     data: bytes
     media_type: str
@@ -32,7 +36,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Something that can be read as a resource, at `uri`."""
+    """A reference to a resource that can be read at `uri`."""
 
     uri: str
     name: str
@@ -45,68 +49,69 @@ Part = Text | Image | Blob | Link
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool gives back: parts for a reader, `structured` for a program. Both say the same."""
+    """The result of a tool: `parts` for readers, `structured` for programs. Both carry the same information."""
 
     parts: tuple[Part, ...]
     structured: dict[str, Any]
     failed: bool = False
-    """Whether the tool did its work and reports a failure, such as a command that exits with 1."""
+    """Whether the tool ran and reports a failure, such as a command that exits with 1."""
 
     @property
     def text(self) -> str:
+        """All text parts, joined by line breaks."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
 def exit_code_of(structured: Mapping[str, Any]) -> int | None:
-    """What a command or code ended with, where the result says so."""
+    """Returns the exit code that a structured result reports, or None."""
     code = structured.get("exit_code")
     return code if type(code) is int else None
 
 
-class AnswerPending(Exception):  # noqa: N818 - not an error: the answer comes with the next request
-    """Raised by an Asker that can only put the question and must end the call until the answer arrives."""
+class AnswerPending(Exception):  # noqa: N818 - not an error: the answer arrives with the next request
+    """Raised by an approval callback that can only pose the question: the call ends until the answer arrives."""
 
 
 class ApprovalCallback(Protocol):
-    """Puts a decision of `ask` to whoever may answer it. False where nobody can be asked."""
+    """Asks a person to approve an action whose decision is `ask`. Returns False if no person can be asked."""
 
     async def __call__(self, action: Action, decision: Decision) -> bool: ...
 
 
 class ProgressCallback(Protocol):
-    """Told now and then how far a long call has come."""
+    """Receives progress reports of a long call."""
 
     async def __call__(self, done: float, total: float | None, message: str) -> None: ...
 
 
 async def deny_without_asking(action: Action, decision: Decision) -> bool:  # noqa: ARG001 - the Asker contract
-    """The answer where nobody can be asked."""
+    """Denies every request: the default where no person can be asked."""
     return False
 
 
 async def ignore_progress(done: float, total: float | None, message: str) -> None:
-    """Tells nobody."""
+    """Discards the report."""
 
 
 class OutputCallback(Protocol):
-    """Told what a run prints, as it comes, in the thread that runs it: `stdout` or `stderr`, and the bytes."""
+    """Receives what a run prints, in the thread that runs it: `stdout` or `stderr`, and the bytes."""
 
     def __call__(self, stream: str, data: bytes, /) -> None: ...
 
 
 def discard_output(stream: str, data: bytes, /) -> None:
-    """Tells nobody: the result has it all."""
+    """Discards the output; the result still contains it."""
 
 
 class WarningCallback(Protocol):
-    """Shows a person a warning before the call goes on, in the thread that runs it."""
+    """Shows a warning to a person before the call continues, in the thread that runs the call."""
 
     def __call__(self, text: str, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to run one tool, with who asks and how to reach them."""
+    """One request to run one tool, with its origin and the callbacks that reach the caller."""
 
     tool: str
     arguments: dict[str, Any]
@@ -117,13 +122,13 @@ class Call:
     progress: ProgressCallback = ignore_progress
     on_output: OutputCallback = discard_output
     warn: WarningCallback | None = None
-    """None where no person sees a warning in time."""
+    """None if no person could see a warning in time."""
     hidden: bool = False
-    """Asks for one of the tools that serve a surface and are not shown to its clients."""
+    """Whether the call may use tools that a transport needs and does not list to its clients."""
     id: str = field(default_factory=new_id)
 
 
 class Dispatcher(Protocol):
-    """The one way any tool is run."""
+    """Runs a tool call. The only way any tool is run."""
 
     async def __call__(self, call: Call) -> Result: ...

@@ -1,4 +1,4 @@
-"""What is opened is closed: `with` for anything that has a `close()`."""
+"""A base class that gives objects with a `close()` method the `with` statement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closeable(ABC):
-    """Closed at the end of its `with` block, however that ends."""
+    """Calls `close()` at the end of its `with` block."""
 
     __slots__ = ()
 

@@ -1,9 +1,10 @@
-"""Calls that go straight through: from one callback of a loop to the next, without a task of their own.
+"""Runs coroutines directly in loop callbacks, without a task of their own.
 
-A task costs a call three more rounds of the loop: to begin, to go on when the answer is there, to be done. Where all
-a coroutine waits for is one `InlineFuture`, a `EagerCall` runs it at once up to there, and the rest at once when the reply is
-set. What waits for anything else goes on as a task; but what it did until then ran outside of any, so it must not
-have asked for the current one (as `asyncio.timeout` does). `switch_to_task` is there for that.
+A task costs a call three more iterations of the loop: to begin, to resume when the answer arrives, and to finish. If
+a coroutine waits for a single `InlineFuture` only, an `EagerCall` runs it immediately up to that point, and runs the
+rest as soon as the future is set. A coroutine that waits for anything else continues as a task; the part before ran
+outside of any task, so it must not have asked for the current one (as `asyncio.timeout` does). Such coroutines call
+`switch_to_task` first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 
 class InlineFuture(asyncio.Future[Any]):
-    """A future that can tell one listener at once. To everybody else it is a future like any other."""
+    """A future that can run one callback immediately when it is set. Otherwise it behaves like any future."""
 
     inline_callback: Callable[[], None] | None = None
 
@@ -35,12 +36,12 @@ class InlineFuture(asyncio.Future[Any]):
 
 
 async def switch_to_task() -> None:
-    """What follows runs as a task, whoever runs it."""
+    """Makes the rest of the calling coroutine run as a task, even inside an `EagerCall`."""
     await asyncio.sleep(0)
 
 
 class EagerCall:
-    """One coroutine under way. `on_done` is told when it has ended, with the fault that it did not handle itself."""
+    """One coroutine in progress. `on_done` receives the exception that the coroutine did not handle, or None."""
 
     __slots__ = ("_coroutine", "_done", "_loop", "_reply", "task")
 
@@ -55,17 +56,17 @@ class EagerCall:
         self._done = on_done
         self._reply: InlineFuture | None = None
         self.task: asyncio.Task[None] | None = None
-        """What it became, where it had to be one."""
+        """The task that continues the coroutine, if it needed one."""
 
     def start(self, *, as_task: bool = False) -> None:
-        """Run it to where it waits. It may be done by then."""
+        """Runs the coroutine until it waits. It may already have finished when this returns."""
         if as_task:
             self._become_task(self._coroutine)
         else:
             self._resume()
 
     def cancel(self) -> None:
-        """As with a task; but one that waits for its reply has ended when this returns."""
+        """Cancels the coroutine. One that waits for its inline future has ended when this returns."""
         if self.task is not None:
             self.task.cancel()
         elif self._reply is not None:
@@ -81,7 +82,7 @@ class EagerCall:
             waits_for = step()
         except StopIteration:
             self._done(None)
-        except BaseException as fault:  # noqa: BLE001 - handed on, whatever it is
+        except BaseException as fault:  # noqa: BLE001 - passed on to the callback, whatever it is
             self._done(fault)
         else:
             if isinstance(waits_for, InlineFuture) and waits_for.inline_callback is None and not waits_for.done():
@@ -97,7 +98,7 @@ class EagerCall:
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         fault = asyncio.CancelledError() if task.cancelled() else task.exception()
         if isinstance(fault, asyncio.CancelledError):
-            # A task that is cancelled before it begins never gets to tell the coroutine.
+            # A task that is cancelled before it begins never throws into the coroutine.
             with contextlib.suppress(BaseException):
                 self._coroutine.throw(fault)
         self._done(fault)
@@ -109,11 +110,11 @@ async def _await_rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> N
 
 @types.coroutine
 def _drive_coroutine(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """The rest of a coroutine that has begun already and waits for something."""
+    """Runs the rest of a coroutine that has already begun and waits for something."""
     while True:
         try:
             given = yield waits_for
-        except BaseException as fault:  # noqa: BLE001 - a cancellation: it is the coroutine's to see
+        except BaseException as fault:  # noqa: BLE001 - a cancellation: the coroutine has to see it
             step = coroutine.throw
             given = fault
         else:

@@ -1,16 +1,16 @@
-"""The one error tree. Each error says what happened, why, and what to do next.
+"""The error tree. Each error says what happened, why, and what to do next.
 
     ToolyardError
-    ├── SecurityError      -32001  a wall or the policy said no; `fields` says to which arguments, where it is known
-    ├── ValidationError    -32602  the arguments cannot be right; `fields` says which and why
-    │   └── UnknownToolError       no tool has the name that was called
-    ├── ToolError          -32603  the tool ran and could not do it (no such file, no match, ...)
-    │   └── ProviderError          the model that the tool asked did not answer
+    ├── SecurityError      -32001  the sandbox or the policy refused; `fields` names the arguments, if known
+    ├── ValidationError    -32602  the arguments are invalid; `fields` says which and why
+    │   └── UnknownToolError       no tool has the requested name
+    ├── ToolError          -32603  the tool ran and failed (no such file, no match, ...)
+    │   └── ProviderError          the model provider that the tool uses did not answer
     ├── SystemFault        -32000  the machine or Toolyard itself failed
     └── ConfigError        -32000  a configuration file is wrong; `where` names file and line
 
-`code` is what crosses the wire, `hint` is the next step, `retryable` says whether the same call may succeed later.
-`facts` are what else programs want to know: of a model's provider, its `provider_status` and `retry_after`.
+`code` is the JSON-RPC code, `hint` the next step, `retryable` whether the same call may succeed later. `facts` holds
+further data for programs: for a model provider its `provider_status` and `retry_after`.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Facts: TypeAlias = Mapping[str, str | int | float]
 
 
 class ErrorForm(StrEnum):
-    """How an MCP server answers a tool call that failed."""
+    """How an MCP server reports a failed tool call."""
 
     RESULT = "result"
     """A result with `isError: true`, which clients show to their models."""
     JSONRPC = "jsonrpc"
-    """A JSON-RPC error, which many clients treat as a failure of the connection."""
+    """A JSON-RPC error, which many clients treat as a connection failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One argument that cannot be right: `field` names it, `error` says why."""
+    """One invalid argument: `field` names it, `error` says why."""
 
     field: str
     error: str
 
 
 class ToolyardError(Exception):
-    """Base of every error that Toolyard raises on purpose."""
+    """Base class of every error that Toolyard raises on purpose."""
 
     code: ClassVar[int] = -32000
     kind: ClassVar[str] = "system"
@@ -56,17 +56,19 @@ class ToolyardError(Exception):
     def __str__(self) -> str:
         if not self.hint:
             return self.message
-        if "\n" in self.message:  # ends in a quotation, which a full stop would spoil
+        if "\n" in self.message:  # ends in a quotation, where a full stop would be wrong
             return f"{self.message.rstrip()}\n{self.hint}"
         stop = "" if self.message.endswith((".", "?", "!")) else "."
         return f"{self.message}{stop} {self.hint}"
 
     def data(self) -> dict[str, Any]:
-        """The structured half of the error as it crosses the wire."""
+        """Returns the structured part of the error for the wire."""
         return {"kind": self.kind, "hint": self.hint, "retryable": self.retryable, **self.facts}
 
 
 class SecurityError(ToolyardError):
+    """The sandbox or the policy refused the action."""
+
     code = -32001
     kind = "security"
 
@@ -84,7 +86,7 @@ class SecurityError(ToolyardError):
 
     @classmethod
     def from_refusal(cls, reason: str) -> SecurityError:
-        """For a refusal by the policy, whose last sentence says what to do instead."""
+        """Builds the error from a policy's reason, whose last sentence becomes the hint."""
         message, stop, hint = reason.rpartition(". ")
         return cls(f"{message}.", hint=hint) if stop else cls(reason)
 
@@ -93,6 +95,8 @@ class SecurityError(ToolyardError):
 
 
 class ValidationError(ToolyardError):
+    """The arguments of a call are invalid."""
+
     code = -32602
     kind = "validation"
 
@@ -102,7 +106,7 @@ class ValidationError(ToolyardError):
 
     @classmethod
     def of(cls, field: str, error: str, *, hint: str = "") -> ValidationError:
-        """One field is wrong: the usual case."""
+        """Builds the error for a single invalid field, the usual case."""
         return cls(f"{field}: {error}", (FieldError(field, error),), hint=hint)
 
     def data(self) -> dict[str, Any]:
@@ -110,24 +114,30 @@ class ValidationError(ToolyardError):
 
 
 class UnknownToolError(ValidationError):
-    """Over MCP, this is misuse of the protocol and no failure of a tool."""
+    """No tool has the requested name. Over MCP this is a protocol error, not a failure of a tool."""
 
 
 class ToolError(ToolyardError):
+    """The tool ran and could not do its work."""
+
     code = -32603
     kind = "tool"
 
 
 class ProviderError(ToolError):
-    """A model behind an API. Its HTTP status, where there was one, is in `facts`."""
+    """A model API failed. Its HTTP status, if any, is in `facts`."""
 
 
 class SystemFault(ToolyardError):  # noqa: N818 - a fault of the machine, not an error of the caller
+    """The machine or Toolyard itself failed."""
+
     code = -32000
     kind = "system"
 
 
 class ConfigError(ToolyardError):
+    """A configuration file is wrong."""
+
     code = -32000
     kind = "config"
 
@@ -137,4 +147,4 @@ class ConfigError(ToolyardError):
 
 
 def _validation_errors(fields: tuple[FieldError, ...]) -> dict[str, Any]:
-    return {"validation_errors": [{"field": each.field, "error": each.error} for each in fields]}
+    return {"validation_errors": [{"field": item.field, "error": item.error} for item in fields]}

@@ -1,4 +1,4 @@
-"""One line of the audit log: what was touched and how it ended, never content, arguments or secrets."""
+"""Entries of the audit log: the target and outcome of each call, never content, arguments or secrets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ MAX_TARGET_CHARS = 500
 
 
 class CallOutcome(StrEnum):
+    """How a call ended."""
+
     OK = "ok"
     DENIED = "denied"
     ASKED = "asked"
@@ -19,6 +21,8 @@ class CallOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """One line of the audit log."""
+
     call: str
     surface: str
     agent: str

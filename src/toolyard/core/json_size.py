@@ -1,7 +1,7 @@
-"""What a long JSON text holds, told without reading it: a few bytes of it can become many objects. Pure.
+"""Estimates the size of JSON messages before they are parsed. Pure.
 
-A parser holds the interpreter's lock until it is done, in whatever thread it runs. So what would keep everybody
-waiting is told apart before.
+A few bytes of JSON can become many objects, and a parser holds the interpreter lock until it is done, in whatever
+thread it runs. Messages that would block all threads are therefore detected first.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import re
 from toolyard.core.limits import MIB
 
 MAX_JSON_PARTS = 1_000_000
-"""Of one message: reading so many takes some tenths of a second."""
+"""Limit for one message: parsing this many parts takes some tenths of a second."""
 PART_BYTES = 100
-"""What one part costs in memory, roughly; in the text it may be two bytes."""
+"""Approximate memory of one part; in the text it may take two bytes."""
 
 _CHUNK_BYTES = 1 * MIB
 _STRUCTURAL_BYTES = b"{[,"
 _MAX_QUOTES_PER_PART = 4
-"""A part brings one value at most, and a name to it."""
+"""A part has at most one value and one key, with two quotes each."""
 _ID_SEARCH_BYTES = 200
 _JSONRPC_VERSION = rb'"jsonrpc"\s*:\s*"[0-9.]{1,9}"'
 _LEADING_ID = re.compile(rb"\s*\{\s*(?:" + _JSONRPC_VERSION + rb'\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,')
@@ -27,7 +27,7 @@ _TRAILING_ID = re.compile(rb'"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*' + _JSONRPC_VERS
 
 
 def count_json_parts(body: bytes, limit: int = MAX_JSON_PARTS) -> int:
-    """How many `{`, `[` and `,` stand outside of strings. Looks no further once there are more than `limit`."""
+    """Counts the `{`, `[` and `,` outside of strings. Stops counting above `limit`."""
     total, quotes, is_inside, left = 0, 0, False, b""
     for at in range(0, len(body), _CHUNK_BYTES):
         piece = left + body[at : at + _CHUNK_BYTES]
@@ -41,7 +41,7 @@ def count_json_parts(body: bytes, limit: int = MAX_JSON_PARTS) -> int:
         outside = b"".join(between_quotes[1 if is_inside else 0 :: 2])
         total += len(outside) - len(outside.translate(None, _STRUCTURAL_BYTES))
         quotes += len(between_quotes) - 1
-        if quotes > _MAX_QUOTES_PER_PART * (limit + 1):  # so many strings need more parts, or it is no JSON
+        if quotes > _MAX_QUOTES_PER_PART * (limit + 1):  # this many strings need more parts, or the text is not JSON
             return limit + 1
         if total > limit:
             break
@@ -50,7 +50,7 @@ def count_json_parts(body: bytes, limit: int = MAX_JSON_PARTS) -> int:
 
 
 def peek_message_id(body: bytes) -> int | None:
-    """The `id` of a message that is not read, where it stands first or last in it."""
+    """Returns the `id` of a message without parsing it, if it is the first or the last key."""
     found = _LEADING_ID.match(body, 0, _ID_SEARCH_BYTES) or _TRAILING_ID.search(
         body, max(len(body) - _ID_SEARCH_BYTES, 0)
     )
@@ -58,7 +58,7 @@ def peek_message_id(body: bytes) -> int | None:
 
 
 class RepeatedKeyError(ValueError):
-    """A key stands twice in one object: readers differ in which of the two counts."""
+    """One object contains a key twice. Parsers differ in which value they keep."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -66,14 +66,14 @@ class RepeatedKeyError(ValueError):
 
 
 def loads_unique(text: str | bytes) -> object:
-    """Parse JSON. Raises RepeatedKeyError, or what `json.loads` raises."""
+    """Parses JSON. Raises RepeatedKeyError, or what `json.loads` raises."""
     return json.loads(text, object_pairs_hook=_unique_object)
 
 
 def find_repeated_key(body: bytes) -> str | None:
-    """A key that stands twice in one object of a JSON text. None also where the text is no JSON or too deep."""
+    """Returns a key that occurs twice in one object. None also if the text is invalid or nested too deeply."""
     try:
-        # Numbers are not needed, and converting a long one is refused.
+        # The numbers are not needed, and Python refuses to convert very long ones.
         json.loads(body, object_pairs_hook=_unique_object, parse_int=len, parse_float=len)
     except RepeatedKeyError as error:
         return error.key

@@ -1,4 +1,4 @@
-"""Every size and time that bounds a call, in one place. The configuration may change them (`limits:`)."""
+"""Limits on sizes and times of a call. The configuration may change them (`limits:`)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """Limits of one tool call."""
+
     file_bytes: int = 10 * MIB
-    """The largest file a tool reads whole, writes or edits."""
+    """The largest file that a tool reads completely, writes or edits."""
     output_chars: int = 60_000
-    """The most text one result carries; what is longer is paged or cut with a note."""
+    """The longest text of one result; longer output is paged or truncated with a note."""
     command_chars: int = 30_000
-    """The most that a command or code may print to be shown whole; of more there is a preview, and a file."""
+    """The longest output of a command or code that is shown completely; of longer output, a preview and a file."""
     read_lines: int = 2_000
-    """Lines that Read returns when no limit is given."""
+    """Lines that Read returns if the call gives no limit."""
     line_chars: int = 2_000
-    """A longer line is cut in what Read shows (never in the file)."""
+    """Read truncates longer lines in its output (never in the file)."""
     list_entries: int = 2_000
     """Entries that LS, Glob and directory listings return."""
     call_seconds: float = 60.0
@@ -39,25 +41,27 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What one command or piece of code may use. The configuration may change them (`code_execution: limits:`)."""
+    """Resource limits of one command or piece of code. The configuration may change them
+    (`code_execution: limits:`).
+    """
 
     seconds: float = 120.0
-    """The wall clock of a run that names no time-out."""
+    """The wall-clock limit if a run sets no timeout."""
     most_seconds: float = 600.0
-    """The longest time-out a run may name."""
+    """The longest timeout that a run may set."""
     cpu_seconds: int = 600
     memory_bytes: int = 4 * 1024 * MIB
-    """Of one process, and of all together where cgroups can be used."""
+    """Limit of each process, and of all together where cgroups are available."""
     processes: int = 1_000
     """Processes and threads of one agent."""
     open_files: int = 4_096
     file_bytes: int = 1024 * MIB
-    """The largest file a run may write."""
+    """The largest file that a run may write."""
     output_bytes: int = 10 * MIB
     disk_bytes: int = 4 * 1024 * MIB
-    """What a run may add to the disk."""
+    """How much disk space a run may add."""
     temporary_bytes: int = 512 * MIB
-    """The private /tmp, which lies in memory."""
+    """Size of the private /tmp, which is kept in memory."""
 
 
 DEFAULT_RUN_LIMITS = RunLimits()

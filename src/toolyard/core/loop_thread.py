@@ -1,7 +1,7 @@
-"""An asyncio loop in a thread of its own, for programs that are not asynchronous themselves.
+"""An asyncio loop in its own thread, for programs that are not asynchronous themselves.
 
-The `LoopThread` owns the thread and the loop. The thread is a daemon: a program that forgets `close()` still ends.
-`close()` cancels what runs, lets it finish its clean-up, and ends the thread; what is handed in later is refused.
+`LoopThread` owns the thread and the loop. The thread is a daemon: a program that forgets `close()` still ends.
+`close()` cancels running work, waits for its clean-up, and ends the thread; later submissions are refused.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from toolyard.core.errors import SystemFault
 T = TypeVar("T")
 
 _SHUTDOWN_SECONDS = 15.0
-"""How long `close()` waits for cancelled work to clean up; longer than any server takes to be ended."""
+"""How long `close()` waits for cancelled work to clean up; longer than stopping any server takes."""
 
 
 _BUSY_POLL_SECONDS = 0.0003
 
 
 class BusyPollSelector(selectors.DefaultSelector):
-    """Looks a moment longer before it sleeps, once something has happened.
+    """Polls for a moment before it sleeps, if the previous poll found events.
 
-    A call is a few short steps of several processes, each of which waits for the one before. Being woken takes a
-    processor that has gone to sleep as long as the step itself. Whoever else has work goes first.
+    A call is a chain of short steps in several processes, each waiting for the one before. Waking a sleeping
+    processor takes as long as such a step. The polling yields to other runnable work.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._was_busy = False
-        self._may_busy_poll = len(os.sched_getaffinity(0)) > 1  # else there is nobody to wait for
+        self._may_busy_poll = (
+            len(os.sched_getaffinity(0)) > 1
+        )  # on one CPU, polling would only delay the other process
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._busy_poll(timeout) if self._was_busy and self._may_busy_poll else []
@@ -58,7 +60,7 @@ class BusyPollSelector(selectors.DefaultSelector):
 
 
 class LoopThread(Closeable):
-    """Runs coroutines from any thread but its own."""
+    """Runs coroutines for other threads."""
 
     def __init__(self, name: str = "toolyard-loop") -> None:
         self.loop = asyncio.SelectorEventLoop(BusyPollSelector())
@@ -69,11 +71,11 @@ class LoopThread(Closeable):
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller stands on this loop's own thread, where `run` would wait for itself."""
+        """Whether the caller runs on this loop's own thread, where `run` would deadlock."""
         return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start `work` without waiting; cancelling what comes back cancels it."""
+        """Starts `work` without waiting. Cancelling the returned future cancels the work."""
         with self._lock:
             if not self._closed:
                 return asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -81,7 +83,7 @@ class LoopThread(Closeable):
         raise SystemFault("The connections to the servers are closed.", hint="Open the workspace again.")
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run `work` and wait for what it returns. Giving up (time-out, Ctrl-C) cancels it."""
+        """Runs `work` and returns its result. A timeout or Ctrl-C cancels it."""
         if self.is_current:
             work.close()
             raise RuntimeError("run() on the loop's own thread would wait for itself; await instead")
@@ -93,6 +95,7 @@ class LoopThread(Closeable):
             raise
 
     def close(self) -> None:
+        """Cancels running work, waits for its clean-up and ends the thread."""
         with self._lock:
             if self._closed:
                 return

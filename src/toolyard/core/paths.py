@@ -1,4 +1,4 @@
-"""Paths as text: cleaning what a caller sent, and telling which root a path belongs to. Touches no disk.
+"""Paths as text: normalises paths from callers and finds the root a path belongs to. Does not access the disk.
 
 Matching is by component and case-sensitive, so `/ws-evil` is not inside `/ws`.
 """
@@ -12,13 +12,13 @@ from toolyard.core.errors import ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 
 HOME_IN_SANDBOX = "/home/agent"
-"""The home folder of commands behind walls."""
+"""The home folder of commands inside the sandbox."""
 
 
 def normalize_path(path: object, base: str, *, field: str = "path", limits: Limits = DEFAULT_LIMITS) -> str:
-    """An absolute, lexically normal path for what the caller sent; `base` is where relative ones start.
+    """Returns an absolute, lexically normal path; relative paths start at `base`.
 
-    Raises ValidationError for what cannot name a file: not text, empty, NUL, unpaired surrogates, too long.
+    Raises ValidationError for values that cannot name a file: not text, empty, NUL, unpaired surrogates, too long.
     """
     if not isinstance(path, str):
         raise ValidationError.of(field, "must be a string", hint="Send a path inside the workspace.")
@@ -38,12 +38,12 @@ def normalize_path(path: object, base: str, *, field: str = "path", limits: Limi
         )
     joined = path if path.startswith("/") else f"{base}/{path}"
     if "//" not in joined and "/." not in joined and not joined.endswith("/"):
-        return joined  # normal already, as nearly all are
+        return joined  # already normal, as nearly all paths are
     return "/" + posixpath.normpath(joined).lstrip("/")
 
 
 def relative_to(path: str, root: str) -> str | None:
-    """`path` relative to `root` ("." for the root itself), or None when it lies elsewhere. Both are clean."""
+    """Returns `path` relative to `root` ("." for the root itself), or None if it is outside. Both are normalised."""
     if root == "/":
         return path.lstrip("/") or "."
     if path == root:
@@ -52,11 +52,12 @@ def relative_to(path: str, root: str) -> str | None:
 
 
 def is_beneath(path: str, root: str) -> bool:
+    """Whether `path` is `root` or inside it."""
     return relative_to(path, root) is not None
 
 
 def outermost_folders(folders: Iterable[str]) -> list[str]:
-    """Those folders that lie in none of those before them."""
+    """Returns the folders that are not inside an earlier one."""
     found: list[str] = []
     for folder in folders:
         if not any(is_beneath(folder, other) for other in found):

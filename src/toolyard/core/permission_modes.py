@@ -1,4 +1,4 @@
-"""The six permission modes, by the names every backend and surface uses."""
+"""The six permission modes, by the names that every backend and transport uses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from enum import StrEnum
 
 
 class PermissionMode(StrEnum):
+    """How much an agent may do without approval."""
+
     STRICT = "strict"
     PLAN = "plan"
     ACCEPT_EDITS = "acceptEdits"

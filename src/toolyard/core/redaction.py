@@ -1,7 +1,7 @@
-"""Keys and passwords, taken out of what others say.
+"""Removes keys and passwords from text of others, such as error messages of providers.
 
-Providers repeat the key that they were sent, whole or in part, and as their format has it: with percent signs, with
-the escapes of JSON. Where a line holds a secret only when it is read that way, it is shown as it reads.
+Providers repeat the key that they were sent, completely or in part, and in their own format: percent-encoded, or with
+JSON escapes. A line that contains a secret only after decoding is shown decoded, with the secret masked.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 MASK: Final = "***"
 _MIN_SECRET_CHARS: Final = 8
-"""A shorter one hides nothing, and would be found in innocent words."""
+"""Shorter values protect nothing, and would match ordinary words."""
 _MIN_MATCH_BYTES: Final = 12
-"""So many characters of a longer one in a row are as good as all of it. The last four, which providers like to show,
-are not."""
+"""This many consecutive characters of a longer secret count as the secret. The last four, which providers like to
+show, do not.
+"""
 _WORD_BYTES: Final = 4
-"""Bytes. Every piece, and the shortest secret, has one that begins where a word of the text does, or every second."""
+"""Every match, and the shortest secret, contains an aligned word of the text, or every second one."""
 _BATCH_SIZE: Final = 64 * 1024
-"""Characters or words: other threads have their turn after each time."""
+"""Characters or words that are processed before other threads get a turn."""
 _JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\([\"\\/])")
 _SHORT_ESCAPED: Final = '"\\/'
-"""What has a shorter escape in JSON: most secrets have none of it, and most texts have many such escapes."""
+"""Characters with a shorter JSON escape: most secrets contain none, and most texts have many such escapes."""
 
 
 def _unescape_json(text: str) -> str:
@@ -38,12 +39,14 @@ def _unescape_json(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Escape:
     prefix: str
-    """How it begins."""
+    """The text an escape starts with."""
     pattern: re.Pattern[str]
     decode: Callable[[str], str]
 
     def find_next(self, text: str, start: int) -> int:
-        """Where the next one is; -1 where there is none. The pattern alone would hold up other threads for longer."""
+        """Returns the position of the next escape, or -1. Searching with the pattern alone would block other threads
+        longer.
+        """
         at = text.find(self.prefix, start)
         while at >= 0 and not self.pattern.match(text, at):
             at = text.find(self.prefix, at + 1)
@@ -56,7 +59,7 @@ _ANY_JSON: Final = _Escape("\\", _JSON_ESCAPE, _unescape_json)
 
 
 def collect_secrets(*addresses: str, key: str = "") -> tuple[str, ...]:
-    """What is to be kept secret of a key, and of addresses that may hold names, passwords and keys of their own."""
+    """Returns the secrets in a key and in addresses, which may contain user names, passwords and keys."""
     found = [key]
     for address in addresses:
         parts = urlsplit(address)
@@ -70,7 +73,7 @@ def collect_secrets(*addresses: str, key: str = "") -> tuple[str, ...]:
 
 
 def mask_secrets(text: str, secrets: tuple[str, ...]) -> str:
-    """Also for texts of megabytes, which hardly ever hold one."""
+    """Replaces every secret in `text` by `***`. Fast also for megabytes of text without secrets."""
     if not secrets:
         return text
     text = _mask_plain_text(text, secrets)
@@ -81,7 +84,7 @@ def mask_secrets(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def _mask_escaped_lines(text: str, secrets: tuple[str, ...], escape: _Escape) -> Iterator[str]:
-    """The text, in parts: of the lines with escapes in them, those as they read that hold a secret then."""
+    """Yields the text in parts. Lines with escapes are decoded if they then contain a secret."""
     done = 0
     while (found := escape.find_next(text, done)) >= 0:
         start = text.rfind("\n", done, found) + 1 or done
@@ -107,10 +110,10 @@ def _mask_plain_text(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def _secret_spans(data: bytes, secrets: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Where a piece of a secret stands, with all before and after it that goes on like the secret.
+    """Yields the spans of secrets: a matching piece, extended as long as it continues like the secret.
 
-    Looked at is only every second word or so: no piece is so short that it lies between two. That is what makes it
-    quick, whatever number of secrets there is.
+    Only every second word or so is compared, because no piece is short enough to lie between two. That keeps the
+    search fast for any number of secrets.
     """
     look = _word_table(secrets)
     words = memoryview(data + bytes(-len(data) % _WORD_BYTES)).cast("I")[:: look.step // _WORD_BYTES]
@@ -126,17 +129,19 @@ def _secret_spans(data: bytes, secrets: tuple[str, ...]) -> Iterator[tuple[int, 
 
 
 def _matching_word_indexes(words: memoryview[int], look: _WordTable) -> Iterator[int]:
-    """The numbers of the words that some secret has."""
+    """Yields the indexes of the words that occur in some secret."""
     for first in range(0, len(words), _BATCH_SIZE):
         yield from compress(count(first), map(look.occurrences.__contains__, words[first : first + _BATCH_SIZE]))
 
 
 @dataclass(frozen=True, slots=True)
 class _WordTable:
+    """The aligned words of all secrets, for lookup."""
+
     occurrences: Mapping[int, Sequence[tuple[bytes, int]]]
-    """In which secrets a word stands, and where."""
+    """The secrets that contain a word, and where."""
     step: int
-    """Bytes from one word that is looked at to the next."""
+    """Bytes from one compared word to the next."""
 
 
 @lru_cache(maxsize=64)
@@ -152,5 +157,5 @@ def _word_table(secrets: tuple[str, ...]) -> _WordTable:
 
 
 def _common_prefix_length(one: bytes, other: bytes) -> int:
-    """How many bytes they begin with are the same."""
+    """Returns the number of equal leading bytes."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """`text` with everything escaped that a terminal would act on or not show."""
+    """Returns `text` with every character escaped that a terminal would interpret or not show."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

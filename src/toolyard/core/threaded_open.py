@@ -1,6 +1,6 @@
-"""Something that has to be closed, made in a thread, for one who may be cancelled while it is made.
+"""Opens closeable objects in a thread, for callers that may be cancelled meanwhile.
 
-A thread cannot be stopped. What it makes after its caller has left belongs to nobody, so the thread closes it itself.
+A thread cannot be stopped. If its caller has left, the thread closes the object itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T", bound=_SupportsClose)
 
 
 async def open_in_thread(make: Callable[[], T]) -> T:
-    """What `make` gives. It is the caller's to close, unless this raises."""
+    """Returns the object that `make` creates. The caller must close it, unless this raises."""
     lock = threading.Lock()
     made: list[T] = []
     is_left = False
@@ -44,5 +44,5 @@ async def open_in_thread(make: Callable[[], T]) -> T:
 
 
 async def close_in_thread(thing: _SupportsClose) -> None:
-    """Close it, and wait for that. Who is cancelled meanwhile does not stop it."""
+    """Closes `thing` in a thread and waits. Cancelling the caller does not stop the closing."""
     await asyncio.shield(asyncio.to_thread(thing.close))

@@ -1,4 +1,4 @@
-"""A rate with bursts: a bucket that starts full, loses a token with each event, and fills up steadily."""
+"""A rate limit with bursts: a bucket that starts full, loses one token per event, and refills steadily."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import time
 
 
 class TokenBucket:
-    __slots__ = ("_capacity", "_left", "_per_second", "_seen")
+    """Allows `capacity` events at once and `per_second` events over time."""
+
+    __slots__ = ("_capacity", "_per_second", "_refilled_at", "_tokens")
 
     def __init__(self, capacity: float, per_second: float) -> None:
         self._capacity = capacity
         self._per_second = per_second
-        self._left = capacity
-        self._seen = time.monotonic()
+        self._tokens = capacity
+        self._refilled_at = time.monotonic()
 
     def take(self) -> bool:
-        """Take one token. False where there is none: events come faster than the rate, and the burst is used up."""
-        if self._left < 1:
+        """Takes one token. Returns False if the bucket is empty: events exceed the rate, and the burst is used up."""
+        if self._tokens < 1:
             now = time.monotonic()
-            self._left = min(self._capacity, self._left + (now - self._seen) * self._per_second)
-            self._seen = now
-            if self._left < 1:
+            self._tokens = min(self._capacity, self._tokens + (now - self._refilled_at) * self._per_second)
+            self._refilled_at = now
+            if self._tokens < 1:
                 return False
-        self._left -= 1
+        self._tokens -= 1
         return True

@@ -1,8 +1,8 @@
-"""What a text costs a model's context, in tokens of o200k, offline.
+"""Counts the tokens (o200k) of a text, offline.
 
-`count_tokens` counts with the real tokenizer: its vocabulary takes a tenth of a second to load and tens of megabytes
-to hold, so it is for reports. `estimate_tokens` needs neither and errs on the high side: it is for budgets.
-`count_tokens_in_pieces` is for texts of megabytes: the tokenizer lets no other thread run while it counts.
+`count_tokens` uses the real tokenizer, whose vocabulary takes a tenth of a second to load and tens of megabytes of
+memory: for reports. `estimate_tokens` needs neither and errs on the high side: for budgets. `count_tokens_in_pieces`
+is for megabytes of text: the tokenizer blocks all other threads while it counts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from toolyard.core.limits import KIB
 _LOAD_LOCK = threading.Lock()
 ENCODINGS = ("o200k_base", "cl100k_base")
 PIECE_CHARS = 4 * KIB
-"""Counted within some milliseconds, whatever they are: a line of nothing but dashes takes the longest."""
+"""Counted within some milliseconds for any content; a line of dashes takes longest."""
 _CHARACTER_RUN = re.compile(r"[A-Za-z]+|\d+|\s+|[^\w\s]+|[^\x00-\x7f]+|_+")
 
 
 def count_tokens(text: str, encoding: str = "o200k_base") -> int:
-    """The exact number, by the encoding of current models."""
-    # Half a surrogate pair is no text; a tokenizer sees the sign that stands for it.
+    """Returns the exact number of tokens, by the encoding of current models."""
+    # A lone surrogate is not encodable; the tokenizer gets its replacement character.
     return int(_tokenizer(encoding).count(text.encode("utf-8", "replace").decode("utf-8")))
 
 
@@ -38,14 +38,14 @@ def has_tokenizer() -> bool:
 
 
 def count_or_estimate_tokens(text: str) -> int:
-    """The exact number where it can be had, else an estimate on the high side."""
+    """Returns the exact number if the tokenizer is installed, otherwise a high estimate."""
     return count_tokens(text) if has_tokenizer() else estimate_tokens(text)
 
 
 def count_tokens_in_pieces(text: str, on_piece: Callable[[], None] = lambda: None) -> int:
-    """As `count_or_estimate_tokens`, a piece at a time, with other threads and `on_piece` having their turn after each.
+    """Like `count_or_estimate_tokens`, piece by piece: other threads and `on_piece` run after each.
 
-    What a cut costs is a token or two, and lines that begin with a digit cost nothing: no token goes across.
+    A cut costs a token or two, or none where the next line starts with a digit, since no token spans that.
     """
     total = 0
     for piece in split_at_lines(text):
@@ -55,7 +55,7 @@ def count_tokens_in_pieces(text: str, on_piece: Callable[[], None] = lambda: Non
 
 
 def split_at_lines(text: str, max_chars: int = PIECE_CHARS) -> Iterator[str]:
-    """`text` in parts of at most `max_chars` characters, each ending where a line does, if one ends in it."""
+    """Splits `text` into parts of at most `max_chars` characters, at line ends where possible."""
     start = 0
     while len(text) - start > max_chars:
         end = text.rfind("\n", start, start + max_chars) + 1 or start + max_chars
@@ -66,11 +66,12 @@ def split_at_lines(text: str, max_chars: int = PIECE_CHARS) -> Iterator[str]:
 
 
 def estimate_tokens(text: str) -> int:
+    """Returns an estimate on the high side, without the tokenizer."""
     return max(bool(text), math.ceil(sum(_estimate_run(piece) for piece in _CHARACTER_RUN.findall(text))))
 
 
 def _estimate_run(piece: str) -> float:
-    """Tokens of a run of one kind of characters."""
+    """Returns the estimated tokens of a run of one kind of characters."""
     first = piece[0]
     if not first.isascii():
         return 1.2 * len(piece) if piece < "\U00010000" else 3.0 * len(piece)
@@ -84,14 +85,14 @@ def _estimate_run(piece: str) -> float:
 
 
 def _tokenizer(encoding: str) -> Any:
-    with _LOAD_LOCK:  # else several first calls load it, each
+    with _LOAD_LOCK:  # otherwise concurrent first calls would each load it
         return _load_tokenizer(encoding)
 
 
 @cache
 def _load_tokenizer(encoding: str) -> Any:
     if encoding not in ENCODINGS:
-        raise ValueError(f"no tokenizer {encoding!r}; there are {', '.join(ENCODINGS)}")
+        raise ValueError(f"unknown encoding {encoding!r}; expected one of {', '.join(ENCODINGS)}")
     try:
         openai: Any = import_module("rs_bpe.bpe").openai
     except ImportError as error:
@@ -103,7 +104,7 @@ def _load_tokenizer(encoding: str) -> Any:
 
 
 def token_counts_by_encoding(text: str) -> dict[str, int] | None:
-    """The number of tokens by encoding; None when the tokenizer is not installed."""
+    """Returns the number of tokens by encoding, or None if the tokenizer is not installed."""
     try:
         return {encoding: count_tokens(text, encoding) for encoding in ENCODINGS}
     except SystemFault:

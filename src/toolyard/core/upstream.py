@@ -1,4 +1,4 @@
-"""What is known of upstream MCP servers and their tools. Pure data, shared by every layer that deals with them."""
+"""Upstream MCP servers and their tools. Pure data, shared by every layer that handles them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = Mapping[str, Any]
-"""An object of JSON, as it came."""
+"""A JSON object, as received."""
 UpstreamProgress = Callable[[float, float | None, str], None]
-"""Told how far a call has come: done, of how much (where that is known), and words."""
+"""Receives the progress of a call: the amount done, the total (if known), and a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
-    """One tool, as its server lists it. Everything in it is a stranger's text."""
+    """One tool, as its server lists it. Every field is untrusted text."""
 
     name: str
     description: str = ""
@@ -25,21 +25,23 @@ class ToolSchema:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the server says that it changes nothing. A claim, not a fact."""
+        """Whether the server claims that the tool changes nothing. A claim, not a fact."""
         return self.annotations.get("readOnlyHint") is True
 
     @property
     def is_destructive(self) -> bool:
-        """Whether it may destroy something; as the protocol has it, also where the server says nothing."""
+        """Whether the tool may destroy something. True also if the server says nothing, as MCP defines it."""
         return not self.is_read_only and self.annotations.get("destructiveHint") is not False
 
 
 @dataclass(frozen=True, slots=True)
 class ServerListing:
-    """A server's tools at one moment."""
+    """The tools of a server at one moment."""
 
     server: str
-    """The name it has in the configuration: its identity. What it calls itself is not unique."""
+    """The server's name in the configuration, which identifies it. Names that servers give
+    themselves are not unique.
+    """
     tools: tuple[ToolSchema, ...]
     version: str = ""
     protocol: str = ""
@@ -48,13 +50,14 @@ class ServerListing:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamResult:
-    """What a tool call came back with."""
+    """The result of a call of an upstream tool."""
 
     content: tuple[Json, ...]
-    """Content blocks as MCP has them: text, image, audio, resource, resource_link."""
+    """MCP content blocks: text, image, audio, resource, resource_link."""
     structured: Any = None
     is_error: bool = False
 
     @property
     def text(self) -> str:
+        """All text blocks, joined by line breaks."""
         return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")

@@ -1,4 +1,4 @@
-"""File URIs and the paths that they name."""
+"""Converts between file URIs and paths."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _LOCAL_HOSTS = frozenset({"", "localhost"})
 
 
 def path_to_uri(path: str) -> str:
-    """An absolute path as a URI."""
+    """Returns the `file:` URI of an absolute path."""
     return f"{_SCHEME}://{quote(path)}"
 
 
 def uri_to_path(uri: str) -> str | None:
-    """The path that a URI names on this machine; None for one of another kind."""
+    """Returns the path that a `file:` URI names on this machine, or None for other URIs."""
     try:
         parts = urlsplit(uri)
-    except ValueError:  # brackets that do not match, characters that only look like a host's
+    except ValueError:  # unbalanced brackets, or characters that are invalid in a host
         return None
     if parts.scheme != _SCHEME or parts.netloc not in _LOCAL_HOSTS or parts.query or parts.fragment:
         return None

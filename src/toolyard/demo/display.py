@@ -1,4 +1,4 @@
-"""The session on a screen: panels and colours in a terminal, plain lines elsewhere."""
+"""Displays of the demo session: panels and colours in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from toolyard.storage.audit_format import AuditRecord
 from toolyard.storage.audit_verifier import Verification
 
 _PAUSE_SECONDS = 0.3
-"""Between two steps in a terminal, so that eyes can follow."""
+"""Pause between two steps in a terminal, so that a viewer can follow."""
 _SHOWN_LINES = 12
 _SHOWN_CHARS = 60
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class Screen(Protocol):
+    """Shows the start, the steps, the audit log and the end of a session."""
+
     def show_start(self, workspace: str) -> None: ...
 
     def show_step(self, number: int, result: StepResult) -> None: ...
@@ -36,7 +38,7 @@ class Screen(Protocol):
 
 
 class PlainScreen:
-    """For pipes and logs."""
+    """Prints plain lines, for pipes and logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -66,7 +68,7 @@ class PlainScreen:
 
 
 class RichScreen:
-    """For a terminal."""
+    """Prints panels and a table, for terminals."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -113,6 +115,7 @@ class RichScreen:
 
 
 def screen_for(console: Console) -> Screen:
+    """Returns the display that fits the console."""
     return RichScreen(console) if console.is_terminal else PlainScreen(console)
 
 
@@ -128,11 +131,11 @@ def _shorten_json(value: Any) -> str:
 
 def _result_lines(result: StepResult) -> list[str]:
     if result.diff:
-        return []  # the diff says it
+        return []  # the diff is shown instead
     lines = result.text.splitlines()
     more = len(lines) - _SHOWN_LINES
     return lines if more <= 0 else [*lines[:_SHOWN_LINES], f"… {more} more lines"]
 
 
 def _verdict(found: Verification) -> str:
-    return f"{found.events} events, " + ("the chain is whole" if found.ok else "the log was changed")
+    return f"{found.events} events, " + ("hash chain verified" if found.ok else "the log was modified")

@@ -1,4 +1,4 @@
-"""The small shop that the demo's agent works on."""
+"""The small example project that the demo's agent works on."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 
 WORKSPACE = "shop"
 PRIVATE_FILE = "private/keys.txt"
-"""Beside the workspace, where no agent has any business."""
+"""A file beside the workspace that agents must not read."""
 
 _FILES = {
     "README.md": "# Shop\n\nPrices, carts and receipts of a small bookshop.\n",
     ".gitignore": "build/\n",
-    "build/bundle.py": "TAX_RATE = 0.19  # generated; nobody should find this\n",
+    "build/bundle.py": "TAX_RATE = 0.19  # generated; searches should not find this\n",
     "shop/__init__.py": "",
     "shop/pricing.py": (
         '"""Prices, in cents."""\n'
@@ -57,7 +57,7 @@ _FILES = {
 
 
 def make_project(folder: str) -> str:
-    """Write the project and what lies beside it; the workspace's path."""
+    """Writes the project and the private file beside it; returns the workspace's path."""
     workspace = os.path.join(folder, WORKSPACE)
     for name, text in _FILES.items():
         _write(os.path.join(workspace, name), text)

@@ -1,7 +1,7 @@
-"""The session: what the agent wants, what it calls, and what came of it.
+"""The steps of the demo session, and their results.
 
-`run_session` starts `toolyard mcp` as any client would and ends it when the last step is done. Every step says how it should
-end, so that the demo is a check as well: `Played.as_expected` tells.
+`run_session` starts `toolyard mcp` as any client would and stops it after the last step. Every step states its
+expected error code, so the demo is also a check: see `StepResult.is_as_expected`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from toolyard.testing.mcp_client import StdioClient, error_in
 
 _NO_ERROR = 0
 _SNAPSHOT_ID = "(the snapshot)"
-"""Stands for the id of the snapshot that the session took."""
+"""Placeholder for the id of the snapshot that the session took."""
 _TEST = "test_the_discount_comes_off_the_net_price"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`why` is the agent's thought; `code` the error it should get, 0 for none; `file` what it may change."""
+    """One tool call: `why` is the agent's thought, `code` the expected error (0: none), `file` the file it may
+    change.
+    """
 
     why: str
     tool: str
@@ -37,6 +39,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
+    """The outcome of a step: text, error code, duration, and the diff of the step's file."""
+
     step: Step
     text: str
     code: int
@@ -45,10 +49,12 @@ class StepResult:
 
     @property
     def is_refused(self) -> bool:
+        """Whether the call failed."""
         return self.code != _NO_ERROR
 
     @property
     def is_as_expected(self) -> bool:
+        """Whether the call ended with the expected code."""
         return self.code == self.step.code
 
 
@@ -123,20 +129,20 @@ STEPS = (
 
 
 def run_session(workspace: str, state: str) -> Iterator[StepResult]:
-    """Each step, as soon as it is done."""
+    """Plays the steps against a real server; yields each result as soon as it is known."""
     options = ("--workspace", workspace, "--state", state, "--tools", "claude,workspace")
-    kept = ""
+    snapshot = ""
     command = (sys.executable, "-m", "toolyard", "mcp", *options)
-    # A configuration in the user's current folder is not for the demo: the server is started in the demo's folder.
+    # Started in the demo's folder, so that a configuration in the user's current folder does not apply.
     with StdioClient(command, client_name="toolyard-demo", cwd=workspace) as client:
         for step in STEPS:
-            arguments = {name: kept if value == _SNAPSHOT_ID else value for name, value in step.arguments.items()}
+            arguments = {name: snapshot if value == _SNAPSHOT_ID else value for name, value in step.arguments.items()}
             before = _file_lines(workspace, step.file)
             started = time.perf_counter()
             answer = client.call(step.tool, **arguments)
             elapsed = (time.perf_counter() - started) * 1e3
             diff = tuple(difflib.unified_diff(before, _file_lines(workspace, step.file), lineterm="", n=1))[2:]
-            kept = _snapshot_id(answer) or kept
+            snapshot = _snapshot_id(answer) or snapshot
             yield StepResult(step, _result_text(answer), _error_code(answer), elapsed, diff)
 
 
@@ -155,7 +161,7 @@ def _result_text(answer: Mapping[str, Any]) -> str:
 
 
 def _snapshot_id(answer: Mapping[str, Any]) -> str:
-    """The id of the snapshot that a call took, if it took one."""
+    """Returns the id of the snapshot that a call took; empty if it took none."""
     facts: Mapping[str, Any] = answer.get("result", {}).get("structuredContent") or {}
     return str(facts["id"]) if {"id", "reason"} <= facts.keys() else ""
 

@@ -1,9 +1,9 @@
-"""The Gate: what one call may touch. Every path and command a tool uses goes through it.
+"""The context of one call: checks every path and command that a tool uses against the policy.
 
-A tool's function runs in a worker thread and asks the Gate for each thing it is about to touch, before it changes
-anything. The Gate decides twice: on the path as it was spelled, before anything is opened, and on where the opened
-handle really lies. Where the policy says `ask`, the Gate raises NeedsAnswer; dispatch puts the question and, when
-the answer is yes, runs the function again with that action approved.
+A tool's function runs in a worker thread and asks the CallContext before it touches anything. Paths are checked
+twice: as they were spelled, before anything is opened, and again where the opened handle really lies. Where the
+policy says `ask`, the context raises ApprovalRequired; the dispatcher asks the user and, if the answer is yes, runs
+the function again with that action approved.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STRICTNESS = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
 
 
 class ApprovalRequired(Exception):  # noqa: N818 - a question, not an error
-    """The policy wants somebody to be asked before this action."""
+    """The policy requires the user's approval before this action."""
 
     def __init__(self, action: Action, decision: Decision) -> None:
         super().__init__(decision.reason)
@@ -55,7 +55,7 @@ class ApprovalRequired(Exception):  # noqa: N818 - a question, not an error
 
 @dataclass(frozen=True, slots=True)
 class _CommandChangeSink:
-    """Hands what a command changes to the record of each folder it may change. See `ChangeSink`."""
+    """Forwards the changes of a command to the record of each folder that it may write. See `ChangeSink`."""
 
     calls: tuple[tuple[RunningCalls, int], ...]
 
@@ -68,13 +68,13 @@ class _CommandChangeSink:
             calls.add_changes(number, paths)
 
 
-class MustRunInThread(Exception):  # noqa: N818 - not an error: the call takes the other way
-    """The call may take long, and was to run where it would hold up everybody else."""
+class MustRunInThread(Exception):  # noqa: N818 - control flow, not an error
+    """The call may take long and was started on the event loop's thread: run it again in a worker thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceServices:
-    """What tools work with, the same for every call of one workspace."""
+    """Everything that tools work with; the same for every call of one workspace."""
 
     mounts: Mounts
     policy: Policy
@@ -87,44 +87,50 @@ class WorkspaceServices:
     agent_paths: AgentPaths | None = None
     sharing_service: SharingService | None = None
     context_snapshots: tuple[AutoSnapshots, ...] = ()
-    """Of the context paths that the agent may write."""
+    """The snapshots of the context paths that the agent may write."""
 
 
 @dataclass(slots=True, eq=False)
 class CallContext:
+    """The permissions, the deadline and the notes of one call.
+
+    Tools reach files, commands and services through it.
+    """
+
     services: WorkspaceServices
     call: Call
     approved_actions: frozenset[Action] = frozenset()
     cancelled: threading.Event = field(default_factory=threading.Event)
     deadline: float = float("inf")
     may_block: bool = True
-    """False while everybody else waits for this call: see `require_thread`."""
+    """False while the call runs on the event loop's thread, where every other call waits for it: see
+    `require_thread`."""
     started: bool = False
-    """Whether the tool's function was handed to a thread, so that it may have done something."""
+    """Whether the tool's function was started, so that it may have had an effect."""
     completed: bool = False
-    """Whether the tool's function did what it was asked, whatever became of the caller meanwhile."""
+    """Whether the tool's function finished its work, even if the caller has left since."""
     decisions: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
     audit_notes: list[str] = field(default_factory=list[str])
     result_notes: list[str] = field(default_factory=list[str])
-    """Added to the result."""
+    """Lines that are added to the result."""
     may_have_changed: bool = False
-    """Whether the call may have changed something of which there are snapshots."""
+    """Whether the call may have changed a folder that has snapshots."""
     touched_snapshots: list[AutoSnapshots] = field(default_factory=list["AutoSnapshots"])
-    """Whose folders it may have changed."""
+    """The snapshots of the folders that the call may have changed."""
     pending_changes: dict[tuple[AutoSnapshots, str | None], int] = field(
         default_factory=dict[tuple["AutoSnapshots", "str | None"], int]
     )
-    """The changes of this call that have begun and not ended, by folder and path."""
+    """Changes of this call that have begun and not ended, by folder and path."""
     continues_in_background: bool = False
-    """Whether a command of this call goes on in the background."""
+    """Whether a command of this call keeps running in the background."""
     loop: asyncio.AbstractEventLoop | None = None
-    """Where questions of this call are put."""
+    """The event loop on which approvals for this call are requested."""
     timeout_seconds: float = 0.0
     """How long this call may take."""
     listeners_notified: bool = False
-    """Whether listeners for file operations were told of this call."""
+    """Whether the listeners for file operations were notified of this call."""
     status: str = ""
-    """What a long call is at, for whoever waits for it."""
+    """What a long call is doing now; shown in progress messages."""
 
     @property
     def limits(self) -> Limits:
@@ -170,12 +176,12 @@ class CallContext:
         return self.services.sharing_service
 
     def open(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
-        """What `path` names, if this call may do all of `kinds` to it. The caller closes it."""
+        """Opens `path` if this call may do all of `kinds` to it. The caller closes the target."""
         spelled = self.mounts.clean(path, field=argument)
         for kind in kinds:
             self.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
         if not self.may_block and not self.mounts.is_declared(spelled):
-            self.require_thread()  # nobody knows what kind of disk is out there
+            self.require_thread()  # the path may lie on a slow or remote file system
         if Kind.WRITE in kinds:
             self.before_write(path=spelled)
         target = self.mounts.find(spelled)
@@ -194,47 +200,49 @@ class CallContext:
         return target
 
     def before_write(self, risk: Action | None = None, path: str | None = None) -> None:
-        """Say that what comes next may change what lies at `path`, or anything. It is kept first, as a snapshot.
+        """Prepares for a change at `path`, or anywhere if `path` is None: takes a snapshot if one is due.
 
-        `risk` is an action that may delete or overwrite anything. Where no snapshot could be taken, it is put to
-        whoever can be asked, or announced before it runs.
+        `risk` is an action that may delete or overwrite anything. If no snapshot could be taken, the user is asked
+        about it, or warned before it runs.
         """
-        for keeper in self._snapshots_for(path):
+        for snapshots in self._snapshots_for(path):
             self.may_have_changed = True
-            if keeper not in self.touched_snapshots:
-                self.touched_snapshots.append(keeper)
-            if not keeper.is_undo_ready:
-                why = keeper.before_change(self, risky=risk is not None and _may_destroy(risk))
+            if snapshots not in self.touched_snapshots:
+                self.touched_snapshots.append(snapshots)
+            if not snapshots.is_undo_ready:
+                why = snapshots.before_change(self, risky=risk is not None and _may_destroy(risk))
                 if why and risk is not None:
-                    self._warn_irreversible(risk, why, keeper)
-            self.begin_change(keeper, path)
+                    self._warn_irreversible(risk, why, snapshots)
+            self.begin_change(snapshots, path)
 
     def begin_change(self, snapshots: AutoSnapshots, path: str | None = None) -> None:
-        """Name this call as the one that changes `path`, or anything, in the keeper's folder from now on."""
+        """Registers this call as the author of changes to `path`, or to anything in the folder, from now on."""
         if (snapshots, path) not in self.pending_changes:
             if snapshots.calls.records_authors:
                 self.require_thread()
             self.pending_changes[snapshots, path] = snapshots.calls.begin(self.call.tool, path)
 
     def change_sink(self, *, keeps_session: bool = False) -> ChangeSink | None:
-        """Where a sandbox records what this call's command changes; None where only one agent works.
+        """Returns the sink that records what this call's command changes; None if only one agent works here.
 
-        `keeps_session`: what the command leaves running goes on after this call.
+        `keeps_session`: processes that the command leaves running continue after this call.
         """
-        begun = [(keeper.calls, number) for (keeper, path), number in self.pending_changes.items() if path is None]
+        begun = [
+            (snapshots.calls, number) for (snapshots, path), number in self.pending_changes.items() if path is None
+        ]
         recorded = [(calls, number) for calls, number in begun if calls.records_authors]
         for calls, number in recorded if keeps_session else ():
             calls.record_session(number)
         return _CommandChangeSink(tuple(recorded)) if recorded else None
 
     def end_changes(self) -> None:
-        """Say that this call changes nothing any more."""
+        """Ends every pending change: this call changes nothing more."""
         while self.pending_changes:
-            (keeper, _), number = self.pending_changes.popitem()
-            keeper.calls.end(number)
+            (snapshots, _), number = self.pending_changes.popitem()
+            snapshots.calls.end(number)
 
     def _snapshots_for(self, path: str | None) -> list[AutoSnapshots]:
-        """Of the workspace and the writable context paths, those that have `path`; of None, all."""
+        """Returns the snapshots of the folders that contain `path`, or of all writable folders if it is None."""
         workspace = self.services.snapshots
         found = [
             each for each in self.services.context_snapshots if path is None or is_beneath(path, each.location.root)
@@ -244,62 +252,63 @@ class CallContext:
         return found
 
     def _warn_irreversible(self, risk: Action, why: str, snapshots: AutoSnapshots) -> None:
-        """Have it known before `risk` runs that it could not be undone."""
+        """Asks or warns the user, before `risk` runs, that it cannot be undone."""
         root = snapshots.location.root
         what = f"What this deletes or overwrites in {root}" if snapshots.location.is_context_path else _LOSS_SUBJECT
-        said = f"{what} cannot be brought back, because no snapshot could be taken: {why.rstrip('.')}."
-        question = replace(risk, path=root, real_path=root)  # another one than whether it may run
+        message = f"{what} cannot be restored, because no snapshot could be taken: {why.rstrip('.')}."
+        question = replace(risk, path=root, real_path=root)  # differs from the approval to run it
         if question in self.approved_actions:
             return
         if self.call.ask is not deny_without_asking:
-            raise ApprovalRequired(question, Decision(Effect.ASK, said, "snapshots"))
+            raise ApprovalRequired(question, Decision(Effect.ASK, message, "snapshots"))
         if self.call.warn is not None:
-            self.call.warn(said)
+            self.call.warn(message)
         elif snapshots.notices.announce_once(why, self.call.session):
             raise ToolError(
-                f"Nothing was run yet. {said}",
+                f"Nothing was run yet. {message}",
                 hint="Tell the user. Where that is acceptable, make the same call again: it and later ones run.",
                 retryable=True,
             )
 
     def after_write(self) -> None:
-        """Say that the workspace may have changed: a snapshot follows when it has been quiet for a moment."""
-        for keeper in self.touched_snapshots or self._snapshots_for(self.mounts.workspace.path):
-            keeper.schedule_snapshot(self.call.tool)
+        """Schedules a snapshot of the changed folders, taken once they have been quiet for a moment."""
+        for snapshots in self.touched_snapshots or self._snapshots_for(self.mounts.workspace.path):
+            snapshots.schedule_snapshot(self.call.tool)
 
     def before_upstream_call(self, name: str, schema: ToolSchema) -> None:
-        """Say that a tool of somebody else's is called next. One that changes files is a change of the workspace."""
+        """Prepares for a call of an upstream tool. A tool that changes files counts as a change of the workspace."""
         detector = self.services.detector
         if detector is not None and detector.learn(name, schema.input_schema, schema.annotations):
             self.before_write()
 
     def require_thread(self) -> None:
-        """Say that what comes next may take long. A call that others wait for ends here and begins again in a thread.
+        """Raises MustRunInThread if the call runs on the event loop's thread.
 
-        For tools, before they change anything.
+        Tools call this before work that may take long, and before they change anything: the call starts again in a
+        thread.
         """
         if not self.may_block:
             raise MustRunInThread
 
     def check_can_wait(self) -> None:
-        """Pass while this call may go on waiting for somebody else."""
+        """Raises unless this call may block and has time left."""
         self.require_thread()
         self.check_time()
 
     def check_displacement(self, source: Target) -> None:
-        """Pass when this call may take the folder `source` from its place: a home or a repository needs a yes."""
+        """Checks that this call may move the folder `source` away: a home folder or a repository needs approval."""
         action = Action(Kind.WRITE, self.call.tool, source.path, source.real, displaces=True, agent=self.call.agent)
-        if self.services.policy.decide(action).rule == CIRCUIT_BREAKER:  # the plain write was judged before
+        if self.services.policy.decide(action).rule == CIRCUIT_BREAKER:  # the plain write was decided before
             self.require(action)
 
     def check_move(self, source: Target, destination: Target) -> None:
-        """Pass when everything inside the folder `source` may leave its place and be put below `destination`.
+        """Checks that everything inside the folder `source` may be moved to `destination`.
 
-        The policy judged the folders by their own names. What they hold is judged here, at the old path and the new:
-        otherwise a protected file could be moved with the folder around it, put in place inside one, or be read
-        under a name that no rule knows.
+        The policy has already decided about the two folders by their own names. Their content is checked here, at the
+        old path and at the new one. Otherwise a protected file could be moved along with its folder, be placed inside
+        a protected folder, or become readable under a name that no rule covers.
         """
-        # Whoever said yes to the folder said yes to what the same rule asks about its content.
+        # Approval of the folder includes what the same rule asks about its content.
         named = {source.path, destination.path}
         answered = {decision.rule for action, decision in self.decisions if action.path in named}
         old, new = source.real, destination.real
@@ -310,55 +319,60 @@ class CallContext:
                 decision = self.services.policy.decide(action)
                 if decision.effect is Effect.DENY:
                     self.decisions.append((action, decision))
+                    shown = self.mounts.display_path(source.path)
                     raise SecurityError.from_refusal(
-                        f"{self.mounts.display_path(source.path)} cannot be moved for what it holds. {decision.reason}"
+                        f"{shown} cannot be moved because of its content. {decision.reason}"
                     )
                 if decision.effect is Effect.ASK and decision.rule not in answered:
                     self.require(action)
 
     def check_command(self, command: str, folder: str = "") -> None:
-        """Pass when this call may run `check_command`, which starts in `folder`; empty for the workspace."""
+        """Checks that this call may run `command`, which starts in `folder`; in the workspace if that is empty."""
         action = Action(Kind.EXECUTE, self.call.tool, command=command, folder=folder or None, agent=self.call.agent)
         self._check_execution(action)
 
     def check_code(self, code: str) -> None:
-        """Pass when this call may run this Python code."""
+        """Checks that this call may run this Python code."""
         self._check_execution(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
 
     def _check_execution(self, action: Action) -> None:
         self.require(action)
-        if self.services.policy.mode is not PermissionMode.PLAN:  # there nothing can be written
+        if self.services.policy.mode is not PermissionMode.PLAN:  # in plan mode nothing can be written
             self.before_write(action)
 
     def route_approvals_to_caller(self) -> AbstractContextManager[None]:
-        """While the block runs, tools that the code calls ask whoever made this call."""
+        """While the block runs, tools that the code calls ask the caller of this call for approval."""
         mode = self.services.codemode
         if mode is None or self.loop is None:
             return nullcontext()
         return mode.approvals.route_to(self.call.ask, self.loop)
 
     def add_audit_note(self, text: str) -> None:
-        """Something that the audit log shall say about this call."""
+        """Adds a note about this call to the audit log."""
         self.audit_notes.append(text)
 
     def add_result_note(self, text: str) -> None:
-        """A line for whoever gets the result; the audit log has it too."""
+        """Adds a line to the result, and to the audit log."""
         self.result_notes.append(text)
         self.add_audit_note(text)
 
     def is_visible(self, path: str) -> bool:
-        """Whether a file met on the way (a search hit, a listing) may be shown without asking."""
+        """Whether a file that turns up in a search or a listing may be shown without asking."""
         if self.services.policy.is_visible(path):
             return True
         return any(
-            kept.kind is Kind.READ and kept.real_path is not None and is_beneath(path, kept.real_path)
-            for kept in self.approved_actions
+            approved.kind is Kind.READ and approved.real_path is not None and is_beneath(path, approved.real_path)
+            for approved in self.approved_actions
         ) and self._needs_only_approval(path)
 
     def _needs_only_approval(self, path: str) -> bool:
         return self.services.policy.decide(Action(Kind.READ, self.call.tool, path, path)).effect is Effect.ASK
 
     def require(self, action: Action) -> None:
+        """Records the policy's decision about `action`.
+
+        Raises SecurityError if it is denied, ApprovalRequired to ask.
+        """
         decision = self.services.policy.decide(action)
         self.decisions.append((action, decision))
         if decision.effect is Effect.DENY:
@@ -367,11 +381,11 @@ class CallContext:
             raise ApprovalRequired(action, decision)
 
     def _is_approved(self, action: Action) -> bool:
-        # Whoever may write a file may see it: one question, not two.
+        # Approval to write a file includes reading it: the user is asked once, not twice.
         return action in self.approved_actions or replace(action, kind=Kind.WRITE) in self.approved_actions
 
     def check_time(self) -> None:
-        """Raise when the call was cancelled or is past its deadline. For loops that take long."""
+        """Raises ToolError if the call was cancelled or its deadline has passed. For loops that may take long."""
         if self.cancelled.is_set():
             raise ToolError("The call was stopped before it finished.", hint="Ask for less, then try again.")
         if time.monotonic() > self.deadline:
@@ -385,18 +399,21 @@ class CallContext:
         )
 
     def strictest_decision(self) -> tuple[Action, Decision] | None:
-        """The most restrictive thing decided in this call, for the audit log."""
+        """Returns the most restrictive decision of this call, for the audit log."""
         return max(self.decisions, key=lambda pair: _STRICTNESS[pair[1].effect], default=None)
 
 
 def _may_destroy(action: Action) -> bool:
-    """Whether a run may delete or overwrite files: all but commands that surely only read."""
+    """Whether a run may delete or overwrite files: all except commands that are known to only read."""
     from toolyard.policy.shell import analyse  # few calls need it
 
     return action.command is None or not analyse(action.command).read_only
 
 
 def _is_small_and_local(target: Target) -> bool:
-    """Whether what was found is small, and on the root's own disk: another may be mounted anywhere beneath it."""
+    """Whether the target is small and on the root's own disk.
+
+    Another file system may be mounted anywhere beneath it.
+    """
     status = target.handle.status
     return status.st_dev == target.root.device and (not target.handle.is_file or status.st_size <= _INLINE_MAX_BYTES)

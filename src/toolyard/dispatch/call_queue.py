@@ -1,6 +1,6 @@
-"""Waiting: for a call that runs, and in line for one that has to come first. Callers hear of it once a second.
+"""Queues of calls that must run one after another, and waiting with progress messages once a second.
 
-`CallQueues` are of one event loop. A line that nobody stands in any more is forgotten.
+`CallQueues` belongs to one event loop. A queue without waiters is removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROGRESS_SECONDS = 1.0
 
 
 async def wait_with_progress(running: asyncio.Future[Any], name: str, ctx: CallContext) -> bool:
-    """Wait, telling the caller once a second that it goes on. False when the time of the call was up first."""
+    """Waits for `running` and reports progress once a second. Returns False if the call's time ran out first."""
     started, seconds = time.monotonic(), ctx.timeout_seconds
     while True:
         left = seconds - (time.monotonic() - started)
@@ -26,41 +26,46 @@ async def wait_with_progress(running: asyncio.Future[Any], name: str, ctx: CallC
         if done or left <= 0:
             return bool(done)
         elapsed = time.monotonic() - started
-        with contextlib.suppress(TimeoutError):  # who does not read the news does not stop the clock
+        with contextlib.suppress(TimeoutError):  # a caller that does not read progress must not stop the clock
             async with asyncio.timeout(max(seconds - elapsed, 0)):
-                doing = f": {ctx.status}" if ctx.status else ""
-                await ctx.call.progress(elapsed, seconds, f"{name} has been running for {elapsed:.0f} s{doing}")
+                status = f": {ctx.status}" if ctx.status else ""
+                await ctx.call.progress(elapsed, seconds, f"{name} has been running for {elapsed:.0f} s{status}")
 
 
 @dataclass(slots=True, eq=False)
 class _CallQueue:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # which lets those who wait in as they came
+    """One named queue."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Fair: waiters get it in the order of their arrival."""
     waiters: int = 0
 
 
 class CallQueues:
+    """The queues of one event loop, by name."""
+
     def __init__(self) -> None:
         self._queues: dict[str, _CallQueue] = {}
 
     @contextlib.asynccontextmanager
     async def hold_turn(self, queue_name: str, name: str, ctx: CallContext) -> AsyncGenerator[None]:
-        """Be the one whose turn it is in a line. Raises when time is up first."""
-        place = self._queues.setdefault(queue_name, _CallQueue())
-        place.waiters += 1
+        """Holds the turn in a queue while the block runs. Raises ToolError if the call's time runs out first."""
+        queue = self._queues.setdefault(queue_name, _CallQueue())
+        queue.waiters += 1
         try:
-            await _acquire(place, name, ctx)
+            await _acquire(queue, name, ctx)
             try:
                 yield
             finally:
-                place.lock.release()
+                queue.lock.release()
         finally:
-            place.waiters -= 1
-            if not place.waiters:
+            queue.waiters -= 1
+            if not queue.waiters:
                 del self._queues[queue_name]
 
 
 async def _acquire(queue: _CallQueue, name: str, ctx: CallContext) -> None:
-    if queue.waiters == 1:  # nobody else is there, nor about to have it
+    if queue.waiters == 1:  # no other call holds the lock or waits for it
         await queue.lock.acquire()
         return
     ctx.status = "waiting for an earlier call"

@@ -1,9 +1,9 @@
-"""Dispatch: validate, decide, ask, run under a deadline, record exactly one event, answer.
+"""The dispatcher: validates calls, checks permissions, runs tools under a deadline, records one audit event each.
 
-The tool's function runs in a worker thread, so that a slow disk holds up its own call and nobody else's. A cancelled
-or overdue call tells its thread to stop and waits for it, so that the event says what really happened. When the event
-cannot be written the caller gets the fault in place of the result, and further calls are refused before they run
-until it is.
+The tool's function runs in a worker thread, so a slow disk delays only its own call. When a call is cancelled or
+overdue, the dispatcher signals its thread to stop and waits for it, so that the event says what really happened. If
+the event cannot be written, the caller gets that error in place of the result, and further calls are refused until
+the event has been written.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from toolyard.storage.audit_recorder import AuditRecorder, EventLog
 from toolyard.workspace.file_tool_detector import OperationOutcome, Origin
 
 _THREADS = 16
-_EXECUTION_THREADS = 64  # for tools that run code, so that thirty commands hold up no file tool
-_DEADLINE_GRACE_SECONDS = 10.0  # a run keeps its own clock; dispatch steps in only when that fails
+_EXECUTION_THREADS = 64  # for tools that run code, so that many commands do not delay the file tools
+_DEADLINE_GRACE_SECONDS = 10.0  # a run enforces its own deadline; the dispatcher steps in only if that fails
 _STOP_SECONDS = 5.0
-_MAX_APPROVALS = 8  # a call that touches more than this many things that need an answer is refused
+_MAX_APPROVALS = 8  # a call that needs more approvals than this is refused
 _NAME_CHARS = 100
 _MAX_LISTED_TOOLS = 20
 _INLINE_MAX_CHARS = 256 * KIB  # of arguments
@@ -44,9 +44,11 @@ _OUTCOMES = {"security": CallOutcome.DENIED, "validation": CallOutcome.INVALID}
 
 
 class CallDispatcher:
-    """Runs calls for one workspace. Owns its threads until `close()`; the log and the resources are its caller's.
+    """Runs the calls of one workspace.
 
-    `close()` stops what still runs and waits for it: the handles it works with are closed next.
+    It owns its threads until `close()`; the log and the services belong to the caller.
+
+    `close()` cancels running calls and waits for them, because the handles that they use are closed next.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class CallDispatcher:
         services: WorkspaceServices,
         audit: EventLog,
     ) -> None:
-        """`tools` are shown to clients; `hidden` serve surfaces that offer the same in another form."""
+        """`tools` are listed for clients; `hidden` serve transports that offer the same features in another form."""
         self.tools = tools
         self._hidden_tools = hidden
         self._services = services
@@ -67,43 +69,43 @@ class CallDispatcher:
         self._execution_threads = ThreadPoolExecutor(_EXECUTION_THREADS, thread_name_prefix="toolyard-run")
 
     def close(self) -> None:
-        for gate in tuple(self._running_calls):
-            gate.cancelled.set()
+        for ctx in tuple(self._running_calls):
+            ctx.cancelled.set()
         self._threads.shutdown(cancel_futures=True)
         self._execution_threads.shutdown(cancel_futures=True)
         self._recorder.write_pending()
 
     async def __call__(self, call: Call) -> Result:
-        with self._audited_call(call) as gate:
-            return await self._run(call, gate)
+        with self._audited_call(call) as ctx:
+            return await self._run(call, ctx)
 
     def try_run_inline(self, call: Call) -> Result | None:
-        """Run a quick call in the calling thread. None, and nothing was done, when it has to be awaited.
+        """Runs a quick call in the calling thread. Returns None, without any effect, if the call has to be awaited.
 
-        For a surface that serves one client on the event loop's thread: while it runs, nothing else does.
+        For a transport that serves one client on the event loop's thread: nothing else runs meanwhile.
         """
         tool = self.tools.get(call.tool)
         if tool is None or tool.is_quick is None or self._running_calls or not self._services.mounts.are_local:
             return None
         try:
-            with self._audited_call(call) as gate:
+            with self._audited_call(call) as ctx:
                 arguments = tool.parse_arguments(call.arguments)
                 if not tool.is_quick(arguments) or _text_size(call.arguments) > _INLINE_MAX_CHARS:
                     raise MustRunInThread
-                gate.started, gate.may_block = True, False
-                return _run_tool(tool, arguments, gate)
+                ctx.started, ctx.may_block = True, False
+                return _run_tool(tool, arguments, ctx)
         except (MustRunInThread, ApprovalRequired):
             return None
 
     @contextlib.contextmanager
     def _audited_call(self, call: Call) -> Generator[CallContext]:
-        """Around each call: one event in every ending, unless it turns out that it has to be awaited."""
+        """Records exactly one event for the call, however it ends, unless the call has to be awaited instead."""
         started = time.perf_counter()
-        gate = CallContext(self._services, call)
-        ending: _Ending | None = _Ending(CallOutcome.FAILED, SystemFault.code, "The call was broken off.")
+        ctx = CallContext(self._services, call)
+        ending: _Ending | None = _Ending(CallOutcome.FAILED, SystemFault.code, "The call was aborted.")
         try:
             self._recorder.write_pending()
-            yield gate
+            yield ctx
             ending = _Ending()
         except (MustRunInThread, ApprovalRequired):
             ending = None
@@ -112,12 +114,12 @@ class CallDispatcher:
             ending = _Ending(CallOutcome.ASKED)
             raise
         except asyncio.CancelledError:
-            ending = _Ending(CallOutcome.OK if gate.completed else CallOutcome.CANCELLED, caller_left=True)
+            ending = _Ending(CallOutcome.OK if ctx.completed else CallOutcome.CANCELLED, caller_left=True)
             raise
         except ToolyardError as error:
             ending = _Ending(_OUTCOMES.get(error.kind, CallOutcome.FAILED), error.code, _audit_reason(error))
             raise
-        except Exception as error:  # the outermost edge: a fault of ours must not end the server
+        except Exception as error:  # the outermost edge: a bug of ours must not end the server
             ending = _Ending(CallOutcome.FAILED, SystemFault.code, f"{type(error).__name__}: {error}")
             if (fault := fd_exhaustion_fault(error)) is not None:
                 raise fault from error
@@ -128,11 +130,11 @@ class CallDispatcher:
         finally:
             if ending is not None:
                 if ending.outcome is CallOutcome.DENIED:  # the answer to a question was no
-                    _notify_listeners(gate, call.tool, OperationOutcome.DENIED)
+                    _notify_listeners(ctx, call.tool, OperationOutcome.DENIED)
                 elapsed = (time.perf_counter() - started) * 1000
-                fault = self._recorder.record(_audit_event(call, gate, ending, elapsed), ran=gate.started)
+                fault = self._recorder.record(_audit_event(call, ctx, ending, elapsed), ran=ctx.started)
                 if fault is not None and not ending.caller_left:
-                    raise _audit_failure(gate, ending, fault) from fault
+                    raise _audit_failure(ctx, ending, fault) from fault
 
     async def _run(self, call: Call, ctx: CallContext) -> Result:
         tool = self._find_tool(call.tool, hidden=call.hidden)
@@ -146,7 +148,7 @@ class CallDispatcher:
             return await self._run_with_approvals(call, tool, arguments, ctx)
 
     async def _run_with_approvals(self, call: Call, tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
-        """What the tool gives, once everything that has to be asked about it is answered."""
+        """Runs the tool, and again after each approval that it needs."""
         ctx.deadline = time.monotonic() + ctx.timeout_seconds
         for asked in range(_MAX_APPROVALS + 1):
             try:
@@ -157,7 +159,7 @@ class CallDispatcher:
                 await _request_approval(call, question)
                 ctx.approved_actions |= {question.action}
                 ctx.deadline = time.monotonic() + ctx.timeout_seconds
-        raise SecurityError("The call touches too many things that need an answer.", hint="Do less in one call.")
+        raise SecurityError("The call needs too many approvals.", hint="Do less in one call.")
 
     async def _run_in_thread(self, tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
         ctx.started = True
@@ -185,7 +187,7 @@ class CallDispatcher:
         tool = (self._hidden_tools if hidden else self.tools).get(name)
         if tool is None:
             meant = closest_match(name, self.tools)
-            hint = f"Did you mean {meant}?" if meant else f"The tools are {_listed_names(self.tools)}."
+            hint = f"Did you mean {meant}?" if meant else f"Available tools: {_listed_names(self.tools)}."
             raise UnknownToolError.of("name", f"there is no tool called {name[:_NAME_CHARS]!r}", hint=hint)
         return tool
 
@@ -210,7 +212,7 @@ def _run_tool(tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
         outcome = OperationOutcome.DENIED
         raise
     except (ApprovalRequired, MustRunInThread):
-        outcome = None  # it begins again, or is refused by whoever is asked
+        outcome = None  # the call starts again, or the user refuses it
         raise
     finally:
         _publish_changes(tool, ctx, outcome)
@@ -219,22 +221,22 @@ def _run_tool(tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
         ctx.result_notes += (
             ctx.services.sharing_service.notifications.new_lines() if ctx.services.sharing_service is not None else []
         )
-    # What only reads and was told to stop has left nothing behind, and may bring back half of what was asked.
+    # A read-only tool that was cancelled has no lasting effect and may have returned a partial result.
     ctx.completed = not (tool.read_only and ctx.cancelled.is_set())
     return replace(result, parts=(*result.parts, Text("\n".join(ctx.result_notes)))) if ctx.result_notes else result
 
 
 def _publish_changes(tool: Tool[Any], ctx: CallContext, outcome: OperationOutcome | None) -> None:
-    """A snapshot follows what may have changed files, however it ended, and listeners are told."""
+    """Schedules snapshots after a call that may have changed files, however it ended, and notifies listeners."""
     snapshots = ctx.services.snapshots
     if not ctx.continues_in_background:
         ctx.end_changes()
-    is_upstream = tool.kind == "call"  # those are told of where they are called
+    is_upstream = tool.kind == "call"  # the code that makes the upstream call reports those
     if ctx.may_have_changed and snapshots is not None:
         if not is_upstream:
             ctx.after_write()
-        for keeper in ctx.touched_snapshots or (snapshots,):
-            ctx.result_notes += keeper.notices.pop_all()
+        for touched in ctx.touched_snapshots or (snapshots,):
+            ctx.result_notes += touched.notices.pop_all()
     if outcome is not None and not is_upstream:
         _notify_listeners(ctx, tool.name, outcome)
 
@@ -254,12 +256,12 @@ def _notify_listeners(ctx: CallContext, tool: str, outcome: OperationOutcome) ->
 
 
 async def _cancel_and_wait(running: asyncio.Future[Result], cancelled: threading.Event) -> None:
-    """Tell the thread to stop and wait for it, for a bounded time and however often we are cancelled meanwhile."""
+    """Signals the thread to stop and waits for it, for a bounded time, even if this task is cancelled meanwhile."""
     cancelled.set()
     running.add_done_callback(_swallow_exception)
     until = time.monotonic() + _STOP_SECONDS
     again: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True):  # the SDK's scopes cancel at every turn of the loop until the task ends
+    with anyio.CancelScope(shield=True):  # the SDK's scopes cancel again on every loop iteration until the task ends
         while not running.done() and (left := until - time.monotonic()) > 0:
             try:
                 await asyncio.wait({running}, timeout=left)
@@ -270,13 +272,13 @@ async def _cancel_and_wait(running: asyncio.Future[Result], cancelled: threading
 
 
 def _swallow_exception(ended: asyncio.Future[Result]) -> None:
-    """What a stopped thread raises is nobody's business; asyncio would print it."""
+    """Retrieves the exception of a stopped thread: asyncio would log an unretrieved one."""
     if not ended.cancelled():
         ended.exception()
 
 
 def _audit_reason(error: ToolyardError) -> str:
-    """What the log keeps of an error. A tool's message may quote the file after its first sentence; the log never."""
+    """Returns the part of an error that goes into the log. Later sentences may quote the file; the log must not."""
     if error.kind == "security":
         return error.message
     first = error.message.partition("\n")[0]
@@ -287,7 +289,7 @@ def _audit_reason(error: ToolyardError) -> str:
 async def _request_approval(call: Call, question: ApprovalRequired) -> None:
     if call.ask is deny_without_asking:
         raise SecurityError(
-            f"{question.decision.reason} Nobody can be asked here, so it is refused.",
+            f"{question.decision.reason} No one can approve it here, so it is refused.",
             hint="Do something else, or tell the user which permission is missing.",
         )
     if not await call.ask(question.action, question.decision):

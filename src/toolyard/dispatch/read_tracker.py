@@ -1,4 +1,4 @@
-"""What each session knows of each file, so that a Write never lands on content nobody has looked at."""
+"""Tracks which file contents each session has seen, so that a Write never replaces unseen content."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ _MAX_FILES = 20_000
 
 
 class ReadTracker:
-    """Remembers a bounded number of files, the least recently used forgotten first. Safe to use from threads."""
+    """Remembers a bounded number of files; the least recently used are dropped first. Thread-safe."""
 
     def __init__(self) -> None:
         self._digests: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._lock = threading.Lock()
 
     def record(self, session: str, path: str, data: bytes) -> None:
+        """Records `data` as the content of the file that this session knows."""
         digest = _digest(data)
         with self._lock:
             self._digests[session, path] = digest
@@ -30,10 +31,10 @@ class ReadTracker:
             return (session, path) in self._digests
 
     def has_changed(self, session: str, path: str, data: bytes) -> bool:
-        """Whether the file holds something else than what this session last read or wrote there."""
+        """Whether `data` differs from what this session last read or wrote at this path."""
         with self._lock:
             digest = self._digests.get((session, path))
-        # Content decides, not time stamps: a clock tick can hide a change, and touching a file is none.
+        # Compares content, not timestamps: a change within one clock tick keeps the time, and `touch` alters only it.
         return digest is not None and digest != _digest(data)
 
 

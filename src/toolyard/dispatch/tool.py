@@ -1,4 +1,4 @@
-"""What a tool is: its names and schemas, what it does to files, and the function that does it."""
+"""The Tool class: a tool's name, its schemas, its effect on files, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MAX_LISTED_FIELDS = 5
 _DEFAULT = "default"
 _TRIMMED_KEYS = ("title", "minLength", "maxLength")
 _EMPTY_DEFAULTS: tuple[Any, ...] = (None, "", [])
-"""Defaults that say no more than that the argument may be left out."""
+"""Defaults that only mean that the argument is optional."""
 _NULL = {"type": "null"}
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments: exact types, and nothing that the tool does not know."""
+    """Base class of every tool's arguments. Types are strict and unknown arguments are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
 
@@ -35,7 +35,10 @@ A = TypeVar("A", bound=Arguments)
 
 @dataclass(frozen=True)
 class Tool(Generic[A]):
-    """One tool. `run` is synchronous and runs in a worker thread; whatever it touches goes through the Gate."""
+    """One tool.
+
+    `run` is synchronous, runs in a worker thread, and reaches files and commands through the CallContext.
+    """
 
     name: str
     description: str
@@ -47,24 +50,24 @@ class Tool(Generic[A]):
     destructive: bool = False
     idempotent: bool = True
     open_world: bool = False
-    """Whether it talks to others than this machine."""
+    """Whether it communicates with other machines."""
     is_quick: Callable[[A], bool] | None = None
-    """Tells the calls that are over in far less time than it takes to wake a thread. None: no call is."""
+    """Returns whether a call takes far less time than waking a thread does. None: no call does."""
     queue_name: Callable[[A], str | None] | None = None
-    """Calls for which it gives the same name run one after another, in the order in which they came."""
+    """Calls with the same queue name run one after another, in the order of their arrival. None: no queue."""
     max_seconds: Callable[[A, RunLimits], float] | None = None
-    """How many seconds a call of a tool that runs code may take. None: as long as every other call."""
+    """Returns how many seconds a call of a tool that runs code may take. None: the limit of every other call."""
     shows_defaults: bool = False
-    """Whether clients are told what an argument is that they leave out. Each costs tokens in every context."""
+    """Whether the schema includes default values. Each one costs tokens in every context."""
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """The arguments as JSON Schema, without the words a model does not need."""
+        """The arguments as JSON Schema, without keywords that a model does not need."""
         schema = self.arguments.model_json_schema(by_alias=True)
         return cast("dict[str, Any]", _trim_schema(schema, defaults=self.shows_defaults))
 
     def parse_arguments(self, raw: dict[str, Any]) -> A:
-        """The arguments as the tool takes them, or a ValidationError that names each fault."""
+        """Validates the raw arguments. Raises a ValidationError that lists each invalid one."""
         try:
             return self.arguments.model_validate(raw)
         except PydanticError as error:
@@ -102,22 +105,22 @@ def _field_message(kind: str, message: str) -> str:
 def _trim_schema(schema: object, *, defaults: bool) -> object:
     if isinstance(schema, dict):
         node = _without_null(cast("dict[str, Any]", schema))
-        kept: dict[str, Any] = {}
+        trimmed: dict[str, Any] = {}
         for key, value in node.items():
             if key == "properties":
-                kept[key] = {name: _trim_schema(sub, defaults=defaults) for name, sub in value.items()}
+                trimmed[key] = {name: _trim_schema(sub, defaults=defaults) for name, sub in value.items()}
             elif key == _DEFAULT:
-                kept |= {key: value} if defaults and value not in _EMPTY_DEFAULTS else {}
+                trimmed |= {key: value} if defaults and value not in _EMPTY_DEFAULTS else {}
             elif key not in _TRIMMED_KEYS:
-                kept[key] = _trim_schema(value, defaults=defaults)
-        return kept
+                trimmed[key] = _trim_schema(value, defaults=defaults)
+        return trimmed
     if isinstance(schema, list):
         return [_trim_schema(item, defaults=defaults) for item in cast("list[object]", schema)]
     return schema
 
 
 def _without_null(node: dict[str, Any]) -> dict[str, Any]:
-    """An optional argument as its plain type: who has no value leaves it out."""
+    """Returns an optional argument's plain type, without the null choice: it can be omitted instead."""
     choices = node.get("anyOf", [])
     if len(choices) == 2 and _NULL in choices:
         rest = {key: value for key, value in node.items() if key != "anyOf"}
@@ -126,7 +129,7 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def output_schema(optional: tuple[str, ...] = (), /, **properties: str | dict[str, Any]) -> dict[str, Any]:
-    """An object schema from names and types: `output_schema(path="string", lines="integer")`."""
+    """Builds an object schema from names and types: `output_schema(path="string", lines="integer")`."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()},

@@ -1,7 +1,7 @@
-"""Agent CLIs at work: `async for message in drive("gemini", "Fix the tests", workspace="project")`.
+"""Drives agent CLIs: `async for message in drive("gemini", "Fix the tests", workspace="project")`.
 
-Each run gets our MCP server with a token of its own, a private folder for the CLI's settings, and processes that end
-with it. What it says comes as the messages of `messages.py`, whichever CLI it is.
+Each run gets our MCP server with its own token, a private folder for the CLI's settings, and processes that end with
+it. Its output arrives as the messages of `messages.py`, the same for every CLI.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "Host":
-        from toolyard.drivers.mcp_host import Host  # a server: who only reads messages does not wait for it
+        from toolyard.drivers.mcp_host import Host  # imports a server, which readers of messages do not need
 
         return Host
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

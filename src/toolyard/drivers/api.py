@@ -1,4 +1,4 @@
-"""The way in: a run of a CLI, by the CLI's name."""
+"""Public entry point: starts a run of a CLI by its name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DriveArguments(TypedDict, total=False):
-    """What a run may be told beside the CLI, the prompt and the workspace. `DriveOptions` says what each means."""
+    """Keyword arguments of `drive`; `DriveOptions` explains them."""
 
     model: str | None
     timeout: float
@@ -36,14 +36,14 @@ class DriveArguments(TypedDict, total=False):
 def drive(
     cli: str, prompt: str, *, workspace: Path, host: Host | None = None, **options: Unpack[DriveArguments]
 ) -> CliRun:
-    """Hand a prompt to an agent CLI that has our tools for `workspace`, and nothing else.
+    """Runs an agent CLI with a prompt, our tools for `workspace` and no other tools.
 
-    `async for message in drive(...)` runs it; leaving the loop ends it. A `host` is shared by as many runs as you
-    like; without one the run has its own. Raises ValidationError where no CLI is called so or an option cannot be
-    right, and ConfigError for a configuration that cannot be read; whatever else goes wrong is a message of the run.
+    `async for message in drive(...)` runs it; leaving the loop ends it. Any number of runs can share a `host`;
+    without one the run creates its own. Raises ValidationError for an unknown CLI or an invalid option, and
+    ConfigError for an unreadable configuration. Any other error is a message of the run.
     """
     from toolyard.drivers.options import check_host, parse_options, parse_prompt
-    from toolyard.drivers.registry import driver_of  # who imports us to read messages does not wait for the rest
+    from toolyard.drivers.registry import driver_of  # callers that only read messages do not need these imports
     from toolyard.drivers.run import CliRun
 
     return CliRun(driver_of(cli), parse_prompt(prompt), parse_options(workspace, options), check_host(host))

@@ -1,8 +1,7 @@
-"""The caller of a run, asked where the policy says so: in the caller's own loop, though our server has another.
+"""Calls the approval callback of a run's caller on the caller's event loop; our server has its own loop.
 
-An `async` function runs in that loop. A plain one runs in a thread of its own, so that it may wait for somebody's
-answer while messages go on. Only `True` is a yes. One that fails has said no, and the run
-tells what it raised.
+An `async` function runs on that loop. A plain function runs in its own thread, so it may block for an answer while
+messages continue. Only `True` approves. A callback that raises denies, and the run reports what it raised.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MAX_ERROR_CHARS = 300
 
 
 class SyncApprovalCallback(Protocol):
-    """An Asker that is no coroutine function."""
+    """An approval callback that is a plain function."""
 
     def __call__(self, action: Action, decision: Decision) -> bool: ...
 
@@ -30,23 +29,24 @@ class SyncApprovalCallback(Protocol):
 def approval_on_caller_loop(
     ask: ApprovalCallback | SyncApprovalCallback, on_fault: Callable[[Fault], None]
 ) -> ApprovalCallback:
-    """To be awaited in any loop. `on_fault` is called in that of the caller, which is the one that runs now."""
+    """Returns a callback for any loop. `on_fault` is called on the caller's loop, which is the running one."""
     loop = asyncio.get_running_loop()
 
     async def ask_on_caller_loop(action: Action, decision: Decision) -> bool:
         return await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(_is_approved(ask, action, decision, on_fault), loop)
+            asyncio.run_coroutine_threadsafe(is_approved(ask, action, decision, on_fault), loop)
         )
 
     return ask_on_caller_loop
 
 
-async def _is_approved(
+async def is_approved(
     ask: ApprovalCallback | SyncApprovalCallback,
     action: Action,
     decision: Decision,
     on_fault: Callable[[Fault], None],
 ) -> bool:
+    """Calls the callback on the running loop, a plain function in its own thread. Returns whether it approved."""
     try:
         answer = await _call_callback(ask, action, decision)
     except asyncio.CancelledError:
@@ -55,9 +55,9 @@ async def _is_approved(
             raise
         on_fault(_callback_fault("was cancelled"))
         return False
-    except Exception as error:  # noqa: BLE001 - somebody else's code: whatever it raises is no yes
-        words = f": {error}"[:_MAX_ERROR_CHARS] if str(error) else ""
-        on_fault(_callback_fault(f"raised {type(error).__name__}{words}"))
+    except Exception as error:  # noqa: BLE001 - the caller's code: any exception denies
+        detail = f": {error}"[:_MAX_ERROR_CHARS] if str(error) else ""
+        on_fault(_callback_fault(f"raised {type(error).__name__}{detail}"))
         return False
     if not isinstance(answer, bool):
         on_fault(_callback_fault(f"answered with {type(answer).__name__}"))
@@ -72,12 +72,12 @@ async def _call_callback(ask: ApprovalCallback | SyncApprovalCallback, action: A
 
 
 async def _run_in_thread(work: Callable[[], object]) -> object:
-    """Not one of the loop's own threads: the loop's end would wait for somebody to answer after the run is over."""
+    """Runs `work` in its own thread: closing the loop would wait for a thread of its executor."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[object] = loop.create_future()
 
     def settle(answer: object, error: BaseException | None) -> None:
-        if done.done():  # nobody waits any more
+        if done.done():  # the awaiting task is gone
             return
         if error is None:
             done.set_result(answer)
@@ -88,9 +88,10 @@ async def _run_in_thread(work: Callable[[], object]) -> object:
         answer, failure = None, None
         try:
             answer = work()
-        except BaseException as error:  # noqa: BLE001 - told where it is awaited
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
             is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            failure = error if is_plain else RuntimeError(type(error).__name__)  # a future carries no other
+            # a future cannot carry other exceptions
+            failure = error if is_plain else RuntimeError(type(error).__name__)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, answer, failure)
 
@@ -99,4 +100,4 @@ async def _run_in_thread(work: Callable[[], object]) -> object:
 
 
 def _callback_fault(what: str) -> Fault:
-    return Fault(f"`ask` {what}: that is taken for no.", "Mend the function: it is to return True or False.")
+    return Fault(f"`ask` {what}, so the action was denied.", "Fix the function: it must return True or False.")

@@ -1,4 +1,4 @@
-"""Whether a CLI has what its provider asks for: a key, or a login of its own. It is only seen to be there."""
+"""Checks whether a CLI has credentials: a key or a login of its own. Only their existence is checked."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from toolyard.drivers.driver import Driver
 
 
 class MissingAccess(NamedTuple):
-    """What keeps a run from attaching, and what to do about it."""
+    """Why a run would not attach, and how to fix it."""
 
     what: str
     fix: str
 
 
 def missing_access(driver: Driver, variables: Mapping[str, str], home: str) -> MissingAccess | None:
-    """None where it has a key or a login, or may do without."""
+    """Returns what is missing; None if the CLI has a key or a login, or needs none."""
     if driver.works_without_key or any(variables.get(name) for name in (*driver.keys, *driver.key_alternatives)):
         return None
     if any(os.path.isfile(login.path(home, variables)) for login in driver.logins):

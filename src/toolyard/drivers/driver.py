@@ -1,8 +1,8 @@
-"""What one agent CLI is to us: how it is started with our server attached, and how its output is read.
+"""The interface of a driver: how to start an agent CLI with our server attached, and how to read its output.
 
-A driver holds no state and touches nothing: it says which files, words and variables make a run, and somebody else
-(`run.py`) carries that out. The token of a run is never among them. It is in the variable `TOKEN_VARIABLE` of the
-CLI's process alone, and each CLI's settings name that variable.
+A driver is stateless and has no side effects: it returns the files, arguments and variables of a run, and `run.py`
+applies them. The token of a run is not part of them. Only the CLI's process has it, in the variable `TOKEN_VARIABLE`,
+which the CLI's settings refer to.
 """
 
 from __future__ import annotations
@@ -18,111 +18,111 @@ from toolyard.models.pricing import ModelRef
 
 TOKEN_VARIABLE = "TOOLYARD_RUN_TOKEN"  # noqa: S105 - the variable's name
 SERVER = "toolyard"
-"""What our server is called in the settings of every CLI. No underscore: Gemini CLI parses names by it."""
+"""Name of our server in the settings of every CLI. Without underscore: Gemini CLI splits names at it."""
 
 MAX_TEXT_CHARS = 8 * MIB
-"""Characters that are kept of what a model says, for the last message. All of it comes on the way."""
+"""Maximum characters of model text in the last message. The deltas are not limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What a driver may know of a run."""
+    """What a driver knows about a run."""
 
     prompt: str
     url: str
-    """Of our server, for this run."""
+    """URL of our server for this run."""
     folder: str
-    """Private to this run and removed with it: the CLI's settings, its home, its temporary files."""
+    """Private folder of this run, removed with it: the CLI's settings, home and temporary files."""
     workdir: str
-    """Where the CLI stands: an empty folder of the run's. Settings and hooks of a workspace are a stranger's."""
+    """Working folder of the CLI, empty: settings and hooks in a workspace are not trusted."""
     model: str = ""
-    """The CLI's own default where it is empty."""
+    """Empty for the CLI's default."""
     instructions: str = ""
-    """Added to the CLI's system prompt, where it has a way."""
+    """Added to the CLI's system prompt if it supports that."""
     tools: tuple[str, ...] = ()
     """The tools that are served, under our names."""
     denied: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Those that the policy refuses whatever they are called with, and why: the CLI is told to refuse them too."""
+    """Tools that the policy always refuses, and why: the CLI is configured to refuse them too."""
     approve_tool: str = ""
-    """The tool of ours that a CLI with a mechanism for it asks for permission; none where it is empty."""
+    """Our tool that a CLI asks for permission, if it supports that; empty for none."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What the user has set of the driver's `keys` and `passed_variables`: it decides which provider is used."""
+    """The driver's `keys` and `passed_variables` that the user has set: they select the provider."""
     has_login: bool = False
-    """The user has set no key, and the login of the CLI was put into the folder instead."""
+    """The user has set no key, and the CLI's login was copied into the folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """How a run is started."""
+    """How to start a run."""
 
     arguments: tuple[str, ...]
-    """What follows the program's name."""
+    """The arguments after the program's name."""
     variables: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What is written below the run's folder before it starts, by path."""
+    """Files to write before the start, by path below the run's folder."""
     stdin: str = ""
-    """What it reads as its input. A prompt among the words would be shown to every user, and could not be long."""
+    """Standard input. Other users could see a prompt in the arguments, whose length is also limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A file in which a CLI keeps the login of its user: a run without a key gets a copy of it, and of nothing else.
+    """A file in which a CLI stores the user's login; a run without a key gets a copy.
 
-    The copy is readable by its owner alone, goes with the run's folder, and is never copied back.
+    Only the owner can read the copy. It is removed with the run's folder, and never copied back.
     """
 
     folder: str
-    """In the user's home."""
+    """Below the user's home."""
     name: str
     copy_path: str
-    """Below the run's folder."""
+    """Target of the copy, below the run's folder."""
     variable: str = ""
-    """Names another folder than that, where it is set."""
+    """Variable that names another folder."""
 
     def path(self, home: str, variables: Mapping[str, str]) -> str:
-        """Where the user has it."""
+        """Returns the path of the user's file."""
         own = variables.get(self.variable, "") if self.variable else ""
         return os.path.join(own or os.path.join(home, self.folder), self.name)
 
 
 @dataclass(slots=True)
 class OutputState:
-    """What the output said so far that decides how the run ended."""
+    """State of a run, according to the CLI's output."""
 
     is_over: bool = False
-    """The CLI said that the conversation is at its end."""
+    """The CLI reported the end of the conversation."""
     error: str = ""
-    """What the CLI says went wrong for good."""
+    """The final error that the CLI reported."""
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
-    """Calls that have no result yet: id and name."""
+    """Calls without a result: names by id."""
     lost_server: bool = False
-    """The CLI itself says that it could not reach our server."""
+    """The CLI reported that it could not reach our server."""
     unknown_tools: list[str] = field(default_factory=list[str])
-    """Tools of ours that the model called and the CLI did not know."""
+    """Our tools that the model called but the CLI did not know."""
     refused_tools: list[str] = field(default_factory=list[str])
-    """Tools of ours that the CLI itself refused to call: we were not even asked."""
+    """Our tools that the CLI refused to call without asking our server."""
     answered_calls: int = 0
-    """Calls of our tools that came back with what we said."""
+    """Number of calls of our tools that were answered."""
     text: list[str] = field(default_factory=list[str])
-    """What the model said, up to `MAX_TEXT_CHARS`."""
+    """Text of the model, up to `MAX_TEXT_CHARS`."""
     tokens: Tokens = field(default_factory=Tokens)
     model: str = ""
-    """The model, where the CLI names it."""
+    """The model, if the CLI names it."""
     tokens_by_model: dict[str, Tokens] = field(default_factory=dict[str, Tokens])
-    """Where the CLI counts them apart."""
+    """Tokens by model, if the CLI counts them separately."""
     cost: float | None = None
-    """What the CLI says."""
+    """Cost in USD as reported by the CLI."""
     _text_chars: int = 0
 
     def append_text(self, text: str) -> None:
-        """Add to the text."""
+        """Adds text up to the limit."""
         text = text[: MAX_TEXT_CHARS - self._text_chars]
         if text:
             self._text_chars += len(text)
             self.text.append(text)
 
     def discard_denied(self, denied: Container[str]) -> None:
-        """Do not hold against the CLI that it refused what we told it to."""
+        """Removes denied tools from the refusals: we configured the CLI to refuse them."""
         self.refused_tools = [tool for tool in self.refused_tools if tool not in denied]
         self.unknown_tools = [tool for tool in self.unknown_tools if tool not in denied]
 
@@ -133,59 +133,61 @@ class OutputReader(Protocol):
     state: OutputState
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        """What one object that the CLI printed says. Never raises, whatever is in it."""
+        """Yields the messages for one object that the CLI printed. Never raises."""
         ...
 
 
 class Driver(Protocol):
+    """One agent CLI."""
+
     name: str
     title: str
     program: str
     package: str
-    """On npm."""
+    """Name of the npm package."""
     minimum_version: str
-    """The oldest version that was seen at work with the options and the output written here."""
+    """The oldest version tested with these options and this output."""
     asks_first: bool
-    """Whether it can be told to ask a tool of ours before it calls one."""
+    """Whether it can ask one of our tools before it calls a tool."""
     works_without_key: bool
-    """Whether some provider serves it without a key and without a login."""
+    """Whether it works without a key and without a login."""
     builtins: frozenset[str]
-    """Names that the CLI has for tools of its own: a tool of ours that had one would be lost."""
+    """Names of the CLI's own tools: one of ours with such a name would be hidden."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Variables of the user's that hold a key: one of them is enough. The first is the one to name to people."""
+        """Variables that hold a key; one is enough. The first is shown to users."""
         ...
 
     @property
     def key_alternatives(self) -> tuple[str, ...]:
-        """Variables of the user's with which it may need none: another address, or a cloud that knows the machine."""
+        """Variables that make a key unnecessary: another address, or a cloud identity."""
         ...
 
     @property
     def passed_variables(self) -> tuple[str, ...]:
-        """Other variables of the user's that it needs: addresses, projects, regions."""
+        """Other variables that it needs: addresses, projects, regions."""
         ...
 
     @property
     def logins(self) -> tuple[Login, ...]:
-        """Used where none of the keys is set."""
+        """Logins, used if no key is set."""
         ...
 
     def launch_spec(self, run: RunSpec) -> LaunchSpec: ...
 
     def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
-        """For one run; `tools` are those that are served, under our names."""
+        """Returns a reader for one run; `tools` are the served tools under our names."""
         ...
 
     def model_ref(self, model: str, variables: Mapping[str, str]) -> ModelRef:
-        """Whose model it is, to look up its price; empty where none was named."""
+        """Returns the provider and model for a price lookup; empty if no model was named."""
         ...
 
     def shown_name(self, tool: str) -> str:
-        """What the model calls a tool of ours."""
+        """Returns the name by which the model calls one of our tools."""
         ...
 
     def served_name(self, tool: str) -> str:
-        """What a tool of ours is called in the list that this CLI is served."""
+        """Returns the name under which this CLI gets one of our tools."""
         ...

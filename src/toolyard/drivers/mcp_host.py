@@ -1,8 +1,7 @@
-"""The server that runs of agent CLIs call: one address on the loopback, a token and a workspace for each run.
+"""The MCP server for runs of agent CLIs: one loopback address, with a token and a workspace for each run.
 
-`Host` owns the listening socket and one thread with an event loop of its own, so that tools answer however busy the
-caller's loop is. One host serves any number of runs at once. `close()` ends the thread, and with it the
-runs that are still under way: they fail.
+`Host` owns the listening socket and one thread with its own event loop, so that tools answer even if the caller's
+loop is busy. One host serves any number of runs. `close()` ends the thread; runs that are still active fail.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ _TOKEN_BYTES = 32
 T = TypeVar("T")
 
 
-# They tell of requests that ended with their run or their host, with tracebacks: of interest to who asked for logs.
+# They log tracebacks for requests that ended with their run or host: only for callers that configured logging.
 for _name in ("uvicorn", "mcp"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One run's place at a host."""
+    """One run's access to a host."""
 
     url: str
     token: str = field(repr=False)
@@ -58,10 +57,12 @@ class Lease:
 
 
 class Host(Closeable):
-    def __init__(self, servers: SharedServers | None = None) -> None:
-        """Listens from now on, at a free port of the loopback. Raises SystemFault.
+    """Serves workspaces to agent CLIs on the loopback interface."""
 
-        The workspaces of its runs use `servers` together, which it does not own.
+    def __init__(self, servers: SharedServers | None = None) -> None:
+        """Listens on a free port of the loopback interface. Raises SystemFault.
+
+        The workspaces of all runs share `servers`, which the host does not own.
         """
         self._servers = servers
         address = ListenAddress(_LOOPBACK, 0)
@@ -71,7 +72,7 @@ class Host(Closeable):
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._router,
-                log_config=None,  # how the program that we are part of logs is its own affair
+                log_config=None,  # logging belongs to the embedding program
                 access_log=False,
                 server_header=False,
                 lifespan="on",
@@ -93,7 +94,7 @@ class Host(Closeable):
 
     @contextlib.asynccontextmanager
     async def lease(self, options: YardOptions, profile_of: Callable[[Yard], ClientProfile]) -> AsyncGenerator[Lease]:
-        """Open a workspace and serve it under a fresh token, which is dead when this ends."""
+        """Opens a workspace and serves it under a new token, which is revoked at the end."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         attached = threading.Event()
         shared = replace(options, servers=self._servers or options.servers)
@@ -104,14 +105,14 @@ class Host(Closeable):
                 yield Lease(self.url, token, yard, attached)
             finally:
                 if self.is_open:
-                    with contextlib.suppress(SystemFault):  # closed by now, and the token with it
+                    with contextlib.suppress(SystemFault):  # already closed, together with the token
                         await self._run_on_host_loop(self._router.unregister(token))
         finally:
             await close_in_thread(yard)
 
     @contextlib.contextmanager
     def notify_on_end(self, on_end: Callable[[], object]) -> Generator[None]:
-        """`on_end` is called, in whichever thread, if the host ends in the meantime."""
+        """Calls `on_end`, from any thread, if the host ends meanwhile."""
         self._watchers.add(on_end)
         try:
             yield
@@ -125,18 +126,18 @@ class Host(Closeable):
         self._listener.close()
 
     async def _run_on_host_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have it done on the host's loop. Who is cancelled meanwhile does not stop it. Raises SystemFault."""
+        """Runs `work` on the host's loop. Cancelling the caller does not stop it. Raises SystemFault."""
         try:
-            asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError as error:  # the loop is closed
             work.close()
             raise _closed_error() from error
-        answer = asyncio.wrap_future(asked)
+        answer = asyncio.wrap_future(future)
         while not answer.done():
             await asyncio.wait({answer}, timeout=_POLL_SECONDS)
-            if not self._thread.is_alive() and not asked.done():  # asked in its last moment, and never heard
+            if not self._thread.is_alive() and not future.done():  # scheduled too late: the loop never ran it
                 break
-        if not answer.done() or asked.cancelled():  # its loop ended with it: that cancels nobody here
+        if not answer.done() or future.cancelled():  # the loop ended and cancelled it; the caller was not cancelled
             raise _closed_error()
         return answer.result()
 

@@ -1,7 +1,7 @@
-"""What a run of an agent CLI says, whichever CLI it is: one small type for each thing that happens.
+"""The messages of a run, the same for every agent CLI: one small type for each event.
 
-A run ends with exactly one `Finished`, and nothing follows it. `as_json` and `from_json` are each other's inverse:
-the lines that `toolyard drive --json` prints are these messages.
+A run ends with exactly one `Finished`. `from_json` reverses `as_json`; the lines of `toolyard drive --json` are these
+messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Status(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     NOT_ATTACHED = "not_attached"
-    """It ran, but without our tools: whatever it says it did, it did not do it here."""
+    """It ran without our tools: nothing that it reports was done in the workspace."""
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
 
@@ -31,7 +31,7 @@ class ResultStatus(StrEnum):
 
     OK = "ok"
     FAILED = "failed"
-    """The tool ran and failed, such as a command that exits with 3, or the call was wrong."""
+    """The tool failed, such as a command that exits with 3, or the call was invalid."""
     REFUSED = "refused"
     """The policy or the CLI refused the call: nothing was done."""
 
@@ -47,29 +47,29 @@ class ImageData:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a model counted, as far as its CLI tells."""
+    """Token counts as far as the CLI reports them."""
 
     input: int = 0
     output: int = 0
     cached: int = 0
-    """Of the input, what was read from the provider's cache."""
+    """Input tokens read from the provider's cache; included in `input`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """The CLI is up."""
+    """The CLI has started."""
 
     type: ClassVar[str] = "session_started"
     run: str
     cli: str
     model: str = ""
     session: str = ""
-    """The CLI's own name for the conversation."""
+    """The CLI's own id of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of what the model says."""
+    """A piece of the model's text."""
 
     type: ClassVar[str] = "text_delta"
     text: str
@@ -77,22 +77,26 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
+    """The model calls a tool."""
+
     type: ClassVar[str] = "tool_call"
     id: str
     name: str
-    """As we call the tool, where it is one of ours; else as the CLI does."""
+    """Our name of the tool if it is one of ours, otherwise the CLI's."""
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     ours: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
+    """The result of a tool call."""
+
     type: ClassVar[str] = "tool_result"
     id: str
     status: ResultStatus
     text: str = ""
     seconds: float | None = None
-    """How long our server took; None for a call that it did not see."""
+    """Seconds that our server took; None for a call that it did not see."""
     structured: dict[str, Any] = field(default_factory=dict[str, Any])
     """The structured content of the result: the `exit_code` of a command, the `error` of a failed call."""
     images: tuple[ImageData, ...] = ()
@@ -103,23 +107,23 @@ class ToolResult:
 
     @property
     def exit_code(self) -> int | None:
-        """Of a command or of code, where it is known."""
+        """Exit code of a command or of code, if known."""
         return exit_code_of(self.structured)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens so far."""
+    """Tokens and cost so far."""
 
     type: ClassVar[str] = "usage"
     tokens: Tokens
     cost: float | None = None
-    """In US dollars: as the CLI says, or else by the list price of its model. None where neither is known."""
+    """In USD: as reported by the CLI, else by the list price of its model. None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something went wrong. The run may go on."""
+    """An error. The run may continue."""
 
     type: ClassVar[str] = "error"
     message: str
@@ -134,24 +138,24 @@ class Finished:
     type: ClassVar[str] = "finished"
     status: Status
     reason: str = ""
-    """Why it did not succeed, in words; empty where it did."""
+    """Why the run did not succeed; empty if it did."""
     hint: str = ""
     text: str = ""
-    """All that the model said."""
+    """The complete text of the model."""
     attached: bool = False
     """Whether our server saw this run list its tools."""
     exit_code: int | None = None
-    """None where the CLI was never started. A signal is its number, negative."""
+    """None if the CLI was never started. A signal is a negative number."""
     tokens: Tokens = field(default_factory=Tokens)
     cost: float | None = None
     """As in `Usage`."""
     seconds: float = 0.0
     changed: tuple[str, ...] = ()
-    """Paths below the workspace that are other than before the run, up to a thousand; as snapshots tell them."""
+    """Paths below the workspace that changed during the run, at most 1,000, according to snapshots."""
     snapshot: str = ""
-    """The newest one of the workspace; empty where the run changed nothing, or where snapshots cannot be read."""
+    """The newest snapshot of the workspace; empty if nothing changed or snapshots cannot be read."""
     snapshot_before: str = ""
-    """Restoring this one undoes the run."""
+    """Restoring this snapshot undoes the run."""
 
     @property
     def succeeded(self) -> bool:
@@ -166,13 +170,13 @@ _TYPES: Mapping[str, type[Message]] = {
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """The message as an object of JSON. A tool result says `ok` beside its status, for those who want no more."""
+    """Returns the message as a JSON object. A tool result has a boolean `ok` in addition to its status."""
     extra = {"ok": message.ok} if isinstance(message, ToolResult) else {}
     return {"type": message.type, **asdict(message), **extra}
 
 
 def from_json(record: Mapping[str, Any]) -> Message:
-    """The message that `as_json` wrote. What is unknown in it is passed over, so that older readers go on reading."""
+    """Parses what `as_json` returned. Ignores unknown fields, so older readers can read newer messages."""
     kind = _TYPES.get(str(record.get("type")))
     if kind is None:
         known = ", ".join(_TYPES)

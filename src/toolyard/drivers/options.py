@@ -1,7 +1,7 @@
-"""What a run may be told, in the form it is used in.
+"""Parses and validates the options of a run.
 
-`parse_options` takes what a caller has at hand (the name of a mode, the path of a configuration) and refuses what cannot
-be right with a ValidationError that names the option, before anything is started. It is the one place that does.
+`parse_options` accepts what callers have (the name of a mode, the path of a configuration) and raises a
+ValidationError that names the option before anything starts. Options are validated nowhere else.
 """
 
 from __future__ import annotations
@@ -27,73 +27,73 @@ from toolyard.drivers.mcp_host import Host
 DEFAULT_TIMEOUT: Final = 1800.0
 MAX_TIMEOUT: Final = 7 * 86_400.0
 MAX_PROMPT_CHARS: Final = 4 * MIB
-"""Characters of a prompt. Some CLIs cut off what is longer than 8 MiB without a word."""
+"""Characters of a prompt. Some CLIs silently cut input beyond 8 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriveOptions:
-    """What a run may be told, beside the CLI and the prompt."""
+    """Validated options of a run."""
 
     workspace: str
     model: str = ""
     timeout: float = DEFAULT_TIMEOUT
-    """Seconds until it is ended."""
+    """Seconds until the run is ended."""
     mode: PermissionMode | None = None
     tools: Toolsets = Toolset.CLAUDE
     injected: ToolInjection | None = None
-    """Choose the tools as the configuration's execution mode says, and not by `tools`."""
+    """Selects tools by the configuration's execution mode instead of `tools`."""
     instructions: str = ""
     config: Config = field(default_factory=Config)
     agent: str | None = None
     run: str = ""
-    """The id of the run in the audit log; a fresh one where it is empty."""
+    """Id of the run in the audit log; empty for a new one."""
     state: str | None = None
     ask: ApprovalCallback | SyncApprovalCallback | None = None
-    """Asked where the policy says `ask`. Without it such an action is refused."""
+    """Approval callback where the policy says `ask`. None refuses such actions."""
     program: str = ""
-    """The CLI's program; found on the PATH where it is empty."""
+    """The CLI's program; empty to search the PATH."""
     variables: Mapping[str, str] = field(default_factory=environment, repr=False)
-    """The user's: keys are taken from here."""
+    """The user's environment, with the keys."""
 
 
 def parse_prompt(value: object) -> str:
-    """The prompt. Raises ValidationError."""
-    words = _parse_text("prompt", value)
-    if not words.strip():
-        raise ValidationError.of("prompt", "is empty", hint="Say what is to be done.")
-    return words
+    """Returns the prompt. Raises ValidationError."""
+    prompt = _parse_text("prompt", value)
+    if not prompt.strip():
+        raise ValidationError.of("prompt", "is empty", hint="Say what to do.")
+    return prompt
 
 
 def check_host(value: object) -> Host | None:
-    """The server that runs share. Raises ValidationError."""
+    """Returns the shared host. Raises ValidationError."""
     if value is not None and not isinstance(value, Host):
-        raise ValidationError.of("host", "is no Host", hint="Make one: `with Host() as host:`.")
+        raise ValidationError.of("host", "is not a Host", hint="Create one: `with Host() as host:`.")
     return value
 
 
 def parse_options(workspace: object, given: Mapping[str, object]) -> DriveOptions:
-    """The options of a run. None stands for what is left out. Raises ValidationError and ConfigError."""
+    """Returns the options of a run; None means not given. Raises ValidationError and ConfigError."""
     known = [each.name for each in fields(DriveOptions) if each.name != "workspace"]
     for name in given:
         if name not in known:
-            raise ValidationError.of(name, "is no option of a run", hint=did_you_mean(name, known))
+            raise ValidationError.of(name, "is not an option of a run", hint=did_you_mean(name, known))
     variables = _parse_variables("variables", given["variables"]) if given.get("variables") is not None else None
     home = Settings.from_environment(variables).home
-    taken: dict[str, Any] = {"workspace": _parse_path("workspace", workspace, home)}
+    parsed: dict[str, Any] = {"workspace": _parse_path("workspace", workspace, home)}
     for name, value in given.items():
-        if value is not None or name == "timeout":  # which somebody might take for a run without an end
-            taken[name] = _PARSERS[name](name, value, home)
-    return DriveOptions(**taken)
+        if value is not None or name == "timeout":  # None could be taken for a run without time limit
+            parsed[name] = _PARSERS[name](name, value, home)
+    return DriveOptions(**parsed)
 
 
 def _parse_text(name: str, value: object, _: str = "") -> str:
-    """Text that every CLI can be given."""
+    """Returns a text that every CLI accepts."""
     if not isinstance(value, str):
         raise _type_error(name, value, "text")
     if len(value) > MAX_PROMPT_CHARS:
         raise ValidationError.of(name, "is too long", hint="Put it into a file of the workspace, and name it.")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValidationError.of(name, "holds half of a character", hint="Send text that UTF-8 can carry.")
+        raise ValidationError.of(name, "contains a lone surrogate", hint="Send text that can be encoded as UTF-8.")
     if name != "prompt" and "\0" in value:
         raise ValidationError.of(name, "holds a NUL character")
     return value
@@ -107,7 +107,7 @@ def _parse_model(name: str, value: object, _: str) -> str:
 
 
 def _parse_path(name: str, value: object, home: str) -> str:
-    """A path with `~` as a shell reads it."""
+    """Returns a path with `~` expanded."""
     if not isinstance(value, str | os.PathLike):
         raise _type_error(name, value, "a path")
     path = os.fsdecode(cast("str | os.PathLike[str]", value))
@@ -128,7 +128,7 @@ def _parse_mode(name: str, value: object, _: str) -> PermissionMode:
     if not isinstance(value, str):
         raise _type_error(name, value, "a permission mode")
     if value not in known:
-        raise ValidationError.of(name, f"{value!r} is no permission mode", hint=did_you_mean(value, known))
+        raise ValidationError.of(name, f"{value!r} is not a permission mode", hint=did_you_mean(value, known))
     return PermissionMode(value)
 
 
@@ -149,7 +149,7 @@ def _parse_injection(name: str, value: object, _: str) -> ToolInjection:
 
 
 def _parse_config(name: str, value: object, home: str) -> Config:
-    """A configuration, or the file it is in."""
+    """Returns a configuration, loaded from a file if a path is given."""
     return value if isinstance(value, Config) else load_config(_parse_path(name, value, home))
 
 
@@ -187,5 +187,5 @@ _PARSERS: Final[Mapping[str, Callable[[str, object, str], object]]] = {
 
 
 def _type_error(name: str, value: object, expected: str) -> ValidationError:
-    """What is there instead is told by its type: it may be a secret."""
+    """Returns an error that names only the type of the value, which may be a secret."""
     return ValidationError.of(name, f"is not {expected} but of the type {type(value).__name__}")

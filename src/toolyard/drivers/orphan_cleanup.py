@@ -1,8 +1,8 @@
-"""What is left of a run whose keeper was killed, found and ended by us.
+"""Kills the processes of a run whose reaper was killed.
 
-The keeper's own way, to end whatever descends from it, is closed then: the orphans are somebody else's children. They
-are known by the variable that names the run, by the session that the keeper began, and by having one of those above
-them. Only a process that cleared its environment, began a session of its own and lost its parent is none of these.
+The orphans have been reparented, so the reaper's way (its descendants) no longer works. They are found by the
+variable that names the run, by the session that the reaper created, and as descendants of those. A process that
+cleared its environment, created a session and lost its parent is not found.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 
 RUN_VARIABLE = "TOOLYARD_RUN"
-"""Names the run in the environment of each of its processes."""
+"""Variable that names the run in each of its processes."""
 _SWEEPS = 100
 _PAUSE_SECONDS = 0.01
 
@@ -26,37 +26,37 @@ class _ProcessInfo:
 
 
 def kill_run_processes(run: str, reaper_pid: int) -> None:
-    """End every process of a run whose keeper, which had that pid, is dead."""
+    """Kills every process of a run whose reaper is dead; `reaper_pid` was its pid."""
     mark = f"{RUN_VARIABLE}={run}".encode()
-    for _ in range(_SWEEPS):  # one that is just being forked shows with the next
-        living = _live_processes()
-        # A number is given again only when no session has it any more: then there is nothing of ours in that one.
-        session = reaper_pid if reaper_pid not in living else -1
-        found = {pid for pid, seen in living.items() if seen.session == session or _has_variable(pid, mark)}
-        while below := {pid for pid, seen in living.items() if seen.parent in found} - found:
-            found |= below
-        if not found and reaper_pid not in living:
+    for _ in range(_SWEEPS):  # the next sweep sees a process that is being forked now
+        processes = _live_processes()
+        # A pid is reused only when no session has that id: then none of our processes are in that session.
+        session = reaper_pid if reaper_pid not in processes else -1
+        ours = {pid for pid, seen in processes.items() if seen.session == session or _has_variable(pid, mark)}
+        while below := {pid for pid, seen in processes.items() if seen.parent in ours} - ours:
+            ours |= below
+        if not ours and reaper_pid not in processes:
             return
-        if not found:  # the keeper is on its way out, and its session not yet told from another's
+        if not ours:  # the reaper is exiting, so the session cannot be identified yet
             time.sleep(_PAUSE_SECONDS)
-        for pid in found:
+        for pid in ours:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
 
 def _live_processes() -> dict[int, _ProcessInfo]:
-    """Every process but those that have ended."""
-    living: dict[int, _ProcessInfo] = {}
+    """Returns all processes that have not ended."""
+    processes: dict[int, _ProcessInfo] = {}
     try:
         names = os.listdir("/proc")
-    except OSError:  # it is not there, or we have no descriptor left to look
-        return living
+    except OSError:  # no /proc, or no file descriptor left
+        return processes
     for name in filter(str.isdecimal, names):
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
             state, parent, _group, session = file.read().rpartition(b")")[2].split()[:4]
             if state not in {b"Z", b"X"}:
-                living[int(name)] = _ProcessInfo(int(parent), int(session))
-    return living
+                processes[int(name)] = _ProcessInfo(int(parent), int(session))
+    return processes
 
 
 def _has_variable(pid: int, mark: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""The process of one run, seen from us: its lines, the end of what it said on stderr, its end.
+"""The process of one run: its output lines, the tail of its stderr and its exit.
 
-`CliProcess` owns the leash of a keeper (see `reaper.py`) and the two pipes. `close()` ends everything that is left
-and waits for it; our own end, however it comes, does so too.
+`CliProcess` owns the control socket of a reaper (see `reaper.py`) and the two pipes. `close()` ends all remaining
+processes and waits for them; so does the end of our own process.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from toolyard.drivers.orphan_cleanup import RUN_VARIABLE, kill_run_processes
 MAX_LINE = 16 * MIB
 _CHUNK = 1 << 16
 _TAIL_BYTES = 1 << 16
-"""Bytes of stderr that are kept; the last of them can be shown."""
+"""Bytes of stderr that are kept; the end of them can be shown."""
 _SHOWN_TAIL_CHARS = 1 << 13
 _GRACE_SECONDS = 1.0
 """Between SIGTERM and SIGKILL."""
 _REAPER_SECONDS = 10.0
-"""For a keeper to end everything and leave; it bounds itself at half of that."""
+"""For the reaper to end all processes; its own limit is half of that."""
 _SILENCE_SECONDS = 1.0
 _MAX_BYTES_AFTER_EXIT = 4 * MIB
-"""Output after the end: what was on its way. More comes only from somebody who was handed our pipe."""
+"""Output after the exit that was still in the pipe. More can only come from a process that inherited it."""
 _REAPER_PATH = os.path.join(os.path.dirname(__file__), "reaper.py")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What is started: the program with its words, where, with which variables, and the folder that goes with it."""
+    """What to start: the command, its working folder and variables, and the folder to remove afterwards."""
 
     run: str
     command: Sequence[str]
@@ -44,15 +44,17 @@ class ProcessSpec:
     variables: Mapping[str, str] = field(repr=False)
     folder: str = ""
     stdin_path: str = os.devnull
-    """The file that it reads as its input."""
+    """The file that becomes its stdin."""
     lock_fd: int = -1
-    """A descriptor that keeps others from taking the folder for a leftover; the keeper holds it as well."""
+    """Lock that keeps others from removing the folder as a leftover; the reaper inherits it."""
 
 
 class CliProcess:
+    """A running CLI and its reaper."""
+
     def __init__(self, reaper: asyncio.subprocess.Process, control_socket: socket.socket, spec: ProcessSpec) -> None:
         self._reaper = reaper
-        self._output = cast("asyncio.StreamReader", reaper.stdout)  # both are pipes, see `spec`
+        self._output = cast("asyncio.StreamReader", reaper.stdout)  # `start` passes pipes
         self._errors = cast("asyncio.StreamReader", reaper.stderr)
         self._control_socket = control_socket
         self._spec = spec
@@ -61,17 +63,17 @@ class CliProcess:
         self._exit_task = asyncio.create_task(self._read_exit_report())
         self._stop_task: asyncio.Task[None] | None = None
         self.dropped_lines = 0
-        """Lines that were longer than any may be, and are lost."""
+        """Lines that were too long and were dropped."""
 
     @classmethod
     async def start(cls, spec: ProcessSpec) -> CliProcess:
-        """Raises SystemFault where not even the keeper can be started."""
+        """Starts the reaper and the CLI. Raises SystemFault if the reaper cannot be started."""
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise _start_error(error) from error
         try:
-            keeper = await asyncio.create_subprocess_exec(
+            reaper = await asyncio.create_subprocess_exec(
                 *(
                     sys.executable,
                     "-I",
@@ -98,31 +100,31 @@ class CliProcess:
         finally:
             theirs.close()
         ours.settimeout(0)
-        return cls(keeper, ours, spec)
+        return cls(reaper, ours, spec)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What it prints, line by line, until it and all its children have closed their output, or are gone."""
-        held = bytearray()
+        """Yields output lines until the CLI and all its children have closed their output or ended."""
+        buffer = bytearray()
         is_skipping = False
         async for chunk in self._read_chunks():
             *whole, rest = chunk.split(b"\n")
             for piece in whole:
                 if not is_skipping:
-                    yield bytes(held + piece)
+                    yield bytes(buffer + piece)
                 is_skipping = False
-                held.clear()
+                buffer.clear()
             if is_skipping:
                 continue
-            held += rest
-            if len(held) > MAX_LINE:
+            buffer += rest
+            if len(buffer) > MAX_LINE:
                 self.dropped_lines += 1
                 is_skipping = True
-                held.clear()
-        if held:
-            yield bytes(held)
+                buffer.clear()
+        if buffer:
+            yield bytes(buffer)
 
     async def _read_chunks(self) -> AsyncIterator[bytes]:
-        """Its output. A process that we may not end could hold it open for ever, so its end is not waited for."""
+        """Yields output. Does not wait for end of file after the exit: a process could hold the pipe open."""
         afterwards = 0
         while afterwards <= _MAX_BYTES_AFTER_EXIT:
             reading = asyncio.ensure_future(self._output.read(_CHUNK))
@@ -140,34 +142,34 @@ class CliProcess:
             yield chunk
 
     async def wait_for_exit(self) -> int | None:
-        """Wait for the end of the CLI. Its exit code, a signal as a negative number; None where nobody knows it.
+        """Waits for the CLI and returns its exit code: negative for a signal, None if unknown.
 
-        Raises SystemFault where the program could not be started at all.
+        Raises SystemFault if the program could not be started.
         """
-        said = await asyncio.shield(self._exit_task)
-        word, _, rest = said.partition(" ")
+        report = await asyncio.shield(self._exit_task)
+        word, _, rest = report.partition(" ")
         if word == "none":
             raise SystemFault(f"{self._spec.command[0]} could not be started: {rest}.")
         return int(rest) if word == "exit" else None
 
     def stop(self) -> None:
-        """Ask it to end, and make it a moment later. Returns at once."""
+        """Sends SIGTERM, and SIGKILL a moment later. Returns immediately."""
         if self._stop_task is None:
             self._stop_task = asyncio.create_task(self._stop())
 
     def stderr_tail(self, secrets: Iterable[str] = ()) -> str:
-        """The last of what it said on stderr, without the secrets it was given."""
+        """Returns the end of its stderr, with secrets masked."""
         text = self._tail.decode("utf-8", "replace")
         for secret in secrets:
             text = text.replace(secret, "***")
-        return text[-_SHOWN_TAIL_CHARS:].strip()  # the beginning may be the half of a secret
+        return text[-_SHOWN_TAIL_CHARS:].strip()  # the beginning may contain half of a secret
 
     async def close(self) -> None:
-        """End whatever is left of it, and wait until it is gone."""
+        """Ends all remaining processes and waits for them."""
         if self._stop_task is not None:
             self._stop_task.cancel()
         with contextlib.suppress(OSError):
-            self._control_socket.shutdown(socket.SHUT_WR)  # the keeper ends what is there, and tells
+            self._control_socket.shutdown(socket.SHUT_WR)  # the reaper ends all processes and reports
         try:
             async with asyncio.timeout(_REAPER_SECONDS):
                 await self._reaper.wait()
@@ -191,7 +193,7 @@ class CliProcess:
                 await asyncio.shield(self._exit_task)
         with contextlib.suppress(OSError):
             self._control_socket.shutdown(socket.SHUT_WR)
-        # A keeper that cannot keep up with what it is to end is no keeper.
+        # The reaper itself hangs: kill it.
         await asyncio.wait({self._exit_task}, timeout=_REAPER_SECONDS)
         if not self._exit_task.done():
             with contextlib.suppress(ProcessLookupError):
@@ -199,14 +201,14 @@ class CliProcess:
 
     async def _read_exit_report(self) -> str:
         loop = asyncio.get_running_loop()
-        said = b""
+        report = b""
         with contextlib.suppress(OSError):
-            while not said.endswith(b"\n") and (more := await loop.sock_recv(self._control_socket, 1024)):
-                said += more
-        if not said:
-            # The keeper is gone before its time. Who holds the output open would keep us waiting for ever.
+            while not report.endswith(b"\n") and (more := await loop.sock_recv(self._control_socket, 1024)):
+                report += more
+        if not report:
+            # The reaper died early. A process that holds the output open would keep us waiting forever.
             await asyncio.to_thread(kill_run_processes, self._spec.run, self._reaper.pid)
-        return said.decode("utf-8", "replace").strip()
+        return report.decode("utf-8", "replace").strip()
 
     async def _drain_stderr(self) -> None:
         while chunk := await self._errors.read(_CHUNK):

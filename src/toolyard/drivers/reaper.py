@@ -1,12 +1,12 @@
-"""The keeper of one run: starts an agent CLI, and leaves nothing of it behind, whatever happens to us.
+"""The reaper of one run: starts an agent CLI and leaves nothing of it behind, even if Toolyard is killed.
 
-A program of its own (standard library only, started by path). It holds one end of the leash, a socket; Toolyard holds
-the other. When the CLI ends, the keeper says so; when the leash ends, because Toolyard closed it or was killed,
-it ends the CLI. Either way it then ends every process the CLI has left, also those that made a session of their own
-or whose parent is gone (they become the keeper's children), and removes the run's folder.
+A separate program (standard library only, started by path). It holds one end of the control socket, Toolyard the
+other. When the CLI ends, the reaper reports it; when the control socket closes, because Toolyard closed it or was
+killed, it ends the CLI. In both cases it then kills all remaining processes of the CLI, including those in other
+sessions and orphans (it is their subreaper), and removes the run's folder.
 
-On the leash, from Toolyard: `T` sends the CLI's group SIGTERM. To Toolyard: `exit N`, with a signal as a negative
-number, or `none WHY` where the program could not be started.
+Messages from Toolyard: `T` sends SIGTERM to the CLI's process group. Messages to Toolyard: `exit N`, negative for a
+signal, or `none WHY` if the program could not be started.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _ENDING_SECONDS = 5.0
 _PAUSE_SECONDS = 0.01
 _CHUNK = 4096
 _PIPE_BYTES = 1 << 20
-"""Of output that nobody has read yet: a CLI that exits does not wait for it, and loses what found no room."""
+"""Unread output: a CLI that exits does not wait for its reader, and loses what does not fit into the pipe."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(control_socket: socket.socket, folder: str, stdin_path: str, command: list[str]) -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    # It ends with the leash, and only then. Handled, not ignored: what is ignored stays so in the CLI.
+    wakeup_fd, signal_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(signal_fd, warn_on_full_buffer=False)
+    # Only the control socket ends the reaper. The signals are handled, not ignored: the CLI would inherit SIG_IGN.
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _on_signal)
-    with contextlib.suppress(OSError):  # others of this user hold many
+    with contextlib.suppress(OSError):  # the user's limit for pipe buffers is reached
         fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     try:
         child = _start_cli(command, stdin_path)
@@ -48,7 +48,7 @@ def main(control_socket: socket.socket, folder: str, stdin_path: str, command: l
         _send_report(control_socket, f"none {error.strerror or error}")
     else:
         _close_output()
-        _watch(child, control_socket, heard)
+        _watch(child, control_socket, wakeup_fd)
         codes = _end_all(child)
         _send_report(control_socket, f"exit {codes[child]}" if child in codes else "lost")
     finally:
@@ -58,27 +58,27 @@ def main(control_socket: socket.socket, folder: str, stdin_path: str, command: l
 
 
 def _on_signal(_number: int, _frame: object) -> None:
-    """The descriptor that wakes us says all there is to say."""
+    """Does nothing: the wakeup descriptor carries the signal."""
 
 
 def _start_cli(command: list[str], stdin_path: str) -> int:
-    """The CLI's pid, with a file as its input. Its end is taken with everybody else's, by `_reap`."""
-    keeper = os.getpid()
+    """Starts the CLI with a file as stdin and returns its pid. `_reap` collects its exit status."""
+    reaper_pid = os.getpid()
 
     def die_with_reaper() -> None:
-        # Should the keeper itself be killed, at least the CLI goes with it.
+        # If the reaper is killed, at least the CLI dies with it.
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != keeper:  # it was killed before that could be said
+        if os.getppid() != reaper_pid:  # the reaper was killed before the call above
             os._exit(1)
 
     with open(stdin_path, "rb") as stdin:
         child = subprocess.Popen(command, stdin=stdin, process_group=0, preexec_fn=die_with_reaper)  # noqa: PLW1509
-    child.returncode = 0  # nobody waits for it through this object
+    child.returncode = 0  # `_reap` waits for it, not this object
     return child.pid
 
 
 def _close_output() -> None:
-    """From now on the output ends when the CLI's processes do."""
+    """Closes our copies of the output, so that it ends with the CLI's processes."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (1, 2):
         os.dup2(nowhere, fd)
@@ -86,31 +86,31 @@ def _close_output() -> None:
 
 
 def _watch(child: int, control_socket: socket.socket, wakeup_fd: int) -> None:
-    """Wait for the end of the CLI, which is not reaped, or of the leash."""
-    looking = select.poll()
-    looking.register(control_socket, select.POLLIN)
-    looking.register(wakeup_fd, select.POLLIN)
+    """Waits until the CLI has ended (without reaping it) or the control socket is closed."""
+    poller = select.poll()
+    poller.register(control_socket, select.POLLIN)
+    poller.register(wakeup_fd, select.POLLIN)
     while True:
         if _has_ended(child):
             return
-        for fd, _ in looking.poll():
+        for fd, _ in poller.poll():
             if fd == wakeup_fd:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wakeup_fd, _CHUNK)
                 continue
             try:
-                said = control_socket.recv(_CHUNK)
+                message = control_socket.recv(_CHUNK)
             except OSError:
-                said = b""
-            if not said:
+                message = b""
+            if not message:
                 return
-            if b"T" in said:
+            if b"T" in message:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child, signal.SIGTERM)
 
 
 def _has_ended(child: int) -> bool:
-    """Whether the CLI has. It stays unreaped, so that its number is surely its group's; other children are reaped."""
+    """Whether the CLI has ended. It stays unreaped so that its pid still names its group; others are reaped."""
     try:
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid == child:
@@ -122,9 +122,9 @@ def _has_ended(child: int) -> bool:
 
 
 def _end_all(child: int) -> dict[int, int]:
-    """End every descendant. All of them are held first, so that none can start another in the meantime.
+    """Kills every descendant. Stops all of them first, so that none can start another one.
 
-    Returns the exit codes of children by their pids.
+    Returns the exit codes of children by pid.
     """
     codes: dict[int, int] = {}
     until = time.monotonic() + _ENDING_SECONDS
@@ -136,9 +136,9 @@ def _end_all(child: int) -> dict[int, int]:
             held |= fresh
         for pid in held:
             _signal(pid, signal.SIGKILL)
-        if child not in codes:  # afterwards the number may be another group's
+        if child not in codes:  # after reaping, the number may belong to another group
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child, signal.SIGKILL)  # all that can be done where there is no /proc
+                os.killpg(child, signal.SIGKILL)  # all that is possible without /proc
         if not _reap(codes):
             break
         time.sleep(_PAUSE_SECONDS)
@@ -146,7 +146,7 @@ def _end_all(child: int) -> dict[int, int]:
 
 
 def _descendants() -> set[int]:
-    """Of this process, as they are now, without those that have ended."""
+    """Returns the descendants of this process that have not ended."""
     parents: dict[int, int] = {}
     try:
         names = os.listdir("/proc")
@@ -171,7 +171,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _reap(codes: dict[int, int]) -> bool:
-    """Take the ends of children, and note them. Whether there is still one."""
+    """Collects exit codes of ended children. Returns whether any child is left."""
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             codes[ended[0]] = os.waitstatus_to_exitcode(ended[1])
@@ -181,7 +181,7 @@ def _reap(codes: dict[int, int]) -> bool:
 
 
 def _make_removable(folder: str) -> None:
-    """A CLI may have closed folders even to their owner."""
+    """Restores access to folders that the CLI may have made unreadable for their owner."""
     for path, names, _ in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):

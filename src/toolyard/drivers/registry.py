@@ -16,8 +16,8 @@ DRIVERS = {each.name: each for each in _ALL}
 
 
 def driver_of(name: str) -> Driver:
-    """Raises ValidationError where no CLI is called so."""
+    """Returns the driver of a CLI. Raises ValidationError for an unknown name."""
     driver = DRIVERS.get(str(name).strip().lower())
     if driver is None:
-        raise ValidationError.of("cli", f"{name!r} is no agent CLI", hint=did_you_mean(str(name), DRIVERS))
+        raise ValidationError.of("cli", f"{name!r} is not an agent CLI", hint=did_you_mean(str(name), DRIVERS))
     return driver

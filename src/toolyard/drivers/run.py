@@ -1,8 +1,8 @@
 """One run of an agent CLI, from its settings to its last message.
 
-A `CliRun` owns its workspace, its token, its folder and its process while it is iterated, and gives all of them back in
-every ending: when the CLI ends, when it is cancelled or takes too long, when the caller stops listening, and, through
-the keeper (see `reaper.py`), when this process is killed.
+A `CliRun` owns its workspace, token, folder and process while it is iterated, and releases them however it ends: when
+the CLI ends, is cancelled or times out, when the caller stops iterating, and, through the reaper (see `reaper.py`),
+when this process is killed.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _NOISE_LINES = 5
 _NOISE_BYTES = 500
 _MAX_FAULTS = 100
 _NO_THREAD = "can't start new thread"
-_MACHINE_HINT = "Look at the limits of this machine, then try again."
-_BUG_HINT = "This is an error in a program ({}), not of the machine: please report it, with what was asked for."
+_MACHINE_HINT = "Check the limits of this machine, then try again."
+_BUG_HINT = "This is a bug ({}), not a problem of this machine: please report it with the options of the run."
 
 
 class CliRun:
-    """`async for message in run`, once. Also a context manager, which cancels what is still under way."""
+    """A run: iterate it once with `async for`. As a context manager it cancels the run on exit."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class CliRun:
         self._on_operation = on_operation
         self._results = CallResults()
         self._faults: deque[Fault] = deque(maxlen=_MAX_FAULTS)
-        """Of the caller's own functions, to be told with the next message."""
+        """Faults of the caller's callbacks, reported with the next message."""
         self._end_cause = EndCause.OWN
         self._process: CliProcess | None = None
         self._messages: AsyncIterator[Message] | None = None
@@ -95,15 +95,15 @@ class CliRun:
                 pass
 
     def cancel(self) -> None:
-        """End the run. Its last message follows, and says so."""
+        """Ends the run. Its last message follows."""
         self._stop(EndCause.CANCELLED)
 
     async def finish(self) -> Finished:
-        """Run it to its end, whatever it says on the way."""
+        """Runs to the end and returns the last message."""
         async for message in self:
             if isinstance(message, Finished):
                 return message
-        raise SystemFault("The run was over already.", hint="Drive another one.")
+        raise SystemFault("The run has already ended.", hint="Start another one.")
 
     def _stop(self, cause: EndCause) -> None:
         if self._end_cause is EndCause.OWN:
@@ -113,22 +113,22 @@ class CliRun:
 
     async def _run(self) -> AsyncIterator[Message]:
         began, began_ns = time.monotonic(), time.time_ns()
-        outcome = _RunProgress()
+        progress = _RunProgress()
         expiry = asyncio.get_running_loop().call_later(self._options.timeout, self._stop, EndCause.TIMED_OUT)
         try:
-            async with contextlib.aclosing(self._attempt(outcome)) as messages:
+            async with contextlib.aclosing(self._attempt(progress)) as messages:
                 async for message in messages:
                     yield message
-        except Exception as error:  # noqa: BLE001 - the outermost edge: a run has its last message, whatever happens
-            outcome.fault = error if isinstance(error, ToolyardError) else _unexpected_error(error)
-            yield Fault(_sentence(outcome.fault), outcome.fault.hint, outcome.fault.retryable)
+        except Exception as error:  # noqa: BLE001 - the outermost edge: every run has a last message
+            progress.fault = error if isinstance(error, ToolyardError) else _unexpected_error(error)
+            yield Fault(_sentence(progress.fault), progress.fault.hint, progress.fault.retryable)
         finally:
             expiry.cancel()
             self._process = None
         seconds = time.monotonic() - began
-        if outcome.snapshot_location is not None:  # given back by now, with the last snapshot taken
-            outcome.changes = await changes_since(outcome.snapshot_location, began_ns)
-        yield self._final_message(outcome, seconds)
+        if progress.snapshot_location is not None:  # the workspace is closed, and its last snapshot taken
+            progress.changes = await changes_since(progress.snapshot_location, began_ns)
+        yield self._final_message(progress, seconds)
 
     async def _attempt(self, progress: _RunProgress) -> AsyncGenerator[Message]:
         program = self._find_program()
@@ -138,22 +138,22 @@ class CliRun:
             if host is None:
                 host = await open_in_thread(Host)
                 owned.push_async_callback(close_in_thread, host)
-            stay = await owned.enter_async_context(host.lease(self._yard_options(), self._client_profile))
+            lease = await owned.enter_async_context(host.lease(self._yard_options(), self._client_profile))
             loop = asyncio.get_running_loop()
             owned.enter_context(host.notify_on_end(lambda: loop.call_soon_threadsafe(self._stop, EndCause.UNSERVED)))
-            progress.snapshot_location = stay.yard.snapshots.location
+            progress.snapshot_location = lease.yard.snapshots.location
             if self._on_operation is not None:
-                stay.yard.detector.register_callback(self._on_operation)
-            roots = stay.yard.mounts.declared_roots
-            folder = await open_in_thread(lambda: RunFolder(roots, stay.yard.state))
+                lease.yard.detector.register_callback(self._on_operation)
+            roots = lease.yard.mounts.declared_roots
+            folder = await open_in_thread(lambda: RunFolder(roots, lease.yard.state))
             owned.push_async_callback(close_in_thread, folder)
-            tools = tuple(stay.yard.dispatch.tools)
-            spec = await asyncio.to_thread(self._run_spec, stay, folder, tools)
-            recipe = self._driver.launch_spec(spec)
-            await asyncio.to_thread(folder.write, {**recipe.files, _PROMPT_FILE: recipe.stdin})
-            secrets = (stay.token, *self._key_variables().values())
-            hearing = self._results.output_parser = OutputParser(secrets)
-            process = await CliProcess.start(self._process_spec(program, recipe, stay, folder))
+            tools = tuple(lease.yard.dispatch.tools)
+            spec = await asyncio.to_thread(self._run_spec, lease, folder, tools)
+            launch = self._driver.launch_spec(spec)
+            await asyncio.to_thread(folder.write, {**launch.files, _PROMPT_FILE: launch.stdin})
+            secrets = (lease.token, *self._key_variables().values())
+            parser = self._results.output_parser = OutputParser(secrets)
+            process = await CliProcess.start(self._process_spec(program, launch, lease, folder))
             owned.push_async_callback(process.close)
             self._process = process
             if self._end_cause is not EndCause.OWN:
@@ -163,30 +163,30 @@ class CliRun:
             async for line in process.lines():
                 for message in (
                     *self._take_callback_faults(),
-                    *progress.parse_line(hearing.mask(line), hearing, reader),
+                    *progress.parse_line(parser.mask(line), parser, reader),
                 ):
                     yield await self._complete_message(message, progress)
             for fault in self._take_callback_faults():
                 yield fault
             if process.dropped_lines:
-                yield Fault(f"{process.dropped_lines} messages of the CLI were too long, and are lost.")
+                yield Fault(f"{process.dropped_lines} messages of the CLI were too long and were dropped.")
             progress.code = await process.wait_for_exit()
             reader.state.discard_denied(spec.denied)
-            progress.attached = stay.attached.is_set()
+            progress.attached = lease.attached.is_set()
             progress.stderr = process.stderr_tail(secrets)
 
     async def _complete_message(self, message: Message, progress: _RunProgress) -> Message:
-        """The message, with what the CLI does not say and we know."""
+        """Returns the message with what the CLI does not report but we know."""
         if not isinstance(message, Usage):
             return self._results.complete_message(message)
         progress.cost = message.cost
-        if not message.cost:  # some say 0 of a model whose price they do not know
+        if not message.cost:  # some CLIs report 0 for a model without a known price
             price = await asyncio.to_thread(self._list_price, progress.output_state)
             progress.cost = message.cost if price is None else price
         return replace(message, cost=progress.cost)
 
     def _list_price(self, state: OutputState) -> float | None:
-        """None where one of the models has no known price."""
+        """Returns the cost by list prices; None if a model has no known price."""
         by_model = state.tokens_by_model or {state.model or self._options.model: state.tokens}
         total = 0.0
         for name, tokens in by_model.items():
@@ -203,18 +203,18 @@ class CliRun:
             yield self._faults.popleft()
 
     def _find_program(self) -> str:
-        """Where the CLI is."""
+        """Returns the path of the CLI. Raises SystemFault."""
         driver, path = self._driver, self._options.variables.get("PATH")
-        found = shutil.which(self._options.program or driver.program, path=path)
-        if found is None:
+        program = shutil.which(self._options.program or driver.program, path=path)
+        if program is None:
             raise SystemFault(
                 f"{driver.title} is not installed: there is no {driver.program!r} on the PATH.",
                 hint=f"Install it with: npm install -g {driver.package}",
             )
-        return found
+        return program
 
     def _check_access(self) -> None:
-        """Say at once what the CLI would say in its own words, or not at all. Raises SystemFault."""
+        """Fails early and clearly if credentials are missing. Raises SystemFault."""
         variables = self._options.variables
         lack = missing_access(self._driver, variables, Settings.from_environment(variables).home)
         if lack is not None:
@@ -239,10 +239,10 @@ class CliRun:
         driver = self._driver
         names = {tool: driver.served_name(tool) for tool in yard.dispatch.tools}
         changed = {tool: served for tool, served in names.items() if served != tool}
-        terms = ClientProfile(changed, self._asker(), on_result=self._results.record)
+        profile = ClientProfile(changed, self._asker(), on_result=self._results.record)
         if driver.asks_first:
-            terms = replace(terms, approve=ApprovalTool(yard, terms, driver.shown_name("")))
-        return terms
+            profile = replace(profile, approve=ApprovalTool(yard, profile, driver.shown_name("")))
+        return profile
 
     def _asker(self) -> ApprovalCallback | None:
         ask = self._options.ask
@@ -267,7 +267,7 @@ class CliRun:
         )
 
     def _process_spec(self, program: str, launch: LaunchSpec, lease: Lease, folder: RunFolder) -> ProcessSpec:
-        """What the CLI's process sees: a few of the user's variables, by name, and nothing else of them."""
+        """Returns the process to start. Of the user's variables it gets only a few, by name."""
         own = {"HOME": folder.path, "TMPDIR": folder.temporary, "NO_COLOR": "1", TOKEN_VARIABLE: lease.token}
         handed_on = {
             **self._user_variables((*_PASSED_VARIABLES, *self._driver.passed_variables)),
@@ -287,17 +287,17 @@ class CliRun:
         return self._user_variables(self._driver.keys)
 
     def _user_variables(self, names: Iterable[str]) -> dict[str, str]:
-        """Those of the user's variables that are set."""
+        """Returns those of the user's variables that are set."""
         return {name: value for name in names if (value := self._options.variables.get(name))}
 
     def _final_message(self, progress: _RunProgress, seconds: float) -> Finished:
-        heard = progress.output_state
+        state = progress.output_state
         if progress.fault is not None:
             status, reason, hint = Status.FAILED, _sentence(progress.fault), progress.fault.hint
         else:
             status, reason, hint = run_verdict(
                 self._driver,
-                heard,
+                state,
                 progress.code,
                 attached=progress.attached,
                 cause=self._end_cause,
@@ -307,10 +307,10 @@ class CliRun:
             status=status,
             reason=reason,
             hint=hint,
-            text="".join(heard.text),
+            text="".join(state.text),
             attached=progress.attached,
             exit_code=progress.code,
-            tokens=heard.tokens,
+            tokens=state.tokens,
             cost=progress.cost,
             seconds=round(seconds, 3),
             changed=progress.changes.paths,
@@ -321,7 +321,7 @@ class CliRun:
 
 @dataclass(slots=True)
 class _RunProgress:
-    """What becomes of a run, as far as it is known."""
+    """What is known about a run so far."""
 
     output_state: OutputState = field(default_factory=OutputState)
     code: int | None = None
@@ -330,10 +330,10 @@ class _RunProgress:
     fault: ToolyardError | None = None
     stderr: str = ""
     snapshot_location: SnapshotLocation | None = None
-    """What was opened for it."""
+    """Set once the workspace is open."""
     changes: WorkspaceChanges = field(default_factory=WorkspaceChanges)
     noise: deque[str] = field(default_factory=lambda: deque(maxlen=_NOISE_LINES))
-    """The last of what it printed that was no message."""
+    """The last lines of output that were not messages."""
 
     def parse_line(self, line: bytes, parser: OutputParser, reader: OutputReader) -> Iterator[Message]:
         try:
@@ -347,12 +347,12 @@ class _RunProgress:
             self.noise.append(line[:_NOISE_BYTES].decode("utf-8", "replace"))
 
     def output_tail(self) -> str:
-        """What it said beside its messages."""
+        """Returns the end of the output that was not messages."""
         return self.stderr or "\n".join(self.noise)
 
 
 def _sentence(error: ToolyardError) -> str:
-    """What it says, beginning as sentences do. Errors of configurations begin otherwise, to follow a file's name."""
+    """Returns the message as a sentence. Configuration errors start in lower case, to follow a file name."""
     is_bare = isinstance(error, ConfigError) and not error.where
     return error.message[:1].upper() + error.message[1:] if is_bare else error.message
 
@@ -361,4 +361,4 @@ def _unexpected_error(error: Exception) -> SystemFault:
     why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
     is_machine = isinstance(error, OSError | MemoryError) or _NO_THREAD in why
     hint = _MACHINE_HINT if is_machine else _BUG_HINT.format(type(error).__name__)
-    return SystemFault(f"The run could not go on: {why.rstrip('.')}.", hint=hint)
+    return SystemFault(f"The run could not continue: {why.rstrip('.')}.", hint=hint)

@@ -1,6 +1,6 @@
-"""The private folder of one run: the CLI's settings, its home, where it stands, its temporary files.
+"""The private folder of one run: the CLI's settings, home, working folder and temporary files.
 
-`RunFolder` owns it until `close()`. The run's keeper removes it as well, should nobody be left to close it.
+`RunFolder` owns it until `close()`. The run's reaper removes it as well, in case this process is killed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 
 
 class RunFolder(Closeable):
-    def __init__(self, roots: Sequence[str] = (), fallback: str = "") -> None:
-        """In the user's folder for runs; in the folder `fallback` where that lies in one of `roots`.
+    """Private temporary folder of a run."""
 
-        Those are what the tools of the run reach: settings and a login are not to be found there. Raises SystemFault.
+    def __init__(self, roots: Sequence[str] = (), fallback: str = "") -> None:
+        """Creates the folder in the user's folder for runs, or in `fallback` if that is inside one of `roots`.
+
+        The run's tools can reach `roots`, so settings and a login must not be there. Raises SystemFault.
         """
         try:
             self._folder = TemporaryFolder("drive", _parent_outside(roots, fallback))
@@ -44,11 +46,11 @@ class RunFolder(Closeable):
 
     @property
     def lock_fd(self) -> int:
-        """A descriptor that keeps the folder from being taken for a leftover."""
+        """Descriptor of the lock that keeps the folder from being removed as a leftover."""
         return self._folder.lock_fd
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Text by path, readable by its owner alone. Raises SystemFault."""
+        """Writes texts by path, readable only by the owner. Raises SystemFault."""
         try:
             for path, text in files.items():
                 with open(self._create_file(path), "w", encoding="utf-8") as file:
@@ -57,7 +59,7 @@ class RunFolder(Closeable):
             raise _write_error(error) from error
 
     def copy_logins(self, logins: Iterable[Login], home: str, variables: Mapping[str, str]) -> bool:
-        """Copy what the user's CLI keeps of a login. Whether there is one."""
+        """Copies the CLI's stored logins. Returns whether there is one."""
         is_there = False
         for login in logins:
             try:
@@ -74,22 +76,22 @@ class RunFolder(Closeable):
         return is_there
 
     def _create_file(self, path: str) -> int:
-        place = os.path.join(self.path, path)
-        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        return os.open(place, _CREATE_FLAGS, _PRIVATE)
+        target = os.path.join(self.path, path)
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        return os.open(target, _CREATE_FLAGS, _PRIVATE)
 
     def close(self) -> None:
         self._folder.close()
 
 
 def _parent_outside(roots: Sequence[str], fallback: str) -> str:
-    """Where the folder is made."""
+    """Returns the parent for the folder."""
     for parent in (run_folder(), fallback):
         real = os.path.realpath(parent)
         if not any(is_beneath(real, root) for root in roots):
             return parent
     raise SystemFault(
-        "There is no place for the settings of the run that its tools do not reach.",
+        "The tools of the run can reach every folder for its settings.",
         hint="Set XDG_STATE_HOME to a folder outside of the workspace.",
     )
 

@@ -1,8 +1,8 @@
-"""One decision for every CLI: what the policy says to a tool before it is called.
+"""Applies the policy to tools before a CLI calls them, in the same way for every CLI.
 
-The CLIs have mechanisms of their own to allow tools or to refuse them: a tool to ask, a policy file, a list. They all
-get their answers from here. A tool that the policy would refuse whatever it is called with is denied in the CLI too;
-every other call comes to our dispatch, which decides on what it really touches and asks where the policy says so.
+CLIs have different mechanisms to allow and refuse tools: a permission tool, a policy file, a list. All of them use
+these decisions. A tool that the policy always refuses is denied in the CLI too; every other call reaches our
+dispatch, which decides by what the call touches and asks where the policy says so.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _PATH_ARGUMENTS: Final = ("file_path", "notebook_path", "path")
 
 
 def tool_decision(yard: Yard, tool: Tool[Any]) -> Decision:
-    """What the policy says to a tool in the middle of the workspace, or to its most harmless command."""
+    """Returns the policy's decision for a tool on a path in the workspace, or on a harmless command."""
     if tool.kind in {Kind.READ, Kind.WRITE}:
         root = yard.mounts.workspace.path
         return yard.policy.decide(Action(Kind(tool.kind), tool.name, root, root, agent=yard.agent))
-    return Decision(Effect.ALLOW, "It is decided when it is known what is to be done.")
+    return Decision(Effect.ALLOW, "Decided by what the call does.")
 
 
 def denied_tools(yard: Yard) -> dict[str, str]:
-    """The tools of which no call can succeed, and why."""
+    """Returns the tools that the policy always refuses, and why."""
     stances = {name: tool_decision(yard, tool) for name, tool in yard.dispatch.tools.items()}
     return {name: decision.reason for name, decision in stances.items() if decision.effect is Effect.DENY}
 
 
 class ApprovalTool:
-    """Answers a CLI that asks before it calls a tool, in the words Claude Code wants."""
+    """The permission tool that a CLI asks before it calls a tool. Answers in the format of Claude Code."""
 
     def __init__(self, yard: Yard, profile: ClientProfile, prefix: str) -> None:
         """`prefix` is what the CLI puts before the names of our tools."""
@@ -46,20 +46,20 @@ class ApprovalTool:
         self._prefix = prefix
 
     async def __call__(self, arguments: Mapping[str, Any]) -> Result:
-        asked = str(arguments.get("tool_name", ""))
-        name = self._profile.tool_name(asked.removeprefix(self._prefix))
-        tool = self._yard.dispatch.tools.get(name) if asked.startswith(self._prefix) else None
+        tool_name = str(arguments.get("tool_name", ""))
+        name = self._profile.tool_name(tool_name.removeprefix(self._prefix))
+        tool = self._yard.dispatch.tools.get(name) if tool_name.startswith(self._prefix) else None
         if tool is None:
-            return self._deny(asked, f"{asked} is not a tool of this workspace.")
-        given: dict[str, Any] = arguments.get("input") or {}
+            return self._deny(tool_name, f"{tool_name} is not a tool of this workspace.")
+        call_input: dict[str, Any] = arguments.get("input") or {}
         decision = tool_decision(self._yard, tool)
         if decision.effect is Effect.DENY:
-            return self._deny(name, self._denial_reason(tool, given) or decision.reason)
-        return _json_result(behavior="allow", updatedInput=given)
+            return self._deny(name, self._denial_reason(tool, call_input) or decision.reason)
+        return _json_result(behavior="allow", updatedInput=call_input)
 
-    def _denial_reason(self, tool: Tool[Any], given: Mapping[str, Any]) -> str:
-        """Why the policy refuses the file that the call names; empty where it names none, or that one is allowed."""
-        named = next((given[key] for key in _PATH_ARGUMENTS if isinstance(given.get(key), str)), "")
+    def _denial_reason(self, tool: Tool[Any], call_input: Mapping[str, Any]) -> str:
+        """Returns why the policy refuses the file that the call names; empty if it names none or it is allowed."""
+        named = next((call_input[key] for key in _PATH_ARGUMENTS if isinstance(call_input.get(key), str)), "")
         if not named or tool.kind not in {Kind.READ, Kind.WRITE}:
             return ""
         path = os.path.normpath(os.path.join(self._yard.mounts.workspace.path, named))

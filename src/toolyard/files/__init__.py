@@ -1,1 +1,1 @@
-"""Files, reached only through directory handles. A path is never resolved first and opened later."""
+"""File access through directory handles only. A path is never resolved first and opened later."""

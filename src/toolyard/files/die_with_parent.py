@@ -1,13 +1,13 @@
-"""A process group that does not outlive this process, even when this process is killed.
+"""A process group that the kernel kills when this process ends, even when this process is killed.
 
-Helper programs are started in that group, so they are born with their end arranged: there is no moment at which one
-runs and is not covered. The group is held open by one tiny program (`cat`), which waits on a pipe that nobody writes
-to. This process has the only writing end. The kernel is asked to signal a change of that pipe, which can only be its
-end, to the group, and SIGKILL is the signal. A search costs nothing more for it. A parent-death signal would need a
-thread that lives as long as each program, and something between us and the program to set it.
+Helper programs are started in that group, so there is no moment at which one runs unprotected. The group is kept
+alive by one tiny program (`cat`), which waits on a pipe that is never written to. This process has the only writing
+end. The kernel is asked to signal any event on that pipe, which can only be its end, to the group, with SIGKILL. This
+adds no cost to a search. A parent-death signal would need a thread that lives as long as each program, and a wrapper
+program to set it.
 
-The holder is started with the first search and belongs to this process until it ends. Whoever starts a program in the
-group passes it `pipe`, so that the group stays tethered should the holder be killed; the next start makes a new one.
+The `cat` is started with the first search and belongs to this process. Each program in the group inherits `pipe`, so
+that the group stays protected if `cat` is killed; the next start makes a new group.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DieWithParentGroup:
     owner: int
 
     def is_alive(self) -> bool:
-        """Whether the group is there, and is ours: a fork of this process needs its own."""
+        """Returns whether the group exists and is ours: a fork of this process needs its own."""
         if self.owner != os.getpid():
             return False
         with contextlib.suppress(ChildProcessError):
@@ -45,7 +45,7 @@ _current_group: list[DieWithParentGroup] = []
 
 
 def die_with_parent_group() -> DieWithParentGroup | None:
-    """The group of this process; None on a machine that cannot have one."""
+    """Returns the group of this process; None on a machine that cannot have one."""
     with _lock:
         if not _current_group or not _current_group[-1].is_alive():
             fresh = _start_group()
@@ -68,9 +68,9 @@ def _start_group() -> DieWithParentGroup | None:
         fcntl.fcntl(theirs, fcntl.F_SETOWN, -group)
         fcntl.fcntl(theirs, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
     except OSError:
-        os.close(ours)  # the holder, if it runs, meets the end of its input
+        os.close(ours)  # the holder, if it runs, reads the end of its input and exits
         os.close(theirs)
         return None
     return DieWithParentGroup(
         group, theirs, os.getpid()
-    )  # `ours` stays open until this process ends: that is the tether
+    )  # `ours` stays open until this process ends; closing it triggers the signal

@@ -1,8 +1,8 @@
-"""Reading and changing files through Targets.
+"""Reads and changes files through Targets.
 
 A change happens in a folder's handle that was reached without following any link, under a lock on that folder which
-other Toolyard processes honour too. New content is written to an unnamed file, synced, and put in place in one
-step: whoever reads the name sees the old content or the new one, whole, whatever moment the machine stops at.
+other Toolyard processes honour too. New content is written to an unnamed file, synced, and put in place in one step:
+a reader sees the complete old content or the complete new one, even after a crash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A file's bytes and its status at the moment they were read."""
+    """A file's bytes and its status when they were read."""
 
     data: bytes
     status: os.stat_result
@@ -42,7 +42,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """What a rewrite did: the bytes before (None when the file is new) and after, and the new status."""
+    """What a rewrite did: the bytes before (None if the file is new) and after, and the new status."""
 
     before: bytes | None
     after: bytes
@@ -53,14 +53,14 @@ Transform = Callable[[Contents | None], bytes]
 
 
 def read(target: Target, limits: Limits) -> Contents:
-    """The whole of a regular file, at most `limits.file_bytes` of it."""
+    """Reads a whole regular file, at most `limits.file_bytes` of it."""
     if not target.exists:
         raise explain(FileNotFoundError(errno.ENOENT, "not there"), target.path)
     return read_handle(target.handle, target.path, limits)
 
 
 def read_handle(handle: Handle, path: str, limits: Limits) -> Contents:
-    """The same of a file that is open already; `path` is what it is called in errors."""
+    """Reads a file that is already open; `path` is its name in errors."""
     if not handle.is_file:
         raise not_a_file_error(handle.status.st_mode, path)
     try:
@@ -80,7 +80,7 @@ def _read_fd(fd: int, path: str, limits: Limits) -> Contents:
     if status.st_size > limits.file_bytes:
         raise too_large_error(path, status.st_size, limits)
     data = os.read(fd, status.st_size + 1)
-    if len(data) != status.st_size:  # it grew, or lives on a file system that does not tell sizes
+    if len(data) != status.st_size:  # it grew, or its file system does not report sizes
         parts = [data]
         total = len(data)
         while chunk := os.read(fd, _CHUNK):
@@ -93,6 +93,7 @@ def _read_fd(fd: int, path: str, limits: Limits) -> Contents:
 
 
 def too_large_error(path: str, size: int, limits: Limits) -> ValidationError:
+    """Builds the error for a file above the size limit."""
     return ValidationError.of(
         "file",
         f"{path} has {size:,} bytes; the limit is {limits.file_bytes:,}",
@@ -101,16 +102,16 @@ def too_large_error(path: str, size: int, limits: Limits) -> ValidationError:
 
 
 def _no_check() -> None:
-    """Waiting is fine."""
+    """Default of `before_waiting`: never cancels."""
 
 
 def rewrite(
     target: Target, transform: Transform, limits: Limits, before_waiting: Callable[[], None] = _no_check
 ) -> RewriteResult:
-    """Replace a file's content by what `transform` makes of the old, or create it. All or nothing.
+    """Replaces a file's content by what `transform` returns for the old content, or creates it. All or nothing.
 
-    `transform` runs under the folder's lock and may raise to leave everything as it is. So may `before_waiting`,
-    which is called again and again while somebody else holds that lock.
+    `transform` runs under the folder's lock and may raise to cancel. So may `before_waiting`, which is called
+    repeatedly while another process holds that lock.
     """
 
     def apply_transform(before: Contents | None) -> bytes:
@@ -120,7 +121,7 @@ def rewrite(
         return after
 
     if len(target.missing) > 1:
-        apply_transform(None)  # a rehearsal: what is refused must not leave the folders it would have lain in
+        apply_transform(None)  # dry run: a refused change must not leave its parent folders behind
     folder, name = _open_parent(target)
     try:
         with lock_folders((folder,), target.path, limits, before_waiting):
@@ -135,7 +136,7 @@ def rewrite(
 
 
 def make_folder(target: Target) -> bool:
-    """Create a folder with its parents. False when it was there already."""
+    """Creates a folder with its parents. Returns False if it already exists."""
     if target.exists:
         if target.handle.is_folder:
             return False
@@ -153,7 +154,7 @@ def move(
     limits: Limits = DEFAULT_LIMITS,
     before_waiting: Callable[[], None] = _no_check,
 ) -> None:
-    """Rename a file or folder; refuses to replace anything. Writers of either folder are waited for."""
+    """Renames a file or folder; never replaces anything. Waits for writers of either folder."""
     if not source.exists:
         raise explain(FileNotFoundError(errno.ENOENT, "not there"), source.path)
     if destination.exists:
@@ -190,9 +191,9 @@ def _check_same_file(folder: int, name: str, source: Target) -> None:
 
 
 def _open_parent(target: Target) -> tuple[int, str]:
-    """A readable handle of the folder that holds the target, made if it is missing, and the name in it.
+    """Opens the folder that contains the target, created if it is missing. Returns its handle and the target's name.
 
-    Reached without links: where the handle really lies is where the policy looked.
+    No link is followed: the folder is the one that the policy checked.
     """
     if target.exists:
         parent, name = os.path.split(target.relative)
@@ -211,7 +212,7 @@ def _open_parent(target: Target) -> tuple[int, str]:
 
 
 def _open_or_make_folders(target: Target, names: tuple[str, ...]) -> int:
-    """Step down from what exists through `names`, making each folder that is not there, never through a link."""
+    """Walks down from what exists through `names`, creating missing folders, never through a link."""
     start = relative_to(target.handle.real, target.root.path)
     if start is None:  # moved out of its root since it was opened
         raise replaced_error(target.path)
@@ -221,7 +222,7 @@ def _open_or_make_folders(target: Target, names: tuple[str, ...]) -> int:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=fd)
             below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        except NotADirectoryError as error:  # the kernel says so of a link, too
+        except NotADirectoryError as error:  # the kernel reports this for a link, too
             if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                 raise replaced_error(target.path) from error
             raise
@@ -235,24 +236,24 @@ def _open_or_make_folders(target: Target, names: tuple[str, ...]) -> int:
 def lock_folders(
     folders: tuple[int, ...], path: str, limits: Limits, before_waiting: Callable[[], None] = _no_check
 ) -> Generator[None]:
-    """Hold the folders' locks."""
+    """Holds the locks of these folders. Raises ToolError if another program holds one for too long."""
 
     def timeout_error() -> ToolError:
-        told = f"Another program keeps the folder of {path} locked; nothing was written."
-        return ToolError(told, hint="Try again in a moment.", retryable=True)
+        message = f"Another program has the folder of {path} locked; nothing was written."
+        return ToolError(message, hint="Try again in a moment.", retryable=True)
 
     deadline = time.monotonic() + limits.lock_seconds
-    # Each once and always in the same order, so that two who need the same two never wait for each other.
+    # Each one once and always in the same order, to prevent a deadlock.
     distinct = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as locks:
         for _, fd in sorted(distinct.items()):
             lock(fd, deadline, timeout_error, before_waiting)
-            held.callback(fcntl.flock, fd, fcntl.LOCK_UN)
+            locks.callback(fcntl.flock, fd, fcntl.LOCK_UN)
         yield
 
 
 def _read_current(folder: int, name: str, path: str, limits: Limits) -> Contents | None:
-    """What stands at `name` right now, or None. A link or anything but a file is refused."""
+    """Reads the file that is at `name` now; None if there is none. Anything but a regular file is refused."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -276,11 +277,11 @@ def _read_current(folder: int, name: str, path: str, limits: Limits) -> Contents
 
 
 def _open_current(folder: int, name: str) -> int:
-    """The file, for reading; who may not write it may not replace it, though the folder would let them."""
+    """Opens the file for reading, and checks that it is writable: an unwritable file must not be replaced."""
     try:
         return os.open(name, os.O_RDWR | _CAREFUL, dir_fd=folder)
     except OSError as error:
-        if error.errno != errno.ETXTBSY:  # a program that runs: it is replaced, not written into
+        if error.errno != errno.ETXTBSY:  # a running program: it is replaced, not written to
             raise
     return os.open(name, os.O_RDONLY | _CAREFUL, dir_fd=folder)
 
@@ -310,7 +311,7 @@ def _write_file(folder: int, name: str, data: bytes, old: os.stat_result | None)
 
 
 def _create_unnamed_file(folder: int) -> tuple[int, str | None]:
-    """A new file without a name, so that a killed process leaves nothing; with a temporary one where that fails."""
+    """Creates a file without a name, so that a kill leaves nothing; with a temporary name if unsupported."""
     try:
         return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder), None
     except OSError as error:
@@ -322,7 +323,7 @@ def _create_unnamed_file(folder: int) -> tuple[int, str | None]:
 
 
 def _link_unnamed_file(fd: int, folder: int, name: str, *, replace: bool) -> str:
-    """Give the unnamed file a name: its own when nothing stands there, else a temporary one to rename from."""
+    """Names the unnamed file: its final name if that is free, else a temporary one to rename from."""
     chosen = temporary_name() if replace else name
     try:
         os.link(f"/proc/self/fd/{fd}", chosen, dst_dir_fd=folder, follow_symlinks=True)
@@ -353,10 +354,10 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _keep_attributes(fd: int, folder: int, name: str, old: os.stat_result) -> None:
-    """Owner, mode and extended attributes stay; what lends rights to a program goes, as it does on any write."""
+    """Copies mode, owner and extended attributes; set-id bits and capabilities are dropped, as on any write."""
     mode = stat.S_IMODE(old.st_mode) & _KEPT_MODE
     if not _restore_owner(fd, old):
-        # The file now belongs to another group, which gets no more than everybody has.
+        # The file has another group now, which gets no more rights than everyone has.
         mode = mode & ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3
     os.fchmod(fd, mode)
     source = f"/proc/self/fd/{folder}/{name}"
@@ -368,11 +369,11 @@ def _keep_attributes(fd: int, folder: int, name: str, old: os.stat_result) -> No
 
 
 def _restore_owner(fd: int, old: os.stat_result) -> bool:
-    """Give the file its old owner as far as we may; whether at least the group is the same."""
+    """Restores the old owner as far as possible. Returns whether at least the group is the same."""
     now = os.fstat(fd)
     if (now.st_uid, now.st_gid) == (old.st_uid, old.st_gid):
         return True
-    for owner in (old.st_uid, -1):  # an ordinary user cannot give files away, but may choose among their groups
+    for owner in (old.st_uid, -1):  # an ordinary user cannot change the owner, but may choose among their groups
         with contextlib.suppress(PermissionError):
             os.fchown(fd, owner, old.st_gid)
             return True

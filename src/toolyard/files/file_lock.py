@@ -1,6 +1,6 @@
-"""A lock on an open file or folder, which the kernel takes back when its holder dies, however that happens.
+"""A lock on an open file or folder, which the kernel releases when its holder dies, however that happens.
 
-It is tried, not awaited, so that a holder who never lets go costs its callers a clear error and no hang.
+The lock is polled, so that a holder that never releases it causes a clear error and not a hang.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
 def lock(
     fd: int, deadline: float, timeout_error: Callable[[], ToolyardError], before_waiting: Callable[[], None]
 ) -> None:
-    """Lock it until it is closed, or raise what `timeout_error` says once the clock is past `deadline`.
+    """Locks an open file until it is closed, or raises what `timeout_error` returns once `deadline` is past.
 
-    `before_waiting` is called each time that somebody else has it, and may raise.
+    `before_waiting` is called each time the lock is held by another, and may raise.
     """
     wait = _FIRST_WAIT
     while True:

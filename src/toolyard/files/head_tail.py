@@ -1,4 +1,4 @@
-"""The beginning or the end of a file that is too large to read whole."""
+"""Reads the beginning or the end of a file that is too large to read whole."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from toolyard.files.os_errors import explain
 
 
 def read_beginning(target: Target, size: int) -> bytes:
-    """At most `size` bytes from the start."""
+    """Returns at most `size` bytes from the start."""
     return _read(target, size, at_end=False)
 
 
 def read_end(target: Target, size: int) -> bytes:
-    """At most `size` bytes up to where the file ends now."""
+    """Returns at most `size` bytes up to the current end of the file."""
     return _read(target, size, at_end=True)
 
 

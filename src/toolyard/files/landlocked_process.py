@@ -1,13 +1,13 @@
-"""Starting a helper program (ripgrep) so that it can read nothing but the folders it is given.
+"""Starts a helper program (ripgrep) that can read nothing but the folders that it is given.
 
-Landlock binds a thread and its children. Each start makes a thread, which restricts itself and then starts the
-program; the rest of this process stays as it was. Where the kernel has no Landlock the answer of `best_confinement()` is
-HANDLES: the caller may then hand the program open descriptors only, or use it for names that are proven afterwards.
-The choice is made once, by really restricting a thread. A confinement that was chosen and fails raises; nothing is
-ever started with less than was asked for.
+Landlock applies to a thread and its children. Each start creates a thread, which restricts itself and then starts the
+program; the rest of this process is not restricted. Where the kernel has no Landlock, `best_confinement()` returns
+HANDLES: the caller may then give the program only open descriptors, or use it for names that are verified afterwards.
+The choice is made once, by actually restricting a thread. A chosen confinement that fails raises; a program is never
+started with less confinement than requested.
 
-The caller owns the process that `start_program` returns: it must kill it or wait for it. Should this process be killed before
-it can, the kernel kills the program too: see `die_with_parent_group`.
+The caller owns the process that `start_program` returns: it must kill it or wait for it. If this process is killed
+before it can, the kernel kills the program too: see `die_with_parent.py`.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ T = TypeVar("T")
 
 
 class Confinement(StrEnum):
+    """How a helper program is confined."""
+
     LANDLOCK = "landlock"
-    """The kernel refuses the program everything outside the folders it was given."""
+    """The kernel denies the program everything outside its folders."""
     HANDLES = "handles"
-    """The program gets open descriptors; names it lists are proven by opening them beneath the root."""
+    """The program gets open descriptors; names that it lists are verified by opening them beneath the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfinedProgram:
-    """What to start: the arguments (the first is the program's absolute path) and where it stands and may read.
+    """What to start: the arguments, the working folder, and what the program may read.
 
-    `folder` is the handle of its working folder; `readable` are handles of folders it may read below; `passed` are
-    descriptors it inherits under the same numbers.
+    The first argument is the program's absolute path. `folder` is the handle of its working folder; `readable` are
+    handles of folders that it may read; `passed` are descriptors that it inherits under the same numbers.
     """
 
     arguments: tuple[str, ...]
@@ -60,7 +62,7 @@ class ConfinedProgram:
 
 @cache
 def best_confinement() -> Confinement:
-    """The best confinement of this machine, found by trying it."""
+    """Returns the best confinement that works on this machine, found by trying it."""
     if landlock.abi_version() == 0:
         return Confinement.HANDLES
     try:
@@ -80,21 +82,21 @@ def _landlock_works() -> bool:
 
 
 def start_program(program: ConfinedProgram, confinement: Confinement) -> subprocess.Popen[bytes]:
-    """The running program, its output and errors piped, its input empty."""
-    held = die_with_parent_group()
+    """Starts the program, with its output and errors piped and its input empty. Raises SystemFault."""
+    group = die_with_parent_group()
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if confinement is Confinement.HANDLES:
-            return _spawn(program, nothing, held)
+            return _spawn(program, nothing, group)
         with contextlib.ExitStack() as opened:
             rules = (*_binary_rules(program.arguments[0], opened), *_read_rules(program.readable))
 
             def restrict_and_start() -> subprocess.Popen[bytes]:
-                # Finalisers must not run behind the wall, where they could not delete their files: with the young
-                # garbage gone, this short stretch is over before the collector wakes again.
+                # Finalisers must not run in the restricted thread, where they could not delete their files. With the
+                # youngest generation collected, this short section ends before the collector runs again.
                 gc.collect(0)
                 landlock.restrict_thread(rules)
-                return _spawn(program, nothing, held)
+                return _spawn(program, nothing, group)
 
             return _run_in_new_thread(restrict_and_start)
     except OSError as error:
@@ -107,7 +109,7 @@ def start_program(program: ConfinedProgram, confinement: Confinement) -> subproc
 
 
 def _spawn(program: ConfinedProgram, stdin: int, group: DieWithParentGroup | None) -> subprocess.Popen[bytes]:
-    # The working folder is entered by its handle: no path is looked up, so nothing can be swapped on the way.
+    # The working folder is given by its handle: no path is looked up, so nothing can be swapped on the way.
     return subprocess.Popen(
         program.arguments,
         stdin=stdin,
@@ -127,7 +129,7 @@ def _read_rules(folders: Sequence[int]) -> Iterator[LandlockRule]:
 
 
 def _binary_rules(path: str, opened: contextlib.ExitStack) -> Iterator[LandlockRule]:
-    """The program must be able to execute itself, and to load its libraries when it has any."""
+    """Yields the rules that let the program execute itself, and load its libraries if it has any."""
     yield LandlockRule(_open_path(path, opened), landlock.EXECUTE | landlock.READ_FILE)
     if needs_libraries(path):
         for folder in _LIBRARY_FOLDERS:
@@ -143,11 +145,11 @@ def _open_path(path: str, opened: contextlib.ExitStack) -> int:
 
 @cache
 def needs_libraries(path: str) -> bool:
-    """Whether a program is linked to shared libraries: whether its ELF headers name a loader."""
+    """Returns whether a program is dynamically linked: whether its ELF headers name a loader."""
     with open(path, "rb") as file:
         header = file.read(_ELF_HEADER_64.size)
         if len(header) < _ELF_HEADER_64.size or not header.startswith(b"\x7fELF\x02\x01"):
-            return True  # a script, or an architecture unknown here: it gets the libraries, which hold no secrets
+            return True  # a script or an unknown architecture: allow the libraries, which contain no secrets
         fields = _ELF_HEADER_64.unpack(header)
         offset, size, count = fields[5], fields[9], fields[10]
         file.seek(offset)
@@ -156,14 +158,14 @@ def needs_libraries(path: str) -> bool:
 
 
 def _run_in_new_thread(work: Callable[[], T]) -> T:
-    """What `work` returns or raises, from a thread that ends with it."""
+    """Runs `work` in a new thread, and returns or raises what it does."""
     results: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
             results.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the thread that asked
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the calling thread
             errors.append(error)
 
     thread = threading.Thread(target=run, name="toolyard-confined", daemon=True)

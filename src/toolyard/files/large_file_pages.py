@@ -1,4 +1,4 @@
-"""A page of a file too large to read whole: lines are counted in chunks and only the wanted ones are kept."""
+"""Reads a page of a file too large to read whole: counts lines in chunks and keeps only the wanted ones."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _LONGEST_CHARACTER = 4  # bytes of one character in UTF-8
 
 
 def is_large(target: Target, limits: Limits) -> bool:
+    """Returns whether a file exceeds the size that is read whole."""
     return target.exists and target.handle.is_file and target.handle.status.st_size > limits.file_bytes
 
 
 def read_large_page(
     target: Target, first: int, count: int, limits: Limits, check_time: Callable[[], None]
 ) -> RenderedFile:
-    """Lines `first` to `first + count - 1`, numbered. `check_time` is called between chunks and may raise."""
+    """Returns lines `first` to `first + count - 1`, numbered. `check_time` is called between chunks and may raise."""
     if first < 1:
         raise ValidationError.of("offset", "must be 1 or more", hint="Lines are counted from 1.")
     try:
@@ -75,7 +76,7 @@ def _read_page(
 
 
 def _skip(stream: BufferedReader[FileIO], lines: int, check_time: Callable[[], None]) -> int:
-    """Go past `lines` lines; the number that could be passed, a last one without its end included."""
+    """Skips `lines` lines. Returns how many could be skipped, including a last one without a line end."""
     passed, last = 0, b"\n"
     while passed < lines:
         check_time()

@@ -1,7 +1,7 @@
-"""One file that people and programs share: read whole, changed under the folder's lock, replaced in one step.
+"""A file that people and programs share: read whole, changed under the folder's lock, replaced in one step.
 
-Agents and people write these files too. What cannot be understood is never overwritten: it stays where it is, a copy
-of it is kept beside it, and the error says what to do. `set_aside` is how somebody decides to begin anew.
+Agents and people write these files too. A file that cannot be parsed is never overwritten: it stays unchanged, a copy
+is saved beside it, and the error says what to do. `set_aside` moves it away to start over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolyard_runtime.json_list import UnreadableFile, decode_text, parse_list, 
 __all__ = ["FILE_BYTES", "LockedDocument", "UnreadableFile", "decode_text", "parse_list", "write_list"]
 
 FILE_BYTES = 8 * MIB
-"""The largest of them. Together with its form in memory it has to be read in a moment."""
+"""The size limit. Such a file has to be parsed in a moment."""
 _ASIDE = ".unreadable-"
 _MOST_ASIDE = 20
 _DIGEST_BYTES = 5
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LockedDocument(Generic[T]):
-    """`parse` raises Unreadable; `write` gives the bytes for a value, from the former bytes where that matters."""
+    """A parsed file. `parse` raises Unreadable; `write` encodes a value, given the former bytes if they matter."""
 
     root: Root
     folder: str
@@ -46,6 +46,7 @@ class LockedDocument(Generic[T]):
         return f"{self.folder}/{self.name}"
 
     def read(self) -> T:
+        """Returns the parsed value. Raises ToolError if the file cannot be parsed."""
         data = self._read_bytes()
         try:
             return self.parse(data or b"")
@@ -53,7 +54,7 @@ class LockedDocument(Generic[T]):
             raise self._unreadable_error(str(error), "") from None
 
     def change(self, update: Callable[[T], T]) -> T:
-        """What `update` makes of the value becomes the file. When `update` raises, nothing is changed."""
+        """Replaces the value by what `update` returns for it. If `update` raises, nothing is changed."""
         ensure_folder(self.root, self.folder)
         self._check_size()
         made: list[T] = []
@@ -70,7 +71,9 @@ class LockedDocument(Generic[T]):
             after = self.write(made[-1], data)
             if len(after) > self.max_bytes:
                 raise ValidationError.of(
-                    self.name, f"would be larger than {self.max_bytes:,} bytes", hint="Forget what is not needed."
+                    self.name,
+                    f"would be larger than {self.max_bytes:,} bytes",
+                    hint="Remove entries that are not needed.",
                 )
             return after
 
@@ -81,19 +84,22 @@ class LockedDocument(Generic[T]):
         return made[-1]
 
     def set_aside(self) -> str | None:
-        """Move a file that cannot be read out of the way. Its new name, None when it can be read."""
+        """Renames a file that cannot be parsed. Returns its new name, None if the file can be parsed."""
         data = self._read_bytes()
         try:
             self.parse(data or b"")
         except UnreadableFile:
-            kept = self._aside_name(data or b"")
+            new_name = self._aside_name(data or b"")
         else:
             return None
-        with open_target(self.root, self.path) as source, open_target(self.root, f"{self.folder}/{kept}") as there:
+        with (
+            open_target(self.root, self.path) as source,
+            open_target(self.root, f"{self.folder}/{new_name}") as there,
+        ):
             if not there.exists:
                 file_io.move(source, there)
-                return kept
-        # A copy of it is there already: the file itself may go, if it still is what was copied.
+                return new_name
+        # A copy exists already: the file itself can be deleted, if it still equals the copy.
         folder = open_folder(self.root, self.folder)
         if folder is not None:
             try:
@@ -101,18 +107,18 @@ class LockedDocument(Generic[T]):
                     os.unlink(self.name, dir_fd=folder)
             finally:
                 os.close(folder)
-        return kept
+        return new_name
 
     def _read_bytes(self) -> bytes | None:
         self._check_size()
         return read_file(self.root, self.path, self.max_bytes)
 
     def _check_size(self) -> None:
-        """In words of its own: who reads these files cannot ask for a part of one."""
+        """Raises an error of its own for large files: callers cannot read a part of such a file."""
         size = size_of(self.root, self.path)
         if size > self.max_bytes:
             raise ToolError(
-                f"{self.path} has {size:,} bytes, and at most {self.max_bytes:,} are read. It was left as it is.",
+                f"{self.path} has {size:,} bytes, and at most {self.max_bytes:,} are read. It was left unchanged.",
                 hint="Move what is not needed into another file.",
             )
 
@@ -122,11 +128,11 @@ class LockedDocument(Generic[T]):
         if folder is None:
             return ""
         try:
-            kept = {entry for entry in os.listdir(folder) if entry.startswith(f"{self.name}{_ASIDE}")}
+            copies = {entry for entry in os.listdir(folder) if entry.startswith(f"{self.name}{_ASIDE}")}
         finally:
             os.close(folder)
-        if name not in kept:
-            if len(kept) >= _MOST_ASIDE:
+        if name not in copies:
+            if len(copies) >= _MOST_ASIDE:
                 return ""
             rewrite_file(self.root, f"{self.folder}/{name}", lambda _: data, self.max_bytes)
         return name
@@ -137,6 +143,6 @@ class LockedDocument(Generic[T]):
     def _unreadable_error(self, reason: str, copy_name: str) -> ToolError:
         copy = f" A copy of it is {self.folder}/{copy_name}." if copy_name else ""
         return ToolError(
-            f"{self.path} {reason}. It was left as it is.{copy}",
-            hint="Correct the file, or move it away to begin anew.",
+            f"{self.path} {reason}. It was left unchanged.{copy}",
+            hint="Correct the file, or move it away to start over.",
         )

@@ -1,8 +1,8 @@
-"""Which root a path belongs to, and the object or the empty place it names there.
+"""Maps a path to the root that contains it, and opens the object or the missing place that it names.
 
-Mounts own their roots until `close()`. A Target owns the handle it holds; use it as a context manager.
-Paths outside every root belong to the host root `/`, which is opened only when somebody asks for it: whether
-they may is the policy's business, decided before anything out there is touched.
+Mounts owns its roots until `close()`. A Target owns its handle; use it as a context manager. Paths outside every root
+belong to the host root `/`, which is opened only on demand: the policy decides about such paths before anything there
+is touched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcac
 
 
 class Target(Closeable):
-    """What a path names: an existing object, or a place where one could be made.
+    """What a path names: an existing object, or a place where one could be created.
 
     `handle` is the object, or the deepest folder that exists; `missing` are the names that do not exist below it.
     """
@@ -47,12 +47,12 @@ class Target(Closeable):
 
     @property
     def real(self) -> str:
-        """Where it really lies, once links are followed."""
+        """Returns the real path, with links followed."""
         return os.path.join(self.handle.real, *self.missing) if self.missing else self.handle.real
 
     @property
     def relative(self) -> str:
-        """`real`, relative to the root; the handle was opened beneath it, so it has one."""
+        """Returns `real`, relative to the root. Raises SecurityError if it was moved out of the root."""
         inside = relative_to(self.real, self.root.path)
         if inside is None:
             raise link_escape_error(self.path)
@@ -60,7 +60,7 @@ class Target(Closeable):
 
 
 class Mounts:
-    """The workspace and whatever else is declared, the innermost root first when one lies within another."""
+    """The workspace and the other declared roots, the innermost first when one lies within another."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Mounts:
         aliases: Mapping[str, str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """`aliases` are further absolute names of roots, by name: links that are known to lead there, say."""
+        """`aliases` are further absolute names of roots, by name, such as links that are known to lead there."""
         self.workspace = Root(workspace)
         self._limits = limits
         self._host: Root | None = None
@@ -91,23 +91,23 @@ class Mounts:
         except BaseException:
             self.close()
             raise
-        # Each by its own name: a root that was spelled through a long link is not the innermost for that.
+        # Sorted by each spelling on its own: a long link name does not make its root the innermost.
         self._spellings.sort(key=lambda pair: len(pair[0]), reverse=True)
         self._roots.sort(key=lambda root: len(root.path), reverse=True)
 
     def _add(self, spelling: str, root: Root) -> None:
-        # A folder given through a link is known by both its names.
+        # A folder given through a link is known by both names.
         for name in dict.fromkeys((os.path.abspath(spelling), root.path)):
             self._spellings.append((name, root))
 
     @cached_property
     def are_local(self) -> bool:
-        """Whether every declared root lies on a disk of this machine, so that reading waits for nobody else."""
+        """Returns whether every declared root lies on a local disk, so that reads never wait for a network."""
         return all(file_system_of(root.fd) in _LOCAL for root in self._roots)
 
     @property
     def declared_roots(self) -> tuple[str, ...]:
-        """The real paths of the declared roots, the workspace's first."""
+        """Returns the real paths of the declared roots, the workspace first."""
         others = sorted(root.path for _, root in self._spellings if root is not self.workspace)
         return tuple(dict.fromkeys((self.workspace.path, *others)))
 
@@ -118,7 +118,7 @@ class Mounts:
             self._host.close()
 
     def clean(self, path: object, *, field: str = "path") -> str:
-        """The path as policy and handles know it: absolute, normal, with the root's real name in front."""
+        """Returns the path as policy and handles use it: absolute, normalised, with the root's real path."""
         absolute = normalize_path(path, self.workspace.path, field=field, limits=self._limits)
         for spelling, root in self._spellings:
             inside = relative_to(absolute, spelling)
@@ -129,7 +129,7 @@ class Mounts:
         return absolute
 
     def root_of(self, path: str) -> Root:
-        """The innermost root that holds a clean `path`; the host's when none of ours does."""
+        """Returns the innermost root that contains a clean `path`; the host root if no declared one does."""
         for root in self._roots:
             if relative_to(path, root.path) is not None:
                 return root
@@ -139,20 +139,23 @@ class Mounts:
             return self._host
 
     def is_root_alias(self, path: str) -> bool:
-        """Whether an absolute `path` is a further name of a root: a link, to whoever looks at the folder it is in."""
+        """Returns whether an absolute `path` is an alias of a root: on disk it is a link."""
         return path in self._aliases
 
     def is_declared(self, path: str) -> bool:
-        """Whether a clean `path` lies in one of our roots, not somewhere else on the host."""
+        """Returns whether a clean `path` lies in one of the declared roots, not elsewhere on the host."""
         return any(relative_to(path, root.path) is not None for root in self._roots)
 
     def display_path(self, path: str) -> str:
-        """A clean path as people read it: relative inside the workspace, absolute elsewhere."""
+        """Formats a clean path for people: relative inside the workspace, absolute elsewhere."""
         inside = relative_to(path, self.workspace.path)
         return path if inside is None else inside
 
     def find(self, path: str) -> Target:
-        """What a clean `path` names. Raises our errors: a link out, a permission, a file where a folder should be."""
+        """Opens what a clean `path` names.
+
+        Raises our errors: a link that leads out, a missing permission, a file where a folder should be.
+        """
         root = self.root_of(path)
         relative = relative_to(path, root.path) or "."
         try:
@@ -164,7 +167,7 @@ class Mounts:
 
 
 def _nearest_existing(root: Root, path: str, relative: str) -> Target:
-    """The deepest folder that exists on the way to `relative`, and the names missing below it."""
+    """Opens the deepest folder that exists on the way to `relative`; the target has the names missing below it."""
     parts = relative.split("/")
     for count in range(len(parts) - 1, -1, -1):
         try:
@@ -185,10 +188,10 @@ def _nearest_existing(root: Root, path: str, relative: str) -> Target:
 
 
 def _is_dangling(folder: Handle, name: str) -> bool:
-    """A link that leads nowhere yet must not become the way to create something where it points."""
+    """Returns whether a name is a link. Its target does not exist, and must not be created through it."""
     try:
         status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
     except OSError:
         return False
-    # Anything else has appeared since we looked; whoever writes there looks again, under the folder's lock.
+    # Anything else appeared since the lookup; a writer checks again, under the folder's lock.
     return stat.S_ISLNK(status.st_mode)

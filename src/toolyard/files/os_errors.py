@@ -1,4 +1,4 @@
-"""What the operating system said, in words a person or a model can act on."""
+"""Turns operating system errors into errors that a person or a model can act on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def explain(error: OSError, path: str) -> ToolyardError:
-    """The error of ours that says what `error` means for `path`."""
+    """Returns the Toolyard error that says what `error` means for `path`."""
     number = error.errno
     if number in _OUTSIDE:
         return link_escape_error(path)
@@ -31,7 +31,7 @@ def explain(error: OSError, path: str) -> ToolyardError:
     if number == errno.EROFS:
         return ToolError(f"{path} is on a read-only file system.", hint="Write somewhere else.")
     if number == errno.EEXIST:
-        return ToolError(f"{path} is there already.", hint="Choose another name.")
+        return ToolError(f"{path} already exists.", hint="Choose another name.")
     if number == errno.EISDIR:
         return ToolError(f"{path} is a folder.", hint="Name a file.")
     return fd_exhaustion_fault(error) or SystemFault(
@@ -40,6 +40,7 @@ def explain(error: OSError, path: str) -> ToolyardError:
 
 
 def link_escape_error(path: str) -> SecurityError:
+    """Builds the error for a path that a link leads out of its root."""
     return SecurityError(
         f"{path} leads out of its allowed folder through a link.",
         hint="Use a path whose links all stay inside the workspace.",
@@ -47,6 +48,7 @@ def link_escape_error(path: str) -> SecurityError:
 
 
 def replaced_error(path: str) -> SecurityError:
+    """Builds the error for a file that was replaced during the operation."""
     return SecurityError(
         f"{path} was replaced while it was being used; nothing was written.",
         hint="Look at the folder again before you retry.",
@@ -54,7 +56,7 @@ def replaced_error(path: str) -> SecurityError:
 
 
 def not_a_file_error(mode: int, path: str) -> ToolyardError:
-    """Why something that is not a regular file is not opened."""
+    """Builds the error for something that is not a regular file."""
     if stat.S_ISDIR(mode):
         return ToolError(f"{path} is a folder, not a file.", hint="List it, or name a file in it.")
     kinds = {
@@ -69,8 +71,8 @@ def not_a_file_error(mode: int, path: str) -> ToolyardError:
 
 
 def printable_name(name: str) -> str:
-    """A file name safe to print and to send as JSON: control characters and bytes that are not UTF-8 are escaped."""
-    if name.isprintable():  # neither control characters nor stray bytes
+    """Escapes a file name for printing and JSON: control characters and bytes that are not UTF-8."""
+    if name.isprintable():  # no control characters and no undecodable bytes
         return name
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,9 +1,9 @@
-"""Opening a path beneath a folder's handle, in two ways that give the same answers.
+"""Opens a path beneath a folder's handle, in two ways with the same results.
 
-`open_by_kernel` asks openat2 to refuse any step out; `open_by_walk` opens component by component without following links and
-reads each link itself. The walk serves old kernels, and absolute links that point back into the same folder, which
-openat2 refuses wholesale. Both return an O_PATH descriptor: nothing is opened for reading or writing yet, so that a
-named pipe or a device has no chance to block or act.
+`open_by_kernel` asks openat2 to refuse any step out; `open_by_walk` opens one component at a time without following
+links and resolves each link itself. The walk serves old kernels, and absolute links back into the same folder, which
+openat2 refuses altogether. Both return an O_PATH descriptor: nothing is opened for reading or writing yet, so a named
+pipe or a device cannot block or act.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from toolyard.linux import openat2
 
 _BENEATH = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_MAGICLINKS
 _STRICT = _BENEATH | openat2.RESOLVE_NO_SYMLINKS
-_EAGAIN_TRIES = 64  # the kernel answers EAGAIN while somebody renames folders on the way
+_EAGAIN_TRIES = 64  # the kernel returns EAGAIN while folders on the way are being renamed
 _MAX_LINKS = 40  # as the kernel
 
 
 @dataclass(frozen=True, slots=True)
 class BaseFolder:
-    """A folder everything is opened beneath: its handle, and its real path for links that name it."""
+    """The folder that lookups stay beneath: its handle, and its real path for links that name it."""
 
     fd: int
     path: str
 
 
 def open_beneath(folder: BaseFolder, relative: str, *, links: bool = True, kernel: bool | None = None) -> int:
-    """An O_PATH descriptor of `relative` beneath `folder`; with `links` false any link on the way is refused.
+    """Opens `relative` beneath `folder` as an O_PATH descriptor; with `links` false any link on the way is refused.
 
     Raises OSError: EXDEV when the path leads out, ELOOP for a link that may not be followed, ENOENT and the like.
     """
@@ -49,6 +49,7 @@ def open_beneath(folder: BaseFolder, relative: str, *, links: bool = True, kerne
 
 
 def open_by_kernel(folder: BaseFolder, relative: str, *, links: bool) -> int:
+    """Opens the path with one openat2 call. Raises OSError."""
     resolve = _BENEATH if links else _STRICT
     for _ in range(_EAGAIN_TRIES):
         try:
@@ -59,6 +60,7 @@ def open_by_kernel(folder: BaseFolder, relative: str, *, links: bool) -> int:
 
 
 def open_by_walk(folder: BaseFolder, relative: str, *, links: bool) -> int:
+    """Opens the path one component at a time. Raises OSError."""
     if relative.startswith("/"):
         raise OSError(errno.EXDEV, "not a path beneath the folder", relative)
     walk = _PathLookup(folder, relative, links=links)
@@ -69,7 +71,7 @@ def open_by_walk(folder: BaseFolder, relative: str, *, links: bool) -> int:
 
 
 class _PathLookup:
-    """One lookup: a stack of handles from the folder down, so that `..` goes back to a handle already proven."""
+    """One lookup: a stack of handles from the folder down, so that `..` returns to a handle already checked."""
 
     def __init__(self, folder: BaseFolder, relative: str, *, links: bool) -> None:
         self._folder = folder
@@ -123,7 +125,7 @@ class _PathLookup:
         if not self._links or self._followed > _MAX_LINKS:
             raise OSError(errno.ELOOP, "a link that may not be followed", target)
         if target.startswith("/"):
-            # Component by component from here on: what looks like a way out and back again may be a link.
+            # Not collapsed lexically: a component that looks like `out/..` may be a link.
             inside = relative_to("/" + "/".join(part for part in target.split("/") if part), self._folder.path)
             if inside is None:
                 raise OSError(errno.EXDEV, "a link leads out of the folder", target)
@@ -133,6 +135,6 @@ class _PathLookup:
 
 
 def _parts(path: str) -> list[str]:
-    """The names on the way; a slash at the end asks for a folder, as `.` does."""
+    """Splits a path into names; a slash at the end requires a folder, as `.` does."""
     parts = [part for part in path.split("/") if part]
     return [*parts, "."] if path.endswith("/") else parts

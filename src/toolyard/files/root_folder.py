@@ -1,7 +1,7 @@
-"""Opening folders beneath a root: never through a link, never onto another mount, whatever changes meanwhile.
+"""Opens folders beneath a root: never through a link or onto another mount, whatever changes meanwhile.
 
-Each folder is opened by its whole path from the root's handle, so that no chain of handles has to be kept open and a
-folder that is moved away takes nobody with it.
+Each folder is opened by its whole path from the root's handle, so that no chain of handles has to stay open, and
+moving a folder away affects no other lookup.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from toolyard.linux import openat2
 
 _STRICT = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_SYMLINKS | openat2.RESOLVE_NO_XDEV
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_EAGAIN_TRIES = 64  # the kernel answers EAGAIN while somebody renames folders on the way
+_EAGAIN_TRIES = 64  # the kernel returns EAGAIN while folders on the way are being renamed
 
 
 class RootFolder(Closeable):
-    """The folder a snapshot is taken of. Owns its descriptor until `close()`."""
+    """The root folder of a snapshot. Owns its descriptor until `close()`."""
 
     def __init__(self, path: str, *, kernel: bool | None = None) -> None:
-        """Raises our errors when there is no such folder. `kernel` false walks without openat2."""
+        """Opens the folder. Raises our errors if it does not exist. `kernel` false walks without openat2."""
         self._kernel = openat2.is_available() if kernel is None else kernel
         try:
             self.fd = os.open(path, _READ)
@@ -41,7 +41,7 @@ class RootFolder(Closeable):
             self.fd = -1
 
     def open(self, path: bytes) -> int:
-        """A readable descriptor of the folder at `path`. OSError: ELOOP or ENOTDIR for a link, EXDEV for a mount."""
+        """Opens the folder at `path` for reading. OSError: ELOOP or ENOTDIR for a link, EXDEV for a mount."""
         if not self._kernel:
             return self._open_by_walk(path)
         for _ in range(_EAGAIN_TRIES):
@@ -64,9 +64,11 @@ class RootFolder(Closeable):
 
 
 def join_path(folder: bytes, name: bytes) -> bytes:
+    """Joins a folder and a name; the empty folder is the root."""
     return folder + b"/" + name if folder else name
 
 
 def split_path(path: bytes) -> tuple[bytes, bytes]:
+    """Splits a path into its folder and its name."""
     folder, _, name = path.rpartition(b"/")
     return folder, name

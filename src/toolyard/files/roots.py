@@ -1,7 +1,7 @@
-"""A Root is an open folder that files are reached beneath; a Handle is one object opened beneath it.
+"""A Root is an open folder that files are opened beneath; a Handle is one object opened beneath it.
 
-The Root owns its descriptor until `close()`. A Handle owns its own and is used as a context manager. `Handle.real`
-is where the object really lies: read from the open descriptor, so no link and no race can make it lie.
+The Root owns its descriptor until `close()`. A Handle owns its own and is used as a context manager. `Handle.real` is
+the real path of the object, read from the open descriptor, so no link and no race can falsify it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from toolyard.files.path_resolver import BaseFolder, open_beneath
 FOLDER_MODE = 0o755
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DELETED = " (deleted)"
-_ODD = re.compile(
-    r"(?:^|/)(?:\.|/|$)"
-)  # names that are empty or begin with a dot: what they mean is the kernel's to say
+_ODD = re.compile(r"(?:^|/)(?:\.|/|$)")  # names that are empty or begin with a dot: left to the kernel to resolve
 _REPLACED_TRIES = 100
 
 
 class Handle(Closeable):
-    """One object beneath a root, opened with O_PATH: it can be looked at, and reopened for use."""
+    """One object beneath a root, opened with O_PATH: it can be inspected, and reopened for reading or writing."""
 
     __slots__ = ("fd", "real", "status")
 
     def __init__(self, fd: int, real: str | None = None) -> None:
-        """Takes `fd` over, and closes it when it cannot be looked at. `real` is where it lies, if that is known."""
+        """Takes ownership of `fd`, and closes it if its status cannot be read. `real` is its real path, if known."""
         self.fd = fd
         try:
             self.real = os.readlink(f"/proc/self/fd/{fd}") if real is None else real
@@ -47,7 +45,7 @@ class Handle(Closeable):
 
     @property
     def is_gone(self) -> bool:
-        """Whether its name was taken away before it could be read: the kernel marks such names at their end."""
+        """Returns whether its name was removed before it could be read: the kernel appends a mark to such names."""
         if not self.real.endswith(_DELETED):
             return False
         try:
@@ -65,9 +63,9 @@ class Handle(Closeable):
         return stat.S_ISDIR(self.status.st_mode)
 
     def reopen_fd(self, flags: int) -> int:
-        """A descriptor of the very same object, opened for use. Only regular files and folders are opened.
+        """Opens a descriptor of the same object for use. Only regular files and folders are opened.
 
-        Never waits: some of the kernel's own files call themselves regular and block their readers.
+        Never blocks: some kernel files claim to be regular and block their readers.
         """
         if not (self.is_file or self.is_folder):
             raise not_a_file_error(self.status.st_mode, self.real)
@@ -75,10 +73,10 @@ class Handle(Closeable):
 
 
 class Root:
-    """An open folder. Every path handed to it is relative, and every lookup stays beneath it."""
+    """An open folder. Every path given to it is relative, and every lookup stays beneath it."""
 
     def __init__(self, path: str, *, display_prefix: str = "", kernel: bool | None = None) -> None:
-        """`display_prefix` stands before relative paths in results: nothing for the workspace, `/its/path/` elsewhere."""
+        """`display_prefix` precedes relative paths in results: empty for the workspace, `/its/path/` elsewhere."""
         self.display_prefix = display_prefix
         try:
             self.fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -96,8 +94,8 @@ class Root:
             self.fd = -1
 
     def open(self, relative: str, *, links: bool = True) -> Handle:
-        """The object at `relative`; OSError as `open_beneath` raises it."""
-        if self.fd < 0:  # its number may stand for another folder by now
+        """Opens the object at `relative`. Raises OSError as `open_beneath` does."""
+        if self.fd < 0:  # the number may already belong to another folder
             raise OSError(errno.EBADF, "the folder is closed", relative)
         if not _ODD.search(relative):
             try:
@@ -105,24 +103,24 @@ class Root:
             except OSError as error:
                 if error.errno != errno.ELOOP or not links:
                     raise
-            else:  # no link on the way: it lies where it was looked for
+            else:  # no link on the way: the real path is the given one
                 return Handle(fd, f"{self._prefix}{relative}")
         for _ in range(_REPLACED_TRIES):
             handle = Handle(open_beneath(self._folder, relative, links=links, kernel=self._kernel))
             if not handle.is_gone:
                 return handle
-            handle.close()  # somebody put a new file in its place: look again
+            handle.close()  # it was replaced by a new file: try again
         raise FileNotFoundError(errno.ENOENT, "keeps being replaced", relative)
 
     def open_folder(self, relative: str) -> int:
-        """A readable descriptor of the folder at `relative`, which must not go through any link."""
+        """Opens the folder at `relative` for reading. No link on the way is followed."""
         with self.open(relative, links=False) as handle:
             return handle.reopen_fd(os.O_RDONLY | os.O_DIRECTORY)
 
     def make_folder(self, relative: str) -> int:
-        """As `open_folder`, with every folder on the way made where it is missing.
+        """Opens a folder as `open_folder` does, and creates every missing folder on the way.
 
-        OSError says in its `filename` which part of the path failed; a link there is ELOOP.
+        The `filename` of an OSError is the part of the path that failed; a link there is ELOOP.
         """
         folder = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for name in relative.split("/"):
@@ -139,7 +137,7 @@ class Root:
 
 
 def _error_naming_link(error: OSError, folder: int, name: str) -> OSError:
-    """The kernel calls a link in the place of a folder just no folder."""
+    """Returns ELOOP for a link in the place of a folder, which the kernel reports as ENOTDIR."""
     with contextlib.suppress(OSError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return OSError(errno.ELOOP, "It is a link", name)

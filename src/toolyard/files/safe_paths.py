@@ -1,7 +1,7 @@
-"""Reaching files and folders of a workspace by directory handle, never through a link.
+"""Opens files and folders of a workspace by directory handle, never through a link.
 
-What an agent leaves in its folders (a link to another's memory, a pipe, a file where a folder should be) is refused,
-not followed. A Target belongs to whoever asked for it.
+Whatever an agent leaves in its folders (a link to another agent's memory, a pipe, a file where a folder should be) is
+refused, not followed. The caller owns the Target that it gets.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ _LINKS = {errno.ELOOP, errno.EXDEV}
 
 
 def make_folder(root: Root, relative: str) -> int:
-    """A readable handle of a folder, made with its parents where they are missing. The caller closes it."""
+    """Opens a folder for reading, created with its parents if it is missing. The caller closes it."""
     try:
         return root.make_folder(relative)
     except OSError as error:
         why = f"{error.filename} is a link" if error.errno == errno.ELOOP else error.strerror
         raise SystemFault(
             f"The folder {relative} cannot be made or used: {why}.",
-            hint="It has to be a plain folder that you may write.",
+            hint="It must be a plain folder that you may write to.",
         ) from error
 
 
 def ensure_folder(root: Root, relative: str) -> None:
+    """Creates a folder with its parents if it is missing."""
     os.close(make_folder(root, relative))
 
 
 def open_folder(root: Root, relative: str) -> int | None:
-    """A readable handle of a folder that is there, None when nothing is. The caller closes it."""
+    """Opens an existing folder for reading; None if it does not exist. The caller closes it."""
     try:
         return root.open_folder(relative)
     except FileNotFoundError:
@@ -48,7 +49,7 @@ def open_folder(root: Root, relative: str) -> int | None:
 
 
 def open_target(root: Root, relative: str) -> Target:
-    """A file of a folder that exists, or the empty place where it would be."""
+    """Opens a file in an existing folder, or the place where it would be created."""
     try:
         return Target(root, relative, root.open(relative, links=False), ())
     except FileNotFoundError:
@@ -71,7 +72,7 @@ def _missing_target(root: Root, relative: str, handle: Handle, name: str) -> Tar
 
 
 def read_file(root: Root, relative: str, max_bytes: int) -> bytes | None:
-    """The whole of a regular file of at most so many bytes, None when there is none."""
+    """Reads a whole regular file of at most `max_bytes`; None if it does not exist."""
     try:
         handle = root.open(relative, links=False)
     except FileNotFoundError:
@@ -83,7 +84,7 @@ def read_file(root: Root, relative: str, max_bytes: int) -> bytes | None:
 
 
 def size_of(root: Root, relative: str) -> int:
-    """The bytes of a regular file; 0 for whatever else is there, and for nothing."""
+    """Returns the size of a regular file; 0 for anything else, or if it does not exist."""
     try:
         with root.open(relative, links=False) as handle:
             return handle.status.st_size if handle.is_file else 0
@@ -94,13 +95,14 @@ def size_of(root: Root, relative: str) -> int:
 
 
 def rewrite_file(root: Root, relative: str, change: Callable[[bytes | None], bytes], max_bytes: int) -> None:
-    """Replace a file's content under its folder's lock, in one step. `change` may raise to leave it as it is."""
+    """Replaces a file's content under its folder's lock, in one step. `change` may raise to cancel."""
     limits = replace(DEFAULT_LIMITS, file_bytes=max_bytes)
     with open_target(root, relative) as target:
         file_io.rewrite(target, lambda before: change(None if before is None else before.data), limits)
 
 
 def path_error(error: OSError, relative: str) -> ToolyardError:
+    """Returns the error that says why a path was not opened; links have one of their own."""
     if error.errno in _LINKS:
         return SecurityError(
             f"{relative} goes through a link, which is not followed here.", hint="Put a plain file or folder there."

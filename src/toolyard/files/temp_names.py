@@ -1,4 +1,4 @@
-"""Names of files that are being written. They never show up in listings and searches."""
+"""Names of temporary files during a write. Listings and searches never show them."""
 
 from __future__ import annotations
 
@@ -8,4 +8,5 @@ TEMPORARY_PREFIX = ".toolyard-tmp-"
 
 
 def temporary_name() -> str:
+    """Returns a new random name for a temporary file."""
     return TEMPORARY_PREFIX + os.urandom(8).hex()

@@ -1,4 +1,4 @@
-"""The time as the files of a workspace have it."""
+"""Timestamps in the files of a workspace."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def utc_timestamp() -> str:
-    """To the second, in universal time: `2026-01-31T10:00:00+00:00`."""
+    """Returns the current time in UTC, to the second: `2026-01-31T10:00:00+00:00`."""
     return datetime.now(UTC).isoformat(timespec="seconds")

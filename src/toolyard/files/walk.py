@@ -1,7 +1,7 @@
-"""Everything a folder holds, named without exception: what a policy has to be asked about before the folder moves.
+"""Lists everything in a folder without exception, for policy checks before the folder is moved.
 
-Unlike a listing it hides nothing, follows no link, and stops rather than leave anything out: a folder that cannot be
-read, or holds too much, is an error.
+Unlike a listing it hides nothing and follows no link. It raises rather than leave anything out: a folder that is
+unreadable, or contains too much, is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_ENTRIES = 200_000
 
 
 def walk_entries(root: Root, start: str, check_time: Callable[[], None]) -> Iterator[str]:
-    """The path of every entry beneath the folder `start`, relative to it. `check_time` may raise between folders."""
+    """Yields the path of every entry beneath `start`, relative to it. `check_time` may raise between folders."""
     waiting = [""]
     count = 0
     while waiting:

@@ -1,4 +1,4 @@
-"""Classic BPF as seccomp takes it: instructions, what they look at, and the machines that filters are known for."""
+"""Classic BPF for seccomp: instructions, the fields of seccomp_data, and the supported architectures."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ X32_BIT = 0x40000000
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
+    """A supported machine architecture, by the name that uname gives it."""
+
     name: Literal["x86_64", "aarch64"]
     audit_arch: int
 
     def syscall_number(self, numbers: SyscallNumbers) -> int | None:
+        """Returns the system call's number here; None if this architecture does not have it."""
         return numbers.x86_64 if self.name == "x86_64" else numbers.aarch64
 
 
@@ -42,12 +45,12 @@ _ARCHITECTURES = {
 
 
 def architecture_of(machine: str | None) -> Architecture | None:
-    """Of `machine` as uname names it, by default this one; None where no filter is known for it."""
+    """Returns the architecture of `machine` (its uname; by default this one); None if it is not supported."""
     if machine is None and struct.calcsize("P") != ctypes.sizeof(ctypes.c_uint64):
         return None  # a 32-bit Python on a 64-bit kernel makes 32-bit calls
     return _ARCHITECTURES.get(machine or platform.machine())
 
 
 def assemble(code: Iterable[Instruction]) -> bytes:
-    """An array of `struct sock_filter`."""
+    """Returns the instructions as an array of `struct sock_filter`."""
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)

@@ -1,12 +1,12 @@
 """The seccomp filter that reports which paths a process and its children change.
 
-`build_program()` returns a user notification for each call that creates, changes or removes a file by its path, before the
-kernel does it; everything else passes. It restricts nothing. The holder of the listener reads the paths (`changed_path_arguments()`
-says where they are) and lets the call continue. A file that is opened for reading costs a few instructions and no
-notification. Changes through a descriptor were announced when it was opened for writing; `fchmod` needs no such
-descriptor and is announced by itself.
+`build_program()` returns a filter that sends a user notification for each call that creates, changes or removes a
+file by its path, before the kernel executes it; every other call passes. The filter restricts nothing. The holder of
+the listener reads the paths (`changed_path_arguments()` says which arguments hold them) and lets the call continue.
+Opening a file for reading costs a few instructions and no notification. Changes through a descriptor were reported
+when it was opened for writing; `fchmod` needs no such descriptor and is reported by itself.
 
-Owners, times and extended attributes are left out: no snapshot holds them.
+Owners, timestamps and extended attributes are not reported: snapshots do not store them.
 """
 
 from __future__ import annotations
@@ -42,42 +42,42 @@ from toolyard.linux.seccomp import SYS_SECCOMP
 from toolyard.linux.syscall_numbers import SyscallNumbers
 
 _OLDEST_KERNEL = (5, 8)
-"""A call can be let through since 5.5, and since 5.8 a listener gets POLLHUP when its last process has exited."""
+"""Linux 5.5 can continue a notified call. Since 5.8 a listener gets POLLHUP when its last process has exited."""
 _GET_ACTION_AVAIL = 2
 _CHANGING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class PathEffect(StrEnum):
-    """What a call does with a path. `toolyard_runtime.changed_paths` knows these words too."""
+    """What a call does with a path. `toolyard_runtime.changed_paths` uses the same values."""
 
     ENTRY = "entry"
-    """Makes or removes the name itself: a link in its place is not followed."""
+    """Creates or removes the name itself: a link in its place is not followed."""
     TARGET = "target"
-    """Changes what the name leads to."""
+    """Changes the file that the name leads to."""
     MOVED = "moved"
-    """Moves what has the name, with everything beneath it."""
+    """Moves the named object, with everything beneath it."""
     OPENED = "opened"
     """Opens it; flags in an argument say whether a link is followed."""
     OPENED_HOW = "opened-how"
-    """The same with `struct open_how` in memory."""
+    """As OPENED, with the flags in a `struct open_how` in memory."""
     DESCRIPTOR = "held"
-    """Changes what a descriptor leads to."""
+    """Changes the file that a descriptor refers to."""
     UNOBSERVABLE = "unseen"
-    """Makes other calls possible that no filter sees."""
+    """Enables further calls that no filter sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathArgument:
-    """One path of a call, by the numbers of its arguments; -1 where there is none."""
+    """One path of a call, by the positions of its arguments; -1 for none."""
 
     effect: PathEffect
     path: int = -1
     folder: int = -1
-    """The descriptor that a relative path starts from; -1 for the working folder."""
+    """The descriptor that a relative path starts from; -1 for the working directory."""
     flags: int = -1
 
     def as_tuple(self) -> tuple[str, int, int, int]:
-        """As the warden's first frame carries it."""
+        """Returns it in the form that the supervisor's first frame carries."""
         return self.effect.value, self.path, self.folder, self.flags
 
 
@@ -86,7 +86,7 @@ class _WatchedCall:
     numbers: SyscallNumbers
     paths: tuple[PathArgument, ...]
     flags: int = -1
-    """The argument that has to have one of the changing flags; -1 for a call that always counts."""
+    """The argument that must contain a changing flag; -1 for a call that always counts."""
 
 
 def _watched_call(x86_64: int | None, aarch64: int | None, *paths: PathArgument, flags: int = -1) -> _WatchedCall:
@@ -117,14 +117,14 @@ _CALLS: dict[str, _WatchedCall] = {
     "fchmod": _watched_call(91, 52, PathArgument(PathEffect.DESCRIPTOR, folder=0)),
     "fchmodat": _watched_call(268, 53, PathArgument(PathEffect.TARGET, 1, 0)),
     "fchmodat2": _watched_call(452, 452, PathArgument(PathEffect.TARGET, 1, 0)),
-    # Both are refused in every sandbox, and so matter only where there is none.
+    # Every sandbox refuses both, so they matter only for unsandboxed runs.
     "io_uring_setup": _watched_call(425, 425, PathArgument(PathEffect.UNOBSERVABLE)),
     "open_by_handle_at": _watched_call(304, 265, PathArgument(PathEffect.UNOBSERVABLE)),
 }
 
 
 def build_program(machine: str | None = None) -> bytes:
-    """The filter for `machine` (as uname names it; by default this one). Raises OSError for one it does not know."""
+    """Builds the filter for `machine` (its uname; by default this one). Raises OSError for an unknown machine."""
     architecture = architecture_of(machine)
     if architecture is None:
         raise OSError(errno.ENOSYS, f"no seccomp filter is known for {machine or platform.machine()}")
@@ -150,7 +150,7 @@ def build_program(machine: str | None = None) -> bytes:
 
 
 def changed_path_arguments(machine: str | None = None) -> dict[int, tuple[PathArgument, ...]]:
-    """For each call that is announced, by its number, the paths that it changes."""
+    """Returns the paths that each reported call changes, by the call's number."""
     architecture = architecture_of(machine)
     if architecture is None:
         return {}
@@ -159,14 +159,14 @@ def changed_path_arguments(machine: str | None = None) -> dict[int, tuple[PathAr
 
 
 def seccomp_syscall_number() -> int:
-    """The number of seccomp(2) on this machine; -1 where no filter is known for it."""
+    """Returns the number of seccomp(2) on this machine; -1 if it is unknown."""
     architecture = architecture_of(None)
     return -1 if architecture is None else architecture.syscall_number(SYS_SECCOMP) or -1
 
 
 @cache
 def unsupported_reason() -> str:
-    """Why this machine cannot announce changes; empty where it can, unless a filter outside of us listens already."""
+    """Returns why this machine cannot report changes; empty if it can, unless an outer filter already listens."""
     if architecture_of(None) is None:
         return f"no seccomp filter is known for {platform.machine()}"
     found = re.match(r"(\d+)\.(\d+)", platform.release())

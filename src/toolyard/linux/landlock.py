@@ -1,9 +1,9 @@
-"""Landlock: a thread gives up every file it is not explicitly left, for itself and for the processes it starts.
+"""Landlock: restricts a thread, and the processes it starts, to the files that rules allow.
 
-Linux 5.13 and later; levels ("ABIs") 1 to 7 are known, a newer kernel is used as level 7. The restriction belongs to
-the calling *thread* and can never be taken back, so it is put on a thread made for one task. Whatever is not covered
-by a rule is refused: reading, writing, executing, creating; TCP where the level has it (4), abstract sockets and
-signals to the outside (6).
+Linux 5.13 and later. ABI versions 1 to 7 are known; a newer kernel is used as version 7. The restriction belongs to
+the calling *thread* and cannot be lifted, so use a thread that was made for one task. Everything that no rule allows
+is refused: reading, writing, executing, creating; TCP from ABI 4 on, abstract sockets and signals to processes
+outside from ABI 6 on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _PathBeneath(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class LandlockRule:
-    """What stays allowed on the file `fd` stands for, or beneath it when it is a folder (O_PATH suffices)."""
+    """What stays allowed on the file of `fd`, or beneath it if it is a folder (O_PATH suffices)."""
 
     fd: int
     access: int
@@ -55,7 +55,7 @@ class LandlockRule:
 
 @dataclass(frozen=True, slots=True)
 class HandledAccess:
-    """What a ruleset takes away at one level of Landlock, and how much of the structure that level knows."""
+    """The access that a ruleset restricts at one ABI version, and the size of the structure there."""
 
     files: int
     tcp: int
@@ -65,7 +65,7 @@ class HandledAccess:
 
 @cache
 def abi_version() -> int:
-    """The level this kernel offers; 0 where there is no Landlock, or where it is switched off or filtered."""
+    """Returns the kernel's Landlock ABI version; 0 if Landlock is missing, switched off or filtered."""
     answer: int = LIBC.syscall(
         _SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)
     )
@@ -73,7 +73,7 @@ def abi_version() -> int:
 
 
 def handled_access(abi: int) -> HandledAccess:
-    """Everything that can be taken away at level `abi`."""
+    """Returns every kind of access that can be restricted at this ABI version."""
     files = _FILE_ACCESS_ABI_1
     for since, access in _FILE_ACCESS_ADDED.items():
         if abi >= since:
@@ -85,16 +85,16 @@ def handled_access(abi: int) -> HandledAccess:
 
 
 def all_access(abi: int, *, folder: bool) -> int:
-    """All that can be done with a folder and what lies in it, or with a single file."""
+    """Returns all access rights for a folder and its content, or for a single file."""
     files = handled_access(abi).files
     return files if folder else files & _SINGLE_FILE_ACCESS
 
 
 def ruleset_attributes(abi: int, *, with_tcp_and_scopes: bool) -> bytes:
-    """The ruleset's structure as the system call takes it.
+    """Returns `struct landlock_ruleset_attr` as the system call takes it.
 
-    `with_tcp_and_scopes` says whether it also takes away what reaches others: TCP, abstract sockets, signals. A sandbox with
-    namespaces of its own has nobody else to reach, and its first process must be able to signal all the others.
+    `with_tcp_and_scopes` also restricts TCP, abstract sockets and signals. A sandbox with namespaces of its own has
+    no other processes to reach, and its first process must be able to signal all the others.
     """
     taken = handled_access(abi)
     return bytes(
@@ -103,7 +103,7 @@ def ruleset_attributes(abi: int, *, with_tcp_and_scopes: bool) -> bytes:
 
 
 def restrict_thread(rules: Sequence[LandlockRule], *, abi: int | None = None) -> None:
-    """Leave the calling thread, and what it starts, nothing but `rules`. For good. Raises OSError."""
+    """Permanently restricts the calling thread, and the processes it starts, to `rules`. Raises OSError."""
     taken = handled_access(abi_version() if abi is None else abi)
     structure = _Ruleset(taken.files, taken.tcp, taken.scopes)
     ruleset = check_errno(

@@ -1,4 +1,4 @@
-"""The C library, with errno kept per thread."""
+"""The C library, with errno saved per thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def check_errno(result: int, path: str = "") -> int:
-    """`result`, or the OSError that errno names when the call failed."""
+    """Returns `result`. Raises the OSError for errno if the call failed (a negative result)."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)

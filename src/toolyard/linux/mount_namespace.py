@@ -1,7 +1,7 @@
-"""Mounts that nobody else sees: this process leaves the mount namespace it was started in.
+"""Private mounts: moves this process into a mount namespace of its own.
 
-What it mounts from then on is there for itself and for what it starts. The kernel takes it away with the last of
-them, however they end. There is no way back: it is for a process that does one thing.
+Later mounts are visible only to this process and the processes it starts. The kernel removes them with the last of
+these processes. The process cannot return to its old namespace, so this is for processes with a single task.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _DETACH, _NO_FOLLOW = 2, 8
 
 
 def enter() -> bool:
-    """Leave for a mount namespace of our own. OSError where this machine does not let us.
+    """Moves this process into a new mount namespace. Raises OSError if the machine does not allow it.
 
-    True: as an ordinary user, in a user namespace of our own, too. The kernel gives that only to a process with one
-    thread.
+    Returns True if that also took a new user namespace, as for an ordinary user. The kernel allows that only to a
+    process with a single thread.
     """
     as_user = False
     try:
@@ -27,22 +27,22 @@ def enter() -> bool:
     except PermissionError:
         user, group = os.geteuid(), os.getegid()
         check_errno(LIBC.unshare(_NEW_MOUNTS | _NEW_USER))
-        _write("setgroups", "deny")  # or an ordinary user may map no group
+        _write("setgroups", "deny")  # without this an ordinary user may not map a group
         _write("uid_map", f"{user} {user} 1")
         _write("gid_map", f"{group} {group} 1")
         as_user = True
-    # What the machine mounts is still seen here, and nothing of ours there.
+    # Mounts of the machine still propagate here; ours do not propagate back.
     check_errno(LIBC.mount(None, b"/", None, _ALL_BELOW | _SLAVE, None), "/")
     return as_user
 
 
 def bind(source: str, target: str) -> None:
-    """Show the folder `source` at `target` as well, over what is there."""
+    """Mounts the folder `source` at `target` as well, on top of its content."""
     check_errno(LIBC.mount(os.fsencode(source), os.fsencode(target), None, _BIND, None), target)
 
 
 def unbind(target: str) -> None:
-    """Take the topmost mount away from `target`, though somebody may be using it."""
+    """Detaches the topmost mount from `target`, even if it is in use."""
     check_errno(LIBC.umount2(os.fsencode(target), _DETACH | _NO_FOLLOW), target)
 
 

@@ -1,4 +1,4 @@
-"""Mount points, and which file system an open file lies on, by the kernel's own table of mounts."""
+"""Mount points and file system types, from the kernel's mount table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def mount_points() -> frozenset[str]:
-    """Where file systems are mounted at this moment; empty where /proc does not say."""
+    """Returns the current mount points; empty if /proc is not readable."""
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as table:
             rows = [line.split(" ") for line in table]
     except OSError:
         return frozenset()
-    # A blank in a name is written `\040`.
+    # The table escapes a space in a name as `\040`.
     return frozenset(_OCTAL.sub(lambda code: chr(int(code[1], 8)), row[4]) for row in rows if len(row) > 4)
 
 
 def file_system_of(fd: int) -> str:
-    """Its type: `ext4`, `tmpfs`, `nfs4`, `fuse.sshfs` ...; "unknown" where /proc does not say."""
+    """Returns the file system type of an open file, such as `ext4` or `fuse.sshfs`; "unknown" if /proc has none."""
     try:
         with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as about:
             mount = next((line.split()[1] for line in about if line.startswith("mnt_id:")), None)

@@ -1,6 +1,6 @@
-"""openat2(2): open a path and let the kernel keep the lookup beneath a folder.
+"""openat2(2): opens a path and lets the kernel confine the lookup beneath a folder.
 
-Linux 5.6 and later. `is_available()` tells by really calling it: seccomp filters of older container engines refuse it.
+Linux 5.6 and later. `is_available()` makes a real call, because seccomp filters of older container engines refuse it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ _SIZE = ctypes.sizeof(_OpenHow)
 
 @cache
 def _open_how(flags: int, resolve: int) -> _OpenHow:
-    # The kernel only reads it, so one object serves every thread.
+    # The kernel only reads the structure, so all threads can share one object.
     return _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
 
 
 def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
-    """Open `path` relative to `dir_fd`; a lookup that `resolve` forbids raises OSError (EXDEV, ELOOP)."""
+    """Opens `path` relative to `dir_fd`. A lookup that `resolve` forbids raises OSError (EXDEV, ELOOP)."""
     how = _open_how(flags, resolve)
     return check_errno(LIBC.syscall(_SYS_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), _SIZE), path)
 
 
 @cache
 def is_available() -> bool:
+    """Whether the kernel has openat2 and no filter refuses it."""
     try:
         fd = os.open("/", os.O_PATH | os.O_DIRECTORY)
     except OSError:

@@ -1,7 +1,7 @@
-"""mount(2) of an overlay, and taking one away again.
+"""Mounts and unmounts overlays with mount(2).
 
-Layers are handed over as open folders: the options of a mount are separated by commas and layers by colons, and both
-may stand in a path.
+Layers are passed as open folders: mount options are separated by commas and layers by colons, and a path may contain
+both.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def mount_overlay(lower: str, upper: str, work: str, target: str, *, as_user: bool) -> None:
-    """Show `lower` at `target`; what is changed there goes to `upper`. Raises OSError.
+    """Mounts `lower` at `target` with changes going to `upper`. Raises OSError.
 
-    `as_user`: its marks are kept in attributes that an ordinary user may write, which namespaces need.
+    `as_user` keeps overlay metadata in attributes that an ordinary user may write, as user namespaces require.
     """
     layers: dict[str, int] = {}
     try:
         for name, path in (("lowerdir", lower), ("upperdir", upper), ("workdir", work)):
             layers[name] = os.open(path, _FOLDER)
         given = [f"{name}=/proc/self/fd/{fd}" for name, fd in layers.items()]
-        # A folder that is renamed is copied, as everywhere between two disks: changes can then be read off the upper.
+        # Without redirects a renamed folder is copied, so the upper layer alone shows every change.
         given.append("userxattr" if as_user else "redirect_dir=off")
         options = ",".join(given).encode()
         where = os.fsencode(target)
@@ -39,7 +39,7 @@ def mount_overlay(lower: str, upper: str, work: str, target: str, *, as_user: bo
 
 
 def unmount(target: str) -> None:
-    """Take away whatever is mounted at `target`, though somebody may be using it. OSError when we may not."""
+    """Detaches every mount at `target`, even if it is in use. Raises OSError if that is not permitted."""
     for _ in range(_MOST_STACKED):
         try:
             check_errno(LIBC.umount2(os.fsencode(target), _DETACH | _NO_FOLLOW), target)
@@ -50,5 +50,5 @@ def unmount(target: str) -> None:
 
 
 def sync_file_system(fd: int) -> None:
-    """Have everything that was written to the file system of an open file on disk."""
+    """Flushes the file system of an open file to disk."""
     check_errno(LIBC.syncfs(fd))

@@ -1,9 +1,8 @@
-"""A process that keeps overlays in a user and mount namespace of its own, for a user who may not mount elsewhere.
+"""A process that holds overlay mounts in its own user and mount namespaces, for users who may not mount elsewhere.
 
-It is started in its namespaces and lives as long as its standard input: when the program that started it ends,
-however that happens, the kernel takes the namespace away and every mount in it. It reads one request a line, a JSON
-list: `["mount", lower, upper, work, target]` or `["unmount", target]`, and answers each with the number of the error,
-0 when there was none.
+It is started inside these namespaces and lives until its standard input closes. When the program that started it
+ends, for any reason, the kernel removes the namespace and every mount in it. It reads one request per line, a JSON
+list: `["mount", lower, upper, work, target]` or `["unmount", target]`, and answers each with an errno, 0 for success.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from toolyard.linux.overlay import mount_overlay, unmount
 
 
 def main() -> None:
+    """Serves requests until standard input closes."""
     for line in sys.stdin:
         sys.stdout.write(f"{_handle_request(line)}\n")
         sys.stdout.flush()

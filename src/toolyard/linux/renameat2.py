@@ -1,4 +1,4 @@
-"""renameat2(2): move a name only where nothing stands yet, or exchange two names, without a race."""
+"""renameat2(2): renames without replacing an existing target, or exchanges two names, without a race."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL}
 
 
 def rename_without_replacing(source: str, source_dir: int, target: str, target_dir: int) -> None:
-    """Raises FileExistsError when `target` is there already."""
+    """Renames `source` to `target`. Raises FileExistsError if `target` exists."""
     try:
         check_errno(
             LIBC.renameat2(source_dir, os.fsencode(source), target_dir, os.fsencode(target), _RENAME_NOREPLACE),
@@ -24,7 +24,7 @@ def rename_without_replacing(source: str, source_dir: int, target: str, target_d
             raise
     else:
         return
-    # A file system without the flag: a hard link refuses to replace, and folders cannot be replaced unless empty.
+    # The file system lacks the flag. link(2) never replaces, and rename(2) replaces a folder only if it is empty.
     try:
         os.link(source, target, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
     except (PermissionError, IsADirectoryError):
@@ -34,6 +34,6 @@ def rename_without_replacing(source: str, source_dir: int, target: str, target_d
 
 
 def exchange(one: str, other: str, folder: int, other_folder: int | None = None) -> None:
-    """Let two names of a folder, or of two folders, change places. OSError also where the file system cannot."""
+    """Exchanges two names in one folder, or in two. Raises OSError, also if the file system does not support it."""
     there = folder if other_folder is None else other_folder
     check_errno(LIBC.renameat2(folder, os.fsencode(one), there, os.fsencode(other), _RENAME_EXCHANGE), other)

@@ -1,14 +1,16 @@
-"""The seccomp filter of a sandbox: which system calls its processes may not make.
+"""The seccomp filter of a sandbox: the system calls that its processes may not make.
 
-`build_program()` builds a classic BPF program, an array of `struct sock_filter`, and does nothing else. Whoever wants it
-in force sets `no_new_privs` and hands the bytes to seccomp(2); it then holds for that process and all it starts.
+`build_program()` builds a classic BPF program, an array of `struct sock_filter`, and does nothing else. To install
+it, set `no_new_privs` and pass the bytes to seccomp(2); it then applies to that process and all that it starts.
 
-It is a deny filter: it narrows the kernel behind the walls that really confine (namespaces, Landlock), and ordinary
-programs do not notice it. A refusal is EPERM. Two calls answer ENOSYS instead, because what they ask lies in memory
-that a filter cannot read, and every program falls back to the older call: clone3 to clone, openat2 to openat.
+It is a deny filter: it reduces the reachable kernel behind the restrictions that really confine (namespaces,
+Landlock), and ordinary programs do not notice it. A refused call fails with EPERM. Two calls fail with ENOSYS
+instead, because their arguments lie in memory that a filter cannot read, and every program falls back to the older
+call: clone3 to clone, openat2 to openat.
 
-Arguments are compared by their lower 32 bits. Each checked one is an `int` or shorter to the kernel, which ignores
-the upper half; a filter that looks at it is passed with a bit set there. Sizes are the exception: both halves count.
+Arguments are compared by their lower 32 bits. Each tested argument is an `int` or shorter to the kernel, which
+ignores the upper half; a filter that compared the upper half could be bypassed by setting a bit there. Sizes are the
+exception: both halves count.
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ SYS_SECCOMP = SyscallNumbers(317, 277)
 
 
 class AllowedSockets(Enum):
-    """Which sockets a process may make.
+    """Which sockets a process may create.
 
-    `ORDINARY`: TCP, UDP, ping, unix sockets, and netlink for asking about interfaces. For a sandbox with its own
-    network namespace. `NONE`: only pairs of connected streams, and nothing else that is shared with the machine by
-    name (System V and POSIX objects). For one without: there a unix socket reaches the services of the machine, and
-    Landlock does not cover that.
+    `ORDINARY`: TCP, UDP, ping, unix sockets, and netlink for querying interfaces. For a sandbox with its own network
+    namespace. `NONE`: only connected stream pairs, and nothing else that the machine shares by name (System V and
+    POSIX objects). For a sandbox without a network namespace: there a unix socket reaches services of the machine,
+    and Landlock does not restrict that.
     """
 
     ORDINARY = "ordinary"
@@ -63,17 +65,17 @@ class AllowedSockets(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _ArgumentTest:
-    """One test of an argument: `any_bit`, it has one of these bits; `among` or `outside` these values; `at_least`."""
+    """One test of an argument: `any_bit` of a mask, `among` or `outside` some values, `at_least` a value."""
 
     argument: int
     operator: Literal["any_bit", "among", "outside", "at_least"]
     values: tuple[int, ...]
     mask: int = 0
     upper_half: bool = False
-    """Of the upper half."""
+    """Tests the upper 32 bits."""
 
     def instructions(self, skip: int) -> list[Instruction]:
-        """Goes on after itself when the test holds, past the next `skip` instructions when not."""
+        """Returns code that falls through if the test holds, and jumps over the next `skip` instructions if not."""
         half = ARGUMENT_SIZE // 2 if self.upper_half else 0
         load: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_AT + ARGUMENT_SIZE * self.argument + half)]
         if self.mask:
@@ -92,7 +94,7 @@ class _ArgumentTest:
 
 @dataclass(frozen=True, slots=True)
 class _DenyRule:
-    """`call` fails with `error` when all of `conditions` holds; always, when that is empty."""
+    """`call` fails with `error` if all `conditions` hold; always, if there are none."""
 
     call: str
     conditions: tuple[_ArgumentTest, ...] = ()
@@ -105,28 +107,28 @@ class _DenyRule:
         return code
 
 
-# Set-user-id and set-group-id: a file that leaves the sandbox through the workspace must not lend its owner's rights
-# to whoever runs it. Folders are refused too, as a filter sees no difference. Nor are devices made (in S_IFCHR and
-# S_IFBLK alike): where the sandbox has no user namespace, root could reach a disk by one.
+# Set-user-id and set-group-id: a file that leaves the sandbox through the workspace must not give its owner's rights
+# to other users who run it. Folders are refused too, because a filter cannot distinguish them. So are devices (the
+# bit is in both S_IFCHR and S_IFBLK): in a sandbox without a user namespace, root could reach a disk through one.
 _SET_ID = 0o6000
 _DEVICE = 0o020000
 _MAY_CREATE = 0o100 | 0o20000000  # O_CREAT, and the bit of O_TMPFILE; the mode counts only with one of them
 
-# CLONE_NEW*: inside a new user namespace a process holds every capability, and so reaches parts of the kernel that
-# are otherwise for root alone. Most local exploits of recent years start there.
+# CLONE_NEW*: inside a new user namespace a process has every capability, and so reaches parts of the kernel that are
+# otherwise reserved for root. Most local exploits of recent years start there.
 _NEW_NAMESPACE = 0x7E020000
 
-# Typing into the terminal the server was started from, and its clipboard.
+# They inject input into the terminal that the server was started from, and use its clipboard.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
-# Plain Linux, with 32-bit or 2.6 names in uname, and the question which one is set. The rest weakens address layout.
+# Plain Linux, with 32-bit or 2.6 names in uname, and querying the current one. Others weaken address randomisation.
 _HARMLESS_PERSONALITIES = (0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
 
-# A lease (or a delegation) makes everybody who opens the file wait for its holder, outside the sandbox as well.
+# A lease (or a delegation) makes every process that opens the file wait for its holder, outside the sandbox as well.
 _F_SETLEASE, _F_SETDELEG = 1024, 1040
 
-# Memory of System V has no owner who could be charged for it, and lasts. What is this small is allowed: databases
-# mark by it that they run, and the kernel's limit on their number (4,096) bounds them all together.
+# System V shared memory is charged to no process and persists. Small segments are allowed: databases use them as a
+# running marker, and the kernel's limit on their number (4,096) bounds the total.
 _MAX_SHARED_BYTES = 64 * 1024
 _ANY = 0xFFFFFFFF
 
@@ -136,7 +138,7 @@ _TYPE_MASK = 0xF  # the other bits are SOCK_CLOEXEC and SOCK_NONBLOCK
 _PROTOCOLS = (0, 1, 6, 17, 58, 262)  # the default, ICMP (ping, not raw), TCP, UDP, ICMPv6, MPTCP
 _NETLINK_ROUTE = 0
 
-# Calls whose arguments decide. The often used come first: the kernel remembers the answer for all others.
+# Calls whose arguments decide. The frequent ones come first: the kernel caches the answer for all others.
 _ARGUMENT_RULES: tuple[_DenyRule, ...] = (
     _DenyRule("openat", (_ArgumentTest(2, "any_bit", (_MAY_CREATE,)), _ArgumentTest(3, "any_bit", (_SET_ID,)))),
     _DenyRule("fcntl", (_ArgumentTest(1, "among", (_F_SETLEASE, _F_SETDELEG)),)),
@@ -151,13 +153,13 @@ _ARGUMENT_RULES: tuple[_DenyRule, ...] = (
     _DenyRule("mknod", (_ArgumentTest(1, "any_bit", (_SET_ID | _DEVICE,)),)),
     _DenyRule("mknodat", (_ArgumentTest(2, "any_bit", (_SET_ID | _DEVICE,)),)),
     _DenyRule("personality", (_ArgumentTest(0, "outside", _HARMLESS_PERSONALITIES),)),
-    _DenyRule("prlimit64", (_ArgumentTest(0, "outside", (0,)),)),  # whoever starts the next run needs its own limits
+    _DenyRule("prlimit64", (_ArgumentTest(0, "outside", (0,)),)),  # another process's limits must not be changed
     _DenyRule("shmget", (_ArgumentTest(1, "at_least", (_MAX_SHARED_BYTES + 1,)),)),
     _DenyRule("shmget", (_ArgumentTest(1, "any_bit", (_ANY,), upper_half=True),)),
 )
 
-# Families that a network namespace does not hold back (vsock), raw packets, and protocols whose rarely used code is
-# loaded on demand (SCTP, DCCP, TIPC, AF_ALG).
+# Refused: families that a network namespace does not confine (vsock), raw packets, and protocols whose rarely used
+# code is loaded on demand (SCTP, DCCP, TIPC, AF_ALG).
 _ORDINARY_SOCKET_RULES: tuple[_DenyRule, ...] = (
     _DenyRule("socket", (_ArgumentTest(0, "outside", (_UNIX, _INET, _INET6, _NETLINK)),)),
     _DenyRule(
@@ -172,7 +174,7 @@ _ORDINARY_SOCKET_RULES: tuple[_DenyRule, ...] = (
     _DenyRule("socketpair", (_ArgumentTest(0, "outside", (_UNIX,)),)),
 )
 
-# A datagram socket of a pair still sends to any path it names, so only connected kinds are left.
+# A datagram socket of a pair can still send to any path, so only connected types are allowed.
 _NO_SOCKET_RULES: tuple[_DenyRule, ...] = (
     _DenyRule("socket"),
     _DenyRule("connect"),
@@ -180,13 +182,13 @@ _NO_SOCKET_RULES: tuple[_DenyRule, ...] = (
     _DenyRule("socketpair", (_ArgumentTest(1, "outside", (_STREAM, _SEQPACKET), mask=_TYPE_MASK),)),
 )
 
-# Without namespaces these are the user's own: another program's memory, queue or semaphore.
+# Without namespaces these objects are shared with the user's other programs: memory, queues, semaphores.
 _NAMED_OBJECT_SYSCALLS = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
     *("msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
 )
 
-# Nor is there anything but the user between them and how others are scheduled: only one's own process may be named.
+# Without namespaces a run could also change how the user's other processes are scheduled: only its own is allowed.
 _OWN_PROCESS = (0,)
 _SCHEDULING_RULES: tuple[_DenyRule, ...] = (
     *(
@@ -206,22 +208,22 @@ _SCHEDULING_RULES: tuple[_DenyRule, ...] = (
 _UNIMPLEMENTED_SYSCALLS = ("clone3", "openat2")
 
 _DENIED_SYSCALLS: tuple[tuple[str, ...], ...] = (
-    # Other processes' memory, descriptors and pages. mbind and set_mempolicy stay: they are about one's own memory.
+    # Other processes' memory, descriptors and pages. mbind and set_mempolicy stay: they affect only the caller.
     ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "migrate_pages", "move_pages"),
-    # Another root, other namespaces, other mounts: ways to rearrange the walls from inside.
+    # Another root, other namespaces, other mounts: ways to rearrange the sandbox from inside.
     ("unshare", "setns", "chroot", "pivot_root", "mount", "umount2", "mount_setattr", "open_tree", "open_tree_attr"),
     ("move_mount", "fsopen", "fsconfig", "fsmount", "fspick"),
-    # Files by handle, which pass by every folder on the way.
+    # Opening files by handle bypasses the permissions of every folder on the way.
     ("name_to_handle_at", "open_by_handle_at"),
-    # Work handed to the kernel: io_uring makes calls that no filter sees, the others were often the way to root.
+    # Asynchronous kernel work: io_uring makes calls that no filter sees; the others often led to root exploits.
     ("io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd"),
     # The keyring belongs to the user, not to a namespace.
     ("add_key", "request_key", "keyctl"),
-    # Queues in the kernel's memory, half a gigabyte of them.
+    # Message queues can take half a gigabyte of kernel memory.
     ("msgget",),
-    # Memory no debugger can read, 16-bit segments, and what no program of today calls.
+    # Memory that no debugger can read, 16-bit segments, and obsolete calls.
     ("memfd_secret", "modify_ldt", "uselib", "lookup_dcookie", "nfsservctl"),
-    # The machine: its kernel, clock, log, ports, swap, accounts, name. For root without a user namespace.
+    # The machine's kernel, clock, log, ports, swap, accounting and name. Matters for root without a user namespace.
     ("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot"),
     ("settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "syslog", "iopl", "ioperm"),
     ("swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "vhangup", "sethostname", "setdomainname"),
@@ -229,11 +231,11 @@ _DENIED_SYSCALLS: tuple[tuple[str, ...], ...] = (
 
 
 def build_program(*, sockets: AllowedSockets = AllowedSockets.ORDINARY, machine: str | None = None) -> bytes:
-    """The filter for `machine` (as uname names it; by default this one). Raises OSError for one it does not know."""
+    """Builds the filter for `machine` (its uname; by default this one). Raises OSError for an unknown machine."""
     architecture = architecture_of(machine)
     if architecture is None:
         raise OSError(errno.ENOSYS, f"no seccomp filter is known for {machine or platform.machine()}")
-    # Another architecture's calls have other numbers. No program that runs here makes them, so the process ends.
+    # Another architecture's calls have other numbers. No legitimate program makes them, so the process is killed.
     code: list[Instruction] = [
         (LOAD, 0, 0, ARCHITECTURE_AT),
         (IF_EQUAL, 1, 0, architecture.audit_arch),
@@ -256,7 +258,7 @@ def build_program(*, sockets: AllowedSockets = AllowedSockets.ORDINARY, machine:
 
 @cache
 def is_available() -> bool:
-    """Whether a filter is known for this machine and its kernel takes one."""
+    """Whether the filter supports this machine and the kernel accepts seccomp filters."""
     architecture = architecture_of(None)
     if architecture is None:
         return False

@@ -1,4 +1,4 @@
-"""statx(2), for the one thing that stat does not tell on Linux: when a file was made."""
+"""statx(2), for the birth time of a file, which Python's stat lacks on Linux."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NANOSECOND = 1e-9
 
 
 def birth_time(fd: int) -> float | None:
-    """When the open object was made, in seconds since 1970; None where kernel or file system do not know."""
+    """Returns when the open file was created, in seconds since 1970; None if that is unknown."""
     buffer = ctypes.create_string_buffer(_SIZE)
     try:
         failed = LIBC.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer)

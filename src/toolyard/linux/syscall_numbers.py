@@ -1,6 +1,6 @@
-"""System call numbers that the seccomp filter needs, by name.
+"""System call numbers that the seccomp filters need, by name.
 
-`None` where the architecture never had the call.
+`None` if the architecture never had the call.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SyscallNumbers:
+    """The number of one system call on each supported architecture."""
+
     x86_64: int | None
     aarch64: int | None
 
 
 def _same_everywhere(number: int) -> SyscallNumbers:
-    """Calls newer than Linux 5.0 have one number everywhere."""
+    """Returns the numbers of a call newer than Linux 5.0: the same on every architecture."""
     return SyscallNumbers(number, number)
 
 

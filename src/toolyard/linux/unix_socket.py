@@ -12,7 +12,7 @@ _OWNER_ONLY = 0o600
 
 @contextlib.contextmanager
 def short_name(path: str) -> Generator[str]:
-    """Another name of `path` while the block runs: the kernel takes at most 107 bytes as the name of a socket."""
+    """Yields a short alias of `path` for the block: the kernel limits a socket's name to 107 bytes."""
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
@@ -21,7 +21,7 @@ def short_name(path: str) -> Generator[str]:
 
 
 def bind_privately(unbound: socket.socket, path: str) -> None:
-    """Bind it at `path`, for its owner alone whatever the umask is. Call `listen` afterwards."""
+    """Binds the socket at `path` so that only its owner can connect, whatever the umask. Call `listen` afterwards."""
     with short_name(path) as name:
         unbound.bind(name)
         os.chmod(name, _OWNER_ONLY)

@@ -1,4 +1,4 @@
-"""Upstream MCP servers: connecting when called, sharing one connection, closing when idle."""
+"""Client for upstream MCP servers: connects on the first call, shares connections, closes them when idle."""
 
 from toolyard.core.loop_thread import LoopThread
 from toolyard.mcp_client.errors import (

@@ -1,4 +1,4 @@
-"""What the pool needs of a connection, whatever carries it."""
+"""The interface of a connection to a server, for every transport."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from toolyard.mcp_client.errors import ServerUnavailable
 
 @dataclass(frozen=True, slots=True)
 class HandshakeResult:
-    """What a server said of itself when it was greeted."""
+    """What a server announced in the handshake."""
 
     protocol: str
     version: str = ""
     instructions: str = ""
     announces_changes: bool = False
-    """Whether it promises to say when its list of tools changes."""
+    """Whether it announces changes of its tool list."""
 
     def make_listing(self, server: str, tools: tuple[ToolSchema, ...]) -> ServerListing:
         return ServerListing(server, tools, self.version, self.protocol, self.instructions)
@@ -27,18 +27,18 @@ class HandshakeResult:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCallbacks:
-    """What a connection tells its owner, on the loop's thread."""
+    """What a connection reports to its owner, on the loop's thread."""
 
     on_lost: Callable[[ServerUnavailable], None]
-    """It ended, and not because it was closed. Told at most once."""
+    """The connection was lost, not closed. Called at most once."""
     on_list_changed: Callable[[], None]
 
 
 class UpstreamConnection(Protocol):
-    """A server that has been greeted. Lives on one loop; calls of many tasks share it."""
+    """An initialized connection. It lives on one loop; the calls of many tasks share it."""
 
     can_run_eagerly: bool
-    """Whether a call waits for a `Reply` alone, so that it needs no task of its own."""
+    """Whether a call awaits only an `InlineFuture`, so that it needs no task of its own."""
 
     @property
     def handshake(self) -> HandshakeResult: ...
@@ -56,12 +56,12 @@ class UpstreamConnection(Protocol):
 
 
 def report_progress(listener: UpstreamProgress, done: float, total: float | None, message: str) -> None:
-    """Tell how far a call has come, at once: put off to the loop, an answer that goes straight would overtake it.
+    """Reports progress immediately: scheduled on the loop, it could arrive after the answer.
 
-    A fault of who hears it is not one of the connection.
+    An error of the listener does not affect the connection.
     """
     try:
         listener(done, total, message)
-    except Exception as fault:  # noqa: BLE001 - the caller's own function, whatever it does
-        context = {"message": "a call's progress could not be told", "exception": fault}
+    except Exception as fault:  # noqa: BLE001 - the caller's function may raise anything
+        context = {"message": "could not report the progress of a call", "exception": fault}
         asyncio.get_running_loop().call_exception_handler(context)

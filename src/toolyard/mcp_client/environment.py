@@ -1,8 +1,8 @@
-"""The part of the user's environment that a server's process sees. `docs/configuration.md` lists the same names.
+"""The environment variables that a server's process gets. `docs/configuration.md` lists the same names.
 
-It is what programs need to run here and to reach the network as the user's other programs do: the machine's
-certificates, proxies, language and time zone. Nothing else is passed, since any other variable may be a secret. A
-proxy's address may hold a password: the server gets it, and its `Mask` hides it everywhere else (`proxy_secrets`).
+They are what programs need to run and to reach the network: certificates, proxies, language and time zone. Nothing
+else is passed, because any other variable may be a secret. A proxy URL may contain a password: the server gets it,
+and its `SecretMask` hides it everywhere else (`proxy_secrets`).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def server_environment(host: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The host's variables that servers are given, and the entry's own over them."""
+    """Returns the passed variables of the host, overridden by those of the entry."""
     base = {
         name: value
         for name, value in host.items()
-        # A value that begins like this is a function of an old shell's, which it would run.
+        # Such a value is an exported shell function, which an old shell would run.
         if (name in PASSED_VARIABLES or name.startswith(_LOCALE_PREFIX)) and not value.startswith("()")
     }
     return {"PATH": _DEFAULT_PATH, **base, **own}
 
 
 def proxy_secrets(env: Mapping[str, str]) -> Iterator[str]:
-    """Addresses of proxies that hold a password, and the passwords alone."""
+    """Yields proxy URLs that contain a password, and the passwords."""
     for name in _PROXIES:
         address = env.get(name, "")
         try:
             password = urlsplit(address if "://" in address else f"//{address}").password
-        except ValueError:  # brackets without an address in them
+        except ValueError:  # brackets without an address
             continue
         if password:
             yield from (address, password, unquote(password))

@@ -1,16 +1,16 @@
-"""What can go wrong with a server, as errors that name it and say what to do next.
+"""Errors of servers. Each names the server and says what to do next.
 
     SystemFault
-    └── ServerUnavailable   it could not be started or reached, or it ended; the same call may succeed later
-        └── ServerMisbehaved   it speaks, but not as the protocol wants it
+    └── ServerUnavailable   could not be started or reached, or ended; the same call may succeed later
+        └── ServerMisbehaved   answers, but violates the protocol
     ToolError
-    ├── CallFailed          the server answered the call with an error of the protocol
-    └── CallTimedOut        it did not answer in time; it was told to stop
+    ├── CallFailed          the server answered the call with a protocol error
+    └── CallTimedOut        no answer in time; the call was cancelled
     ValidationError
-    ├── CallRefused         the server has no such tool, or not with these arguments
+    ├── CallRefused         no such tool, or not with these arguments
     └── UnknownServer       no server has that name
 
-No message carries a value of `env` or of a header: text of the server's goes through its `Mask` first.
+No message contains a value of `env` or of a header: text of a server passes its `SecretMask` first.
 """
 
 from __future__ import annotations
@@ -26,17 +26,23 @@ _UPDATE_HINT = "Update the server, or take it out of the configuration."
 
 
 class ServerUnavailable(SystemFault):
+    """The server could not be started or reached, or it ended."""
+
     def __init__(self, server: str, message: str, *, hint: str = "", retryable: bool = True) -> None:
         super().__init__(_subject(server) + message, hint=hint, retryable=retryable)
         self.server = server
 
 
 class ServerMisbehaved(ServerUnavailable):
+    """The server violates the protocol."""
+
     def __init__(self, server: str, message: str, *, hint: str = _UPDATE_HINT, retryable: bool = True) -> None:
         super().__init__(server, message, hint=hint, retryable=retryable)
 
 
 class CallFailed(ToolError):  # noqa: N818 - what happened, in words
+    """The server answered the call with an error."""
+
     def __init__(self, server: str, tool: str, message: str, *, hint: str = "", retryable: bool = False) -> None:
         super().__init__(message, hint=hint, retryable=retryable)
         self.server = server
@@ -44,17 +50,19 @@ class CallFailed(ToolError):  # noqa: N818 - what happened, in words
 
 
 def without_server_name(server: str, message: str) -> str:
-    """A message about a server, to go on with in a sentence that has named it."""
+    """Returns a message with "it" in place of the server's name, to continue a sentence that names the server."""
     return "it " + message.removeprefix(_subject(server)) if message.startswith(_subject(server)) else message
 
 
 def invalid_result_error(server: str, tool: str) -> CallFailed:
-    """It answered, but not as the protocol wants a call answered."""
-    said = f"{_subject(server)}answered {tool} with something that is no result"
-    return CallFailed(server, tool, said, hint="Update the server, or do without this tool.")
+    """Returns the error for an answer that is not a valid result."""
+    message = f"{_subject(server)}answered {tool} with an invalid result"
+    return CallFailed(server, tool, message, hint="Update the server, or do without this tool.")
 
 
 class CallTimedOut(CallFailed):
+    """The server did not answer in time."""
+
     def __init__(self, server: str, tool: str, seconds: float) -> None:
         super().__init__(
             server,
@@ -66,17 +74,23 @@ class CallTimedOut(CallFailed):
 
 
 class CallRefused(ValidationError):  # noqa: N818 - what happened, in words
+    """The server refused the tool or its arguments."""
+
     def __init__(self, server: str, tool: str, message: str) -> None:
-        super().__init__(message, hint="Look at the tool's file for its name and its arguments.")
+        super().__init__(message, hint="Check the tool's file for its name and its arguments.")
         self.server = server
         self.tool = tool
 
 
 class UnknownServer(ValidationError):  # noqa: N818 - what happened, in words
+    """No attached server has this name."""
+
     def __init__(self, server: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-        hint = f"Attached are: {listed}." if names else "No server is attached; add one to the configuration."
+        shown_names = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+        hint = (
+            f"Attached servers: {shown_names}." if names else "No server is attached; add one to the configuration."
+        )
         super().__init__(f"There is no server '{server}'", hint=hint)
         self.server = server
 
@@ -86,7 +100,7 @@ def _subject(server: str) -> str:
 
 
 class RpcError(Exception):
-    """A server's answer of the kind `error`. Becomes one of the above before anybody outside sees it."""
+    """A JSON-RPC error of a server. Converted to one of the errors above before it leaves the package."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -96,9 +110,9 @@ class RpcError(Exception):
 
 
 def call_failure(server: str, tool: str, error: RpcError) -> CallFailed | CallRefused:
-    """The server's refusal of a call in our words; its own text is part of it."""
-    said = f"Server '{server}' refused {tool}: {error.message}"
+    """Converts the server's JSON-RPC error of a call; the message quotes it."""
+    message = f"Server '{server}' refused {tool}: {error.message}"
     if error.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
-        return CallRefused(server, tool, said)
+        return CallRefused(server, tool, message)
     hint = network_hint(error.message) or "This is the server's own error; its documentation may say more."
-    return CallFailed(server, tool, said, hint=hint)
+    return CallFailed(server, tool, message, hint=hint)

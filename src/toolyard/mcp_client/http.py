@@ -1,11 +1,11 @@
-"""A remote server, over streamable HTTP or the older SSE, through the MCP SDK's own client.
+"""A remote server, over streamable HTTP or the older SSE transport, through the MCP SDK's client.
 
-An `HttpConnection` owns one task, in which the SDK's client is entered and left: its scopes want to end where they
-began. Calls come from any task of the loop. When the client's connection breaks, that task ends, the calls in flight
-fail, and the owner is told. What the server answers is kept within bounds before the SDK reads it (`bodies`).
+An `HttpConnection` owns one task, which enters and exits the SDK's client: cancel scopes must be left in the task
+that entered them. Calls come from any task of the loop. If the connection breaks, that task ends, pending calls fail
+and the owner is notified. `response_limits` bounds every answer before the SDK reads it.
 
-With this module comes all of the SDK that it uses. That takes seconds on a busy machine, so it is imported with the
-first remote server, and aside from the loop.
+Importing this module imports the SDK's client, which takes seconds on a busy machine, so it is imported in a thread
+with the first remote server.
 """
 
 from __future__ import annotations
@@ -55,29 +55,31 @@ _RESULT = TypeAdapter[types.CallToolResult | types.InputRequiredResult](
 )
 _CONNECT_SECONDS = 30.0
 _STREAM_SECONDS = 3_600.0
-"""How long a stream of the server's may be silent; calls have time-outs of their own."""
+"""Maximum silence on a stream; calls have their own timeouts."""
 _OLD_EVENT_BYTES = 1 * MIB
-"""Of a message over the older SSE: the SDK's client ends the connection at a longer one."""
+"""Message size over the older SSE transport: the SDK's client closes the connection at larger ones."""
 _CLOSE_SECONDS = 3.0
 _UNWIND_SECONDS = 1.0
-"""From a call's failure until the client has said whether it is broken altogether."""
+"""From a failed call until the client has reported whether the connection is broken."""
 _UNAUTHORIZED = (401, 403)
 _CHALLENGE, _METADATA = "resource_metadata", "/.well-known/"
-"""Where a server tells of its sign-in: in its refusal, or at an address that everybody knows."""
+"""Signs that a server offers OAuth: in its challenge, or at a well-known address."""
 _NOT_FOUND = 404
 _EXPECTED_MEDIA = ("", "application/json", "text/event-stream")
-"""What the protocol answers with; nothing where nobody has answered."""
+"""Media types of the protocol; empty without a response."""
 _MEDIA_CHARS = 40
 _SERVER_ERROR = 500
 _BROKEN_PREFIXES = ("Connection closed", "SSE stream")
-"""How the SDK says that a connection broke."""
+"""How the SDK's messages for a broken connection start."""
 
-# Libraries that were not told where to log would print tracebacks on stderr.
+# Without a handler these libraries would print tracebacks to stderr.
 for _name in ("mcp", "httpx2"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class HttpConnection:
+    """Connection to one remote server."""
+
     can_run_eagerly = False
 
     def __init__(
@@ -114,7 +116,7 @@ class HttpConnection:
         sign_in: SignIn,
         seconds: float,
     ) -> HttpConnection:
-        """Reach the server and greet it. Waiting for a person to sign in does not count."""
+        """Connects and initializes. Time that the user needs to sign in does not count."""
         connection = cls(entry, mask, tail, callbacks, sign_in)
         try:
             async with asyncio.timeout(seconds) as deadline:
@@ -143,7 +145,7 @@ class HttpConnection:
             except MCPError as error:
                 if error.code != HEADER_MISMATCH:
                     raise
-                # The server wants some arguments as headers, too; the client knows which once it has the list.
+                # The server requires some arguments as headers too; the client learns which from the tool list.
                 await self._require_client().list_tools()
                 result = await self._send_call(tool, arguments, seconds, progress)
         except MCPError as error:
@@ -182,7 +184,7 @@ class HttpConnection:
         except TimeoutError:
             raise CallTimedOut(self._server, "tools/list", seconds) from None
         except ValidationError:
-            raise ServerMisbehaved(self._server, "lists its tools in a form that is not the protocol's") from None
+            raise ServerMisbehaved(self._server, "lists its tools in a form that violates the protocol") from None
         except MCPError as error:
             failure = await self._call_error("tools/list", error, seconds)
             why = without_server_name(self._server, str(failure))
@@ -203,13 +205,13 @@ class HttpConnection:
         return self._client
 
     async def _run_client(self) -> None:
-        """Enter the client, keep it until it is asked to stop or breaks, leave it."""
+        """Enters the client, keeps it until it is stopped or breaks, and exits it."""
         async with contextlib.AsyncExitStack() as stack:
             transport = await self._open_transport(stack)
             client = await stack.enter_async_context(
                 Client(
                     transport,
-                    # Servers of the older transport know the handshake alone.
+                    # servers of the older transport only support the handshake
                     mode="legacy" if self._entry.transport == "sse" else "auto",
                     cache=None,
                     client_info=types.Implementation(name=CLIENT_INFO["name"], version=CLIENT_INFO["version"]),
@@ -232,7 +234,7 @@ class HttpConnection:
 
     async def _open_transport(self, stack: contextlib.AsyncExitStack) -> Any:
         url, auth = self._entry.url or "", await self._sign_in.auth()
-        self._searched_sign_in = auth is not None  # the SDK looks for a sign-in at every place where one is told of
+        self._searched_sign_in = auth is not None  # with auth, the SDK searches all places that announce a sign-in
 
         def http_client(
             headers: dict[str, str] | None = None,
@@ -258,12 +260,12 @@ class HttpConnection:
                 auth=auth,
             )
         client = await stack.enter_async_context(http_client())
-        return streamable_http_client(url, http_client=client, max_sse_event_size=None)  # `ResponseLimits` have one
+        return streamable_http_client(url, http_client=client, max_sse_event_size=None)  # `ResponseLimits` apply
 
     async def _on_response(self, response: httpx2.Response) -> None:
-        """The SDK does not say which status made a call fail."""
+        """Records the status, which the SDK does not report for a failed call, and applies the limits."""
         self._note_sign_in(response)
-        # Many servers of the newer transport have no stream to GET, and say so. That fails nothing.
+        # Many servers refuse the optional GET stream. That is not a failure.
         if response.request.method != "GET" or self._entry.transport == "sse":
             self._last_status = response.status_code
             self._last_media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -281,7 +283,7 @@ class HttpConnection:
             self._callbacks.on_list_changed()
 
     async def _listen(self, client: Client) -> None:
-        """Of the later era: changes are told to those that ask. Being told less is no reason to fail."""
+        """Subscribes to changes of the tool list (2026-07-28). A failure is ignored."""
         with contextlib.suppress(Exception):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in cast("AsyncIterator[object]", changes):
@@ -289,13 +291,13 @@ class HttpConnection:
 
     def _on_client_end(self, task: asyncio.Task[None]) -> None:
         error = task.exception() if not task.cancelled() else None
-        told = self._connection_error(error)
+        failure = self._connection_error(error)
         if not self._ready.done():
-            self._ready.set_exception(told)
-            self._ready.exception()  # looked at: who opened it may have gone
+            self._ready.set_exception(failure)
+            self._ready.exception()  # marks it as retrieved: the opener may be gone
         elif not self._closing:
             self._closing = True
-            self._callbacks.on_lost(told)
+            self._callbacks.on_lost(failure)
 
     async def _call_error(
         self, tool: str, error: Any, seconds: float
@@ -305,7 +307,7 @@ class HttpConnection:
         if error.message.startswith(REFUSAL_PREFIX):
             hint = "Ask for less in one call."
             return ServerMisbehaved(self._server, error.message, hint=hint, retryable=False)
-        if error.code == CONNECTION_CLOSED:  # or an error of the server's own, which has the same number
+        if error.code == CONNECTION_CLOSED:  # or an error of the server with the same code
             await asyncio.wait((self._client_task,), timeout=_UNWIND_SECONDS)
             if self._client_task.done():
                 return self._connection_error(
@@ -320,7 +322,7 @@ class HttpConnection:
         return call_failure(self._server, tool, RpcError(error.code, self._mask(error.message)))
 
     def _abandon_session(self, what: str) -> ServerUnavailable:
-        """A session that is gone does not come back; the next call begins a new one."""
+        """Closes a broken session; the next call opens a new one."""
         if not self._closing:
             self._closing = True
             self._stop.set()
@@ -328,7 +330,7 @@ class HttpConnection:
         return self._unavailable(what)
 
     def _connection_error(self, error: BaseException | None) -> ServerUnavailable:
-        """Why the client ended, in our words. Never an error's own text: it may quote an address or a header."""
+        """Explains why the client ended. Never quotes the exception: it may contain an address or a header."""
         causes = _leaf_errors(error)
         ours = next((cause for cause in causes if isinstance(cause, ServerUnavailable)), None)
         if ours is not None:
@@ -336,7 +338,7 @@ class HttpConnection:
         if self._last_status in _UNAUTHORIZED or any("OAuth" in type(cause).__name__ for cause in causes):
             return ServerUnavailable(
                 self._server,
-                f"wants to know who is asking (HTTP {self._unauthorized or self._last_status})",
+                f"requires authentication (HTTP {self._unauthorized or self._last_status})",
                 hint=self._authentication_hint(),
                 retryable=False,
             )
@@ -351,22 +353,22 @@ class HttpConnection:
     def _authentication_hint(self) -> str:
         agreed = self._entry.oauth
         if any(name.lower() == "authorization" for name in self._entry.headers):
-            return "Look whether `Authorization` in the `headers` of its entry is right."
+            return "Check `Authorization` in the `headers` of its entry."
         if self._offers_sign_in:
-            return "Give it its key in `headers`, or sign in: `toolyard sync` in a terminal asks you to."
-        needs = "give it its key in the `headers` of its entry"
+            return "Set its key in `headers`, or sign in with `toolyard sync` in a terminal."
+        needs = "set its key in the `headers` of its entry"
         if self._searched_sign_in or (agreed is not None and not agreed.enabled):
             return f"It offers no sign-in: {needs}."
         return f"Its answer offers no sign-in: {needs}. (`toolyard sync` in a terminal looks for one elsewhere, too.)"
 
     def _unavailable(self, what: str, hint: str = "") -> ServerUnavailable:
         host = urlsplit(self._entry.url or "").hostname
-        usual = "Look whether it runs and whether `url` is right."
+        usual = "Check that it is running and that `url` is right."
         return ServerUnavailable(self._server, f"at {host} {what}", hint=hint or usual)
 
 
 def _leaf_errors(error: BaseException | None) -> list[BaseException]:
-    """The errors in a group of errors, and what each was raised from."""
+    """Returns the exceptions in an exception group."""
     if error is None:
         return []
     if isinstance(error, BaseExceptionGroup):

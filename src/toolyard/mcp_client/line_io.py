@@ -1,8 +1,8 @@
-"""Lines over a pair of pipes, by hand: the loop tells when a pipe is ready, one system call moves the bytes.
+"""Non-blocking line I/O on pipes: the loop reports readiness, one system call moves the bytes.
 
-Neither class owns its descriptor; whoever made the pipe closes it, after `stop()`. A reader never holds more than one
-line of `MAX_LINE_BYTES`: of a longer one it tells the beginning and the end, and goes on with the next. A writer never
-refuses, and says with `is_full` when its callers had better wait for `wait_for_room()`.
+Neither class owns its descriptor; the creator of the pipe closes it after `stop()`. A reader holds at most one line
+of `MAX_LINE_BYTES`: of a longer one it reports the beginning and the end, and continues with the next. A writer
+accepts everything, and `is_full` tells callers to await `wait_for_room()`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from collections.abc import Callable
 from toolyard.core.limits import KIB, MIB
 
 MAX_LINE_BYTES = 64 * MIB
-"""The longest message a server may send."""
+"""Maximum length of a server's message."""
 ENDLESS_BYTES = 16 * MAX_LINE_BYTES
-"""A message that is not over after this many bytes is not read to its end."""
+"""A message longer than this is not read to its end."""
 _END_BYTES = 1 * KIB
-"""Of the beginning and of the end of a message that is too long: where its number stands."""
+"""Kept from the beginning and the end of a message that is too long: the id is in one of them."""
 _READ_BYTES = 256 * KIB
 _FULL_BYTES = 1 * MIB
-"""Bytes that wait for a server to read them before callers are made to wait."""
+"""Unread bytes after which callers have to wait."""
 
 
 class PipeReader:
+    """Splits the output of a server into lines."""
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -34,7 +36,7 @@ class PipeReader:
         on_end: Callable[[], None],
         on_overflow: Callable[[bytes | None], None],
     ) -> None:
-        """`on_overflow` is told the ends of a line that is too long, or None for one that does not end."""
+        """`on_overflow` gets the two ends of a line that is too long, or None for an endless one."""
         self._loop = loop
         self._descriptor = descriptor
         self._on_line = on_line
@@ -43,10 +45,10 @@ class PipeReader:
         self._pieces: list[bytes] = []
         self._held_bytes = 0
         self._skipped = b""
-        """The beginning of a line that is too long, while the rest of it comes."""
+        """The beginning of a line that is too long, while its rest is skipped."""
         self._reading = True
         self.received_bytes = 0
-        """Bytes so far."""
+        """Bytes read so far."""
         loop.add_reader(descriptor, self._on_readable)
 
     def stop(self) -> None:
@@ -55,7 +57,7 @@ class PipeReader:
             self._loop.remove_reader(self._descriptor)
 
     def drain(self) -> None:
-        """Take what lies in the pipe now: the last words of a server that has ended."""
+        """Reads what is in the pipe now: the last output of a server that has ended."""
         while self._reading and self._on_readable():
             pass
 
@@ -82,7 +84,7 @@ class PipeReader:
         rest = lines.pop()
         self._end_line(first)
         for line in lines:
-            if not self._reading:  # a line before it ended the conversation
+            if not self._reading:  # a previous line stopped the reader
                 return
             self._on_line(line)
         if rest:
@@ -109,13 +111,15 @@ class PipeReader:
             self._skip()
 
     def _skip(self) -> None:
-        """Drop what is held of a line that is too long, but for its beginning and what may be its end."""
+        """Drops a line that is too long, except its beginning and what may be its end."""
         if not self._skipped:
             self._skipped = b"".join(self._pieces[:2])[:_END_BYTES]
         self._pieces = [b"".join(self._pieces[-2:])[-_END_BYTES:]]
 
 
 class PipeWriter:
+    """Writes to a server without blocking the loop."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
         self._loop = loop
         self._descriptor = descriptor
@@ -129,7 +133,7 @@ class PipeWriter:
         return self._held_bytes > _FULL_BYTES
 
     def write(self, data: bytes) -> None:
-        """Send now what the pipe takes, the rest when it takes more. Nothing is said where nobody reads any more."""
+        """Writes what the pipe accepts now, and the rest later. Discards it if the reader is gone."""
         if not self._writing:
             return
         if not self._waiting:
@@ -144,7 +148,7 @@ class PipeWriter:
         self._held_bytes += len(data)
 
     async def wait_for_room(self) -> None:
-        """Wait until a little waits, or nobody reads any more."""
+        """Waits until the writer is no longer full or the reader is gone."""
         while self._writing and self.is_full:
             if self._room_future is None:
                 self._room_future = self._loop.create_future()
@@ -165,7 +169,7 @@ class PipeWriter:
             return os.write(self._descriptor, data)
         except BlockingIOError:
             return 0
-        except OSError:  # it no longer reads; its end is told by its exit
+        except OSError:  # the reader is gone; the process exit reports it
             self.stop()
             return 0
 
@@ -176,7 +180,7 @@ class PipeWriter:
             return
         self._held_bytes -= sent
         if sent < len(data):
-            # A view, not a copy: a long message goes out in many small bites.
+            # A view, not a copy: a long message is written in many small pieces.
             self._waiting[0] = memoryview(data)[sent:]
         else:
             self._waiting.popleft()

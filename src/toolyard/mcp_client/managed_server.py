@@ -1,8 +1,8 @@
-"""One configured server over time: started when called, shared, closed when idle, started again after it ended.
+"""The lifecycle of one configured server: started on a call, shared, closed when idle, restarted after it ended.
 
-An `ManagedServer` owns at most one connection. Everything happens on the pool's loop. A start that failed, or a server
-that keeps ending, is not tried again before its pause is over: callers are told at once, with the reason. A local
-server that does not answer several calls in a row is ended, and the next call starts another.
+A `ManagedServer` owns at most one connection, and runs on the pool's loop. After a failed start or repeated exits it
+is not restarted before a pause is over: callers get the reason immediately. A local server that does not answer
+several calls in a row is replaced.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from toolyard.mcp_client.stderr_tail import OutputTail
 _FIRST_PAUSE_SECONDS = 1.0
 _MAX_PAUSE_SECONDS = 60.0
 _HEALTHY_SECONDS = 30.0
-"""A server that ran this long before it ended has not been failing."""
+"""A server that ran this long counts as healthy when it ends."""
 
 _MAX_TIMEOUTS = 3
-"""Calls in a row without an answer, after which a local server is replaced once no call is under way."""
+"""Consecutive unanswered calls after which an otherwise idle local server is replaced."""
 _MAX_TIMEOUTS_ALWAYS = 10
-"""The same, whatever is under way."""
+"""The same, even with calls in flight."""
 _MIN_COUNTED_SECONDS = 1.0
-"""A call that gave the server less time than this, and less than its entry says, tells nothing about it."""
+"""A call with a shorter timeout than this, and than the entry's, is no evidence of a stuck server."""
 
 ConnectionState = Literal["idle", "starting", "running", "failed", "closed"]
 ConnectionOpener = Callable[[ConnectionCallbacks], Awaitable[UpstreamConnection]]
@@ -37,20 +37,20 @@ ConnectionOpener = Callable[[ConnectionCallbacks], Awaitable[UpstreamConnection]
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """A server at one moment. Carries no value of its environment or its headers."""
+    """A server's status at one moment. Contains no value of its environment or headers."""
 
     name: str
     transport: str
     state: ConnectionState
     pid: int | None
     started: float | None
-    """When the running process was started, in seconds of the wall clock."""
+    """Start of the running process, as Unix time."""
     calls: int
     in_flight: int
     starts: int
     last_error: str
     retry_in: float
-    """Seconds until it may be started again after a failure."""
+    """Seconds until it may be restarted after a failure."""
     stderr: str
     odd_lines: tuple[str, ...]
     protocol: str = ""
@@ -59,7 +59,7 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerTimeouts:
-    """The times of a server."""
+    """Timeouts of a server, in seconds."""
 
     call_seconds: float
     start_seconds: float
@@ -67,6 +67,8 @@ class ServerTimeouts:
 
 
 class ManagedServer:
+    """One configured server and its connection."""
+
     def __init__(
         self,
         name: str,
@@ -77,7 +79,7 @@ class ManagedServer:
         *,
         slots: ServerSlots | None = None,
     ) -> None:
-        """`slots` bound how many servers run at once."""
+        """`slots` limits how many servers run at once."""
         self.name = name
         self._transport = transport
         self._tail = tail
@@ -85,18 +87,18 @@ class ManagedServer:
         self._time_limits = timeouts
         self._slots = slots
         self.listeners: dict[int, Callable[[str], None]] = {}
-        """Told when its tools have changed, by who they are."""
+        """Callbacks for changes of its tools, by the user's id."""
         self._connection: UpstreamConnection | None = None
         self._start_task: asyncio.Task[UpstreamConnection] | None = None
         self._closing_task: asyncio.Task[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._listing: ServerListing | None = None
         self._listing_version = 0
-        """Grows whenever the listing may have become another one."""
+        """Incremented whenever the listing may have changed."""
         self._closed = False
         self._in_flight = 0
         self._unanswered_calls = 0
-        """Calls without an answer since the last answer."""
+        """Unanswered calls since the last answer."""
         self._last_used = 0.0
         self._calls = 0
         self._starts = 0
@@ -109,7 +111,7 @@ class ManagedServer:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float | None, progress: UpstreamProgress | None
     ) -> UpstreamResult:
-        self._in_flight += 1  # also while it starts: who waits for it must not find it closed as idle
+        self._in_flight += 1  # Counted during the start too, so that it is not closed as idle while callers wait.
         connection = self._connection
         try:
             if connection is None:
@@ -132,11 +134,11 @@ class ManagedServer:
 
     @property
     def can_run_eagerly(self) -> bool:
-        """Whether a call of now waits for the server's reply alone: it runs, and its tools are known."""
+        """Whether a call would only await the server's reply: it is running and its tools are known."""
         return self._connection is not None and self._connection.can_run_eagerly and self._listing is not None
 
     async def server_listing(self, *, fresh: bool = False) -> ServerListing:
-        """Its tools; those known already unless they changed, or `fresh` ones are asked for."""
+        """Returns its tools: cached unless they changed or `fresh` is set."""
         self._in_flight += 1
         try:
             connection = self._connection or await self._ensure_connected("tools/list", None)
@@ -150,23 +152,23 @@ class ManagedServer:
         finally:
             self._finish_call()
             self._replace_if_stuck()
-        if changes == self._listing_version:  # none was told while it was being read
+        if changes == self._listing_version:  # no change was announced meanwhile
             self._listing = listing
         return listing
 
     @property
     def idle_since(self) -> float | None:
-        """The moment of its last call; None where it does not run, or a call is under way."""
+        """Time of its last call; None if it is not running or a call is in flight."""
         return self._last_used if self._connection is not None and not self._in_flight else None
 
     async def end(self) -> None:
-        """End it, and return when it is gone. The next call starts it again."""
+        """Stops the server and waits for it. The next call starts it again."""
         self._start_closing()
         if self._closing_task is not None:
             await asyncio.shield(self._closing_task)
 
     async def close(self) -> None:
-        """For good: later calls are refused."""
+        """Closes the server for good: later calls are refused."""
         self._closed = True
         if self._start_task is not None:
             self._start_task.cancel()
@@ -175,7 +177,7 @@ class ManagedServer:
 
     def status(self) -> ServerStatus:
         connection, now = self._connection, time.monotonic()
-        said = connection.handshake if connection is not None else None
+        handshake = connection.handshake if connection is not None else None
         retry_in = max(0.0, self._retry_at - now) if connection is None else 0.0
         return ServerStatus(
             name=self.name,
@@ -190,8 +192,8 @@ class ManagedServer:
             retry_in=retry_in,
             stderr=self._tail.stderr,
             odd_lines=self._tail.odd_lines,
-            protocol=said.protocol if said is not None else "",
-            version=said.version if said is not None else "",
+            protocol=handshake.protocol if handshake is not None else "",
+            version=handshake.version if handshake is not None else "",
         )
 
     def _state(self) -> ConnectionState:
@@ -204,7 +206,7 @@ class ManagedServer:
         return "failed" if self._failures else "idle"
 
     async def _ensure_connected(self, what: str, seconds: float | None) -> UpstreamConnection:
-        """The connection, started by whoever comes first; everybody else waits for the same start."""
+        """Returns the connection; the first caller starts it, and all others await the same start."""
         if self._closed:
             raise self.closed_error()
         starting = self._start_task
@@ -214,18 +216,18 @@ class ManagedServer:
                 why = without_server_name(self.name, self._last_error)
                 raise ServerUnavailable(
                     self.name,
-                    f"failed before and is not tried again for {pause:.1f} s: {why}",
-                    hint="Call it again then.",
+                    f"failed before and is not retried for {pause:.1f} s: {why}",
+                    hint="Call it again after that.",
                 )
             starting = self._start_task = asyncio.get_running_loop().create_task(self._start())
             starting.add_done_callback(_consume_exception)
-        # The start goes on when one caller gives up: others may wait for it.
+        # The start continues if one caller gives up: others may await it.
         try:
             return await asyncio.wait_for(asyncio.shield(starting), seconds)
         except TimeoutError:
             raise CallTimedOut(self.name, what, seconds or 0.0) from None
         except asyncio.CancelledError:
-            if starting.cancelled():  # the pool is being closed; the caller was not cancelled
+            if starting.cancelled():  # the pool is closing; the caller was not cancelled
                 raise self.closed_error() from None
             raise
 
@@ -243,7 +245,7 @@ class ManagedServer:
             self._unanswered_calls += 1
 
     def _replace_if_stuck(self) -> None:
-        """A remote server is not ours to end."""
+        """Replaces a local server that does not answer. Remote servers are not ours to stop."""
         if self._transport != "stdio" or self._unanswered_calls < _MAX_TIMEOUTS:
             return
         if not self._in_flight or self._unanswered_calls >= _MAX_TIMEOUTS_ALWAYS:
@@ -255,7 +257,7 @@ class ManagedServer:
 
     async def _start(self) -> UpstreamConnection:
         try:
-            if self._closing_task is not None:  # two of the same server at once could be in each other's way
+            if self._closing_task is not None:  # two instances of a server could conflict
                 await asyncio.shield(self._closing_task)
             if self._slots is not None:
                 await self._slots.acquire(self, self._time_limits.start_seconds)
@@ -276,7 +278,7 @@ class ManagedServer:
         return connection
 
     def _on_lost(self, error: ServerUnavailable) -> None:
-        if self._connection is None:  # during its start, which tells the same
+        if self._connection is None:  # the start reports the same error
             return
         if time.monotonic() - self._started_monotonic >= _HEALTHY_SECONDS:
             self._failures = 0
@@ -287,7 +289,7 @@ class ManagedServer:
     def _record_failure(self, error: ServerUnavailable, *, first_is_free: bool = False) -> None:
         self._failures += 1
         self._last_error = str(error)
-        # A server that worked is started again at once; only when that does not help there are pauses.
+        # A server that worked is restarted immediately; only repeated failures cause pauses.
         doublings = self._failures - (2 if first_is_free else 1)
         pause = min(_FIRST_PAUSE_SECONDS * 2**doublings, _MAX_PAUSE_SECONDS) if doublings >= 0 else 0.0
         self._retry_at = time.monotonic() + pause
@@ -295,18 +297,18 @@ class ManagedServer:
     def _on_list_changed(self) -> None:
         self._listing = None
         self._listing_version += 1
-        for tell in tuple(self.listeners.values()):
-            tell(self.name)
+        for listener in tuple(self.listeners.values()):
+            listener(self.name)
 
     def _schedule_idle_check(self, seconds: float) -> None:
         self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._check_idle)
 
     def _check_idle(self) -> None:
-        left = self._last_used + self._time_limits.idle_seconds - time.monotonic()
+        remaining = self._last_used + self._time_limits.idle_seconds - time.monotonic()
         if self._in_flight:
-            left = self._time_limits.idle_seconds
-        if left > 0:
-            self._schedule_idle_check(left)
+            remaining = self._time_limits.idle_seconds
+        if remaining > 0:
+            self._schedule_idle_check(remaining)
             return
         self._failures = 0
         self._start_closing()
@@ -338,6 +340,6 @@ class ManagedServer:
 
 
 def _consume_exception(task: asyncio.Task[UpstreamConnection]) -> None:
-    """A start whose callers have all gone has nobody else to look at its error."""
+    """Retrieves the exception of a start whose callers are all gone."""
     if not task.cancelled():
         task.exception()

@@ -1,8 +1,8 @@
-"""Greeting a server in the protocol it speaks: the handshake (to 2025-11-25), or none (2026-07-28).
+"""Protocol negotiation: the handshake (up to 2025-11-25), or `server/discover` (2026-07-28).
 
-The handshake is offered first. Every server of the years before answers it, servers of both eras do, and some of the
-older ones give up when anything else comes first. A server of the later era alone answers it with an error, and is
-then asked what it is (`server/discover`).
+The handshake comes first: all servers before 2026-07-28 and servers of both versions answer it, and some older ones
+fail if anything else comes first. A server of only the later version answers it with an error, and is then sent
+`server/discover`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _META = "io.modelcontextprotocol/"
 CLIENT_INFO = {"name": "toolyard", "version": toolyard.__version__}
 REQUEST_META = {
     f"{_META}protocolVersion": MODERN_VERSION,
-    # Nothing is offered: no roots, because they would override a server's own folders; nobody to be asked.
+    # No capabilities: roots would override a server's own folders, and there is no user to elicit from.
     f"{_META}clientCapabilities": dict[str, Any](),
     f"{_META}clientInfo": CLIENT_INFO,
 }
-"""What every request of the later era carries in its `_meta`."""
+"""`_meta` of every request of protocol 2026-07-28."""
 
 SendRequest = Callable[[str, Mapping[str, Any]], Awaitable[object]]
 
 
 async def negotiate(server: str, request: SendRequest) -> HandshakeResult:
-    """Greet the server. After a handshake the caller still owes it `notifications/initialized`."""
+    """Negotiates the protocol. After a handshake the caller must send `notifications/initialized`."""
     offer = {"protocolVersion": HANDSHAKE_VERSION, "capabilities": dict[str, Any](), "clientInfo": CLIENT_INFO}
     try:
         greeting = _require_object(server, await request("initialize", offer))
@@ -48,13 +48,13 @@ async def _discover(server: str, request: SendRequest, refusal: RpcError) -> Han
         found = _require_object(server, await request("server/discover", {"_meta": REQUEST_META}))
     except RpcError:
         raise ServerMisbehaved(
-            server, f"refused to be greeted: {refusal.message}", hint="Update the server, or Toolyard."
+            server, f"refused the handshake: {refusal.message}", hint="Update the server, or Toolyard."
         ) from refusal
     versions = found.get("supportedVersions")
     if not isinstance(versions, list) or MODERN_VERSION not in versions:
         raise ServerMisbehaved(
             server,
-            f"speaks neither {HANDSHAKE_VERSION} nor {MODERN_VERSION} of the protocol",
+            f"supports neither {HANDSHAKE_VERSION} nor {MODERN_VERSION} of the protocol",
             hint="Update the server, or Toolyard.",
         )
     meta = found.get("_meta")
@@ -64,7 +64,7 @@ async def _discover(server: str, request: SendRequest, refusal: RpcError) -> Han
 
 def _require_object(server: str, result: object) -> dict[str, Any]:
     if not isinstance(result, dict):
-        raise ServerMisbehaved(server, "answered the greeting with something that is no result")
+        raise ServerMisbehaved(server, "answered the handshake with an invalid result")
     return cast("dict[str, Any]", result)
 
 

@@ -1,4 +1,4 @@
-"""Recognises errors of servers that come from the network's certificates or its proxy, and says what to do."""
+"""Detects certificate and proxy errors in the output of servers, and suggests what to do."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _REMOTE_HINTS = {
 
 
 def network_hint(text: str) -> str:
-    """What to do about the network, where a server's words say that certificates or a proxy failed; else nothing."""
-    said = text[-_SEARCHED_CHARS:]
-    if _CERTIFICATES.search(said):
+    """Returns what to do if the text reports a certificate or proxy error; otherwise ""."""
+    tail = text[-_SEARCHED_CHARS:]
+    if _CERTIFICATES.search(tail):
         return CERTIFICATE_HINT
-    return PROXY_HINT if _PROXY.search(said) else ""
+    return PROXY_HINT if _PROXY.search(tail) else ""
 
 
 def remote_network_hint(text: str) -> str:
-    """The same for what our own connection to a remote server failed with."""
+    """Returns the hint for an error of our own connection to a remote server."""
     return _REMOTE_HINTS.get(network_hint(text), "")

@@ -1,11 +1,11 @@
-"""Signing in at remote servers, with the SDK's OAuth client.
+"""Sign-in at remote servers, with the SDK's OAuth client.
 
-The user is shown an address (`on_authorize`) and signs in there with a browser, which comes back to a port of this
-machine's loopback that is only listened on meanwhile. Where nobody can be shown an address, a server that wants a
-sign-in is an error that says so, and one that has been signed in at before is used with its kept tokens.
+The user gets a URL (`on_authorize`) and signs in with a browser, which is redirected to a loopback port that is only
+open meanwhile. Without a user, a server that requires a sign-in fails with an error that says so, and one with stored
+tokens works.
 
-Where to sign in is the server's to say, and we go where it says, from inside the user's network and with the user's
-tokens. So it has to be the server's own host, or one of the world's over https.
+The server names the sign-in URL, and we follow it from inside the user's network with the user's tokens. So the URL
+must be on the server's own host, or on a public host over https.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult
 
 OnAuthorize = Callable[[str, str], None]
-"""Shows the user of a server (by name) the address to sign in at. Called on the pool's loop; returns at once."""
+"""Shows the user the sign-in URL of a server (by name). Called on the pool's loop; must not block."""
 
 _LOOPBACK = "127.0.0.1"
 _CALLBACK_PATH = "/callback"
 _SIGN_IN_SECONDS = 300.0
-"""How long a person may take to sign in."""
+"""How long the user may take to sign in."""
 _REQUEST_SECONDS = 10.0
 _REQUEST_BYTES = 16 * 1024
 _AMBIGUOUS_CHARS = re.compile(r"[\\\s\x00-\x1f]")
-"""Browsers take a backslash for a slash and drop white space, so that the host they ask is another one than ours."""
+"""Browsers treat a backslash as a slash and drop white space, so they would contact another host than we checked."""
 _CALLBACK_RESPONSE = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"Toolyard has what it needs. You can close this page.\n"
@@ -47,7 +47,7 @@ _CALLBACK_RESPONSE = (
 
 
 class SignIn:
-    """The sign-in at one server; `deadline` is the start it may hold up."""
+    """The sign-in at one server. `deadline` is the timeout of the start, which a sign-in extends."""
 
     def __init__(
         self, entry: ServerEntry, folder: str | None, on_authorize: OnAuthorize | None, mask: SecretMask
@@ -62,13 +62,14 @@ class SignIn:
         self.deadline: asyncio.Timeout | None = None
 
     async def auth(self) -> httpx2.Auth | None:
-        """What signs requests; None where that cannot be done, or the entry brings its own credentials."""
+        """Returns the auth for requests; None if there is no way to sign in or the entry has its own credentials."""
         agreed = self._entry.oauth
         own = any(name.lower() == "authorization" for name in self._entry.headers)
         able = self._on_authorize is not None or self._tokens.is_signed_in
         if own or not able or (agreed is not None and not agreed.enabled):
             return None
-        await asyncio.to_thread(importlib.import_module, "mcp.client.auth")  # it takes a while, and others wait here
+        # the import takes a while, and other servers share this loop
+        await asyncio.to_thread(importlib.import_module, "mcp.client.auth")
         from mcp.client.auth import OAuthClientProvider
         from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
         from pydantic import AnyUrl
@@ -100,7 +101,7 @@ class SignIn:
         return provider
 
     async def check_request(self, request: httpx2.Request) -> None:
-        """A hook of the client: stops a request to where a server may not send us, also by a name."""
+        """Request hook: blocks requests to hosts that the server must not send us to, after resolving names."""
         await self._check_url(str(request.url))
 
     async def _check_url(self, url: str) -> None:
@@ -113,10 +114,10 @@ class SignIn:
 
     def _forbidden_host_error(self, host: str) -> ServerUnavailable:
         why = f"it sends us to {host}, which is neither its own host nor a public one over https"
-        return self._sign_in_error(why, "Ask whoever runs the server where to sign in.")
+        return self._sign_in_error(why, "Ask the operator of the server where to sign in.")
 
     def _redirect_uri(self, known: str) -> str:
-        """Where the browser comes back to: the same place again, because servers remember it."""
+        """Returns the redirect URI; a known one is reused because servers register it."""
         agreed = self._entry.oauth
         if agreed is not None and agreed.redirect_uri:
             return agreed.redirect_uri
@@ -129,12 +130,12 @@ class SignIn:
             return f"http://{_LOOPBACK}:{probe.getsockname()[1]}{_CALLBACK_PATH}"
 
     async def start_sign_in(self, url: str) -> None:
-        """Have the user sign in at an address that the server named."""
+        """Shows the user the sign-in URL and opens the callback port."""
         if self._on_authorize is None:
             raise ServerUnavailable(
                 self._entry.name,
-                "wants you to sign in again",
-                hint="`toolyard sync` in a terminal asks you to.",
+                "requires you to sign in again",
+                hint="Run `toolyard sync` in a terminal.",
                 retryable=False,
             )
         await self._check_url(url)
@@ -150,31 +151,31 @@ class SignIn:
             )
         except OSError:
             raise self._sign_in_error(
-                f"the browser cannot come back, because port {port} is taken", "Free the port, and try again."
+                f"port {port}, to which the browser returns, is in use", "Free the port, and try again."
             ) from None
         self._on_authorize(self._entry.name, url)
 
     async def _wait_for_callback(self) -> AuthorizationCodeResult:
         from mcp.shared.auth import AuthorizationCodeResult
 
-        assert self._callback is not None and self._callback_server is not None  # noqa: S101, PT018 - `start_sign_in` came before
+        assert self._callback is not None and self._callback_server is not None  # noqa: S101, PT018 - sign-in started
         try:
             async with asyncio.timeout(_SIGN_IN_SECONDS):
                 answer = await self._callback
         except TimeoutError:
-            raise self._sign_in_error("nobody signed in in time", "Try again.") from None
+            raise self._sign_in_error("it was not completed in time", "Try again.") from None
         finally:
             self._callback_server.close()
         if "code" not in answer:
-            raise self._sign_in_error("the sign-in was refused", "Sign in as somebody who may use the server.")
+            raise self._sign_in_error("the sign-in was refused", "Sign in with an account that may use the server.")
         return AuthorizationCodeResult(code=answer["code"], state=answer.get("state"), iss=answer.get("iss"))
 
     async def _handle_callback(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request to the port. Anybody on this machine can send one; the browser's own carries our `state`."""
+        """Handles a request to the callback port. Any local user can send one; only the browser's has our `state`."""
         with contextlib.suppress(OSError, ValueError, TimeoutError):
             async with asyncio.timeout(_REQUEST_SECONDS):
-                words = (await reader.readline()).split()
-                target = urlsplit(words[1].decode("ascii") if len(words) > 1 else "")
+                parts = (await reader.readline()).split()
+                target = urlsplit(parts[1].decode("ascii") if len(parts) > 1 else "")
                 answer = {name: values[0] for name, values in parse_qs(target.query).items()}
                 if target.path == urlsplit(self._redirect).path and answer.get("state") == self._state:
                     writer.write(_CALLBACK_RESPONSE)
@@ -184,28 +185,28 @@ class SignIn:
         writer.close()
 
     def _sign_in_error(self, why: str, hint: str) -> ServerUnavailable:
-        return ServerUnavailable(self._entry.name, f"could not be signed in at: {why}", hint=hint)
+        return ServerUnavailable(self._entry.name, f"did not complete the sign-in: {why}", hint=hint)
 
 
 def is_allowed_target(server: str, url: str) -> bool:
-    """Whether a server at one address may name the other one for signing in."""
+    """Whether a server at one URL may send us to the other one for a sign-in."""
     try:
         own, other = urlsplit(server), urlsplit(url)
         home, host = normalized_host(own.hostname or ""), normalized_host(other.hostname or "")
         is_exact = other.port != 0 and not _AMBIGUOUS_CHARS.search(url)
-    except ValueError:  # brackets around what is no address, or no port
+    except ValueError:  # brackets without an address, or an invalid port
         return False
     if not is_exact or other.scheme not in {"http", "https"} or not host:
         return False
     if host == home and (own.scheme == "http" or other.scheme == "https"):
         return True
-    if is_loopback(home) and is_loopback(host):  # all of it on the user's own machine
+    if is_loopback(home) and is_loopback(host):  # both on the user's own machine
         return True
     return other.scheme == "https" and is_public(host)
 
 
 def _host_of(url: str) -> str:
-    """What is shown of an address: the rest of it may hold secrets."""
+    """Returns the host of a URL for a message: the rest may contain secrets."""
     try:
         return urlsplit(url).hostname or "nowhere"
     except ValueError:
@@ -213,7 +214,7 @@ def _host_of(url: str) -> str:
 
 
 async def _resolve_host(host: str) -> list[str]:
-    """The addresses of a name; none where it cannot be looked up here, as behind a proxy."""
+    """Returns the addresses of a host; empty if it cannot be resolved here, as behind a proxy."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -1,8 +1,8 @@
-"""The servers that one agent has attached: named, started on first call.
+"""The servers attached to one agent, by name, started on the first call.
 
-A `ServerPool` uses servers of `SharedServers`, its own where it was not handed any, which it then owns. Attaching
-servers starts nothing. `close()` ends those that no other pool uses, in parallel, and returns when they are gone.
-Credentials of the entries stay below: no error, status or `repr` shows a value of `env` or of a header.
+A `ServerPool` uses the servers of a `SharedServers`, and owns it if it was not passed one. Attaching starts nothing.
+`close()` stops the servers that no other pool uses, in parallel, and waits for them. No error, status or `repr` shows
+a value of `env` or of a header.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ START_SECONDS = 60.0
 
 
 class ServerPool(Closeable):
-    """`call` and `server_listing` are awaited on `loop`; other threads go through `loop.run(...)`."""
+    """Servers of one agent. Await `call` and `server_listing` on `loop`; other threads use `loop.run(...)`."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class ServerPool(Closeable):
         tokens_folder: str | None = None,
         on_authorize: OnAuthorize | None = None,
     ) -> None:
-        """`tokens_folder` keeps sign-ins at remote servers; `on_authorize` shows the user where to sign in.
+        """`tokens_folder` stores sign-ins at remote servers; `on_authorize` shows the user the sign-in URL.
 
-        `loop` and `host_env` are for servers of its own; those of `shared` have theirs.
+        `loop` and `host_env` apply to its own servers; `shared` has its own.
         """
         self._owns_servers = shared is None
         self._shared = shared or SharedServers(loop=loop, host_env=host_env)
@@ -55,12 +55,12 @@ class ServerPool(Closeable):
         self._is_closing = self._closed = False
         self._servers: dict[str, ManagedServer] = {}
         self.entries: Mapping[str, ServerEntry] = {}
-        """Of the servers that are attached now, by name."""
+        """Entries of the attached servers, by name."""
         for entry in entries:
             self.add(entry)
 
     def add(self, entry: ServerEntry) -> None:
-        """Attach one more server."""
+        """Attaches a server."""
         call_seconds, start_seconds, idle_seconds = self._default_timeouts
         pace = ServerTimeouts(entry.timeout or call_seconds, entry.startup_timeout or start_seconds, idle_seconds)
         use = ServerUse(pace, self._on_list_changed, self._tokens_folder, self._on_authorize)
@@ -68,7 +68,7 @@ class ServerPool(Closeable):
         self.entries = {**self.entries, entry.name: entry}
 
     def detach(self, name: str) -> Coroutine[Any, Any, None]:
-        """Give a server up at once; what is returned ends it, and its calls, unless another agent uses it."""
+        """Detaches a server immediately; the returned coroutine stops it unless another agent uses it."""
         upstream = self._servers.pop(name)
         self.entries = {known: entry for known, entry in self.entries.items() if known != name}
         return self._shared.release(self, upstream)
@@ -82,27 +82,27 @@ class ServerPool(Closeable):
         server: str,
         tool: str,
         arguments: Mapping[str, Any],
-        timeout: float | None = None,  # noqa: ASYNC109 - part of the call: the server is told, too
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the call: cancelled on the server too
         progress: UpstreamProgress | None = None,
     ) -> UpstreamResult:
-        """Call a tool, starting its server where it does not run. Cancelling the caller tells the server."""
+        """Calls a tool, and starts its server if needed. Cancelling the caller cancels the call on the server."""
         return await self._attached_server(server).call(tool, arguments, timeout, progress)
 
     def can_run_eagerly(self, server: str) -> bool:
-        """Whether a call of now waits for a `Reply` alone, so that it needs no task of its own."""
+        """Whether a call would await only an `InlineFuture`, so that it needs no task of its own."""
         upstream = self._servers.get(server)
         return upstream is not None and upstream.can_run_eagerly
 
     async def server_listing(self, server: str, *, fresh: bool = False) -> ServerListing:
-        """What a server offers, read again when it said that this changed."""
+        """Returns what a server offers; fetched again if the server announced a change."""
         return await self._attached_server(server).server_listing(fresh=fresh)
 
     def status(self) -> dict[str, ServerStatus]:
-        """From any thread; starts nothing."""
+        """Returns the status of every server. Callable from any thread; starts nothing."""
         return {name: upstream.status() for name, upstream in self._servers.items()}
 
     async def aclose(self) -> None:
-        """End every server that nobody else uses; for callers on the loop."""
+        """Stops every server that no other pool uses; for callers on the loop."""
         self._is_closing = True
         await self._shared.release(self)
 

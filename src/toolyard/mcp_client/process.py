@@ -1,11 +1,11 @@
-"""The process of a stdio server: started in a session of its own, watched, and ended with all that it started.
+"""The process of a stdio server: started in its own session, watched, and ended with all its children.
 
-A `ServerProcess` owns the process, its pipes and what watches them. Everything happens on the loop it was made on.
+A `ServerProcess` owns the process, its pipes and their watchers, and runs on the loop that created it.
 
-- `close()` closes its stdin, waits, sends SIGTERM to the group, waits, sends SIGKILL.
-- When the process ends by itself, what is left of its group is killed before its number can be used again.
-- When this process is killed, a `Watchdog` kills the group. The program only begins once that is arranged, for which
-  it is started behind a gate: a shell that waits for one line and then becomes the program.
+- `close()` closes its stdin, waits, sends SIGTERM to the group, waits, and sends SIGKILL.
+- When the process exits, the rest of its group is killed before the pid can be reused.
+- When this process is killed, a `Watchdog` kills the group. To register the group first, the program starts behind
+  a shell that waits for one line and then executes the program.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
 _OPEN_THE_GATE = b"\n"
 _STDERR_CHUNK_BYTES = 64 * KIB
 _STDERR_CHUNKS = 4
-"""A pipe holds no more than these."""
+"""A pipe holds at most this much."""
 _EXIT_SECONDS = 1.0
-"""From the end of its input until a server is sent SIGTERM."""
+"""From the end of its input until SIGTERM."""
 _TERMINATE_SECONDS = 2.0
 """From SIGTERM until SIGKILL."""
 _REAP_SECONDS = 2.0
-"""Only a process that cannot be killed runs this out."""
+"""Only a process that cannot be killed takes this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """What to start. `repr` shows neither its arguments nor its environment: both may carry secrets."""
+    """What to start. `repr` shows neither arguments nor environment: both may contain secrets."""
 
     server: str
     command: Sequence[str] = field(repr=False)
@@ -48,7 +48,7 @@ class ServerProgram:
     cwd: str | None = None
 
     def resolve_command(self) -> list[str]:
-        """The command with its program's full path."""
+        """Returns the command with the full path of its program. Raises ServerUnavailable."""
         program, *arguments = self.command
         if "/" in program:
             path = os.path.join(self.cwd or os.curdir, program)
@@ -65,7 +65,7 @@ class ServerProgram:
 
 
 class ServerProcess:
-    """A running server. `stdin` and `stdout` are the host's ends, and do not block."""
+    """A running server. `stdin` and `stdout` are our ends, and non-blocking."""
 
     def __init__(
         self, program: ServerProgram, tail: OutputTail, watchdog: Watchdog, on_exit: Callable[[int], None]
@@ -102,16 +102,16 @@ class ServerProcess:
             self._process.communicate()
             watchdog.remove_group(self.pid)
             raise _start_error(program, error) from error
-        with contextlib.suppress(BrokenPipeError):  # it has gone already; the watch will say so
+        with contextlib.suppress(BrokenPipeError):  # it has exited already; the watcher reports it
             os.write(self.stdin, _OPEN_THE_GATE)
 
     @property
     def exit_code(self) -> int | None:
-        """As `subprocess` has it: negative for a signal."""
+        """As in `subprocess`: negative for a signal."""
         return self._process.returncode
 
     async def close(self) -> None:
-        """End it and all that it started. Every wait is bounded, and a caller's cancellation skips them."""
+        """Ends the process and all its children. Every wait is bounded; cancelling the caller skips them."""
         try:
             self._close_stdin()
             if not await self._wait_for_exit(_EXIT_SECONDS):
@@ -122,7 +122,7 @@ class ServerProcess:
         await self._wait_for_exit(_REAP_SECONDS)
 
     def send_signal(self, number: int) -> None:
-        """To the whole group, while it is surely this one."""
+        """Sends a signal to the whole group, unless the process has been reaped."""
         if not self._exit_future.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
@@ -154,13 +154,13 @@ class ServerProcess:
         return bool(data)
 
     def drain_stderr(self) -> None:
-        """Take what lies in the pipe now, and no more: it may be printed faster than it is read."""
+        """Reads what is in the pipe now, but no more: the server may print faster than we read."""
         for _ in range(_STDERR_CHUNKS):
             if not self._read_stderr():
                 return
 
     def _reap(self) -> None:
-        """The process is a zombie: its group's number is still taken, so the rest of it can be killed by number."""
+        """Handles the exit. The process is still a zombie, so its group can be killed by number safely."""
         self.send_signal(signal.SIGKILL)
         self._watchdog.remove_group(self.pid)
         self._loop.remove_reader(self._pidfd)
@@ -181,12 +181,12 @@ class ServerProcess:
 
 
 def _start_error(program: ServerProgram, error: OSError | ValueError) -> ServerUnavailable:
-    """Never the error's own text: it may quote arguments."""
+    """Returns the error of a failed start. Never quotes the exception: it may contain arguments."""
     if isinstance(error, OSError) and program.cwd and not os.path.isdir(program.cwd):
-        why, hint = f"its folder {program.cwd} is not there", "Make the folder, or change `cwd` in its entry."
+        why, hint = f"its folder {program.cwd} does not exist", "Create the folder, or change `cwd` in its entry."
     elif isinstance(error, OSError):
         why = os.strerror(error.errno or 0).lower()
-        hint = "`toolyard doctor` says what this machine lacks."
+        hint = "Run `toolyard doctor` to see what this machine lacks."
     else:
         why, hint = "its command or its environment holds a NUL character", "Correct its entry."
     return ServerUnavailable(program.server, f"cannot be started: {why}", hint=hint)

@@ -1,6 +1,6 @@
-"""Whether a host is public, in whatever spelling: not of this machine, a private network or a cloud's metadata.
+"""Decides whether a host is public, in any spelling: not this machine, a private network or cloud metadata.
 
-A name says nothing about where it leads, so names are looked up as well before anything is sent (`has_private_address`).
+A name does not tell where it leads, so names are resolved before anything is sent (`has_private_address`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 _IDEOGRAPHIC_STOP: Final = "\u3002"
-"""Counts as a dot in names (UTS 46); the other dots become this one or `.` by compatibility."""
+"""Counts as a dot in names (UTS 46); compatibility normalization maps the other dots to this one or `.`."""
 _NUMBER_PATTERN: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _IPV4_PARTS: Final = 4
 _BYTE: Final = 256
@@ -24,28 +24,28 @@ _PRIVATE_ENDINGS: Final = frozenset(
     }
 )
 _METADATA_NAMES: Final = frozenset({"metadata.goog"})
-"""Names of clouds' metadata that end like public ones."""
+"""Cloud metadata hosts with public suffixes."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 _TRANSLATED: Final = ipaddress.IPv6Network("::ffff:0:0:0/96")
 _PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")
 _NOT_PUBLIC: Final = (
-    ipaddress.ip_network("192.0.0.0/24"),  # of the protocols themselves; 192.0.0.192 is a cloud's metadata
-    ipaddress.ip_network("192.88.99.0/24"),  # relays of 6to4
-    ipaddress.ip_network("3fff::/20"),  # for examples
+    ipaddress.ip_network("192.0.0.0/24"),  # protocol assignments; 192.0.0.192 is a cloud's metadata
+    ipaddress.ip_network("192.88.99.0/24"),  # 6to4 relays
+    ipaddress.ip_network("3fff::/20"),  # documentation
 )
-"""What older versions of Python take for global."""
+"""Networks that older Python versions report as global."""
 _ISATAP: Final = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def normalized_host(host: str) -> str:
-    """A host as resolvers see it: plain characters, lower case, without dots at its end."""
+    """Returns a host as resolvers see it: normalized characters, lower case, without trailing dots."""
     return unicodedata.normalize("NFKC", host).replace(_IDEOGRAPHIC_STOP, ".").lower().rstrip(".")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it names this machine. Of an address that holds another one, both have to."""
+    """Whether the host is this machine. If the address embeds others, all of them must be."""
     host = normalized_host(host)
     address = _parse_address(host)
     if address is None:
@@ -55,20 +55,20 @@ def is_loopback(host: str) -> bool:
 
 
 def is_public(host: str) -> bool:
-    """Whether it can be a host of the internet. Of a name: whether it can be one there."""
+    """Whether the host can be public. A name is judged by its suffix only."""
     host = normalized_host(host)
     address = _parse_address(host)
     if address is not None:
         return _is_public_address(address)
     ending = host.rpartition(".")[2]
-    # What ends in a number is an address or nothing; a name without dots belongs to the local network.
+    # A numeric last label is an address or invalid; a name without dots belongs to the local network.
     if not _NAME_PATTERN.fullmatch(host) or _NUMBER_PATTERN.fullmatch(ending):
         return False
     return ending not in _PRIVATE_ENDINGS and host not in _METADATA_NAMES
 
 
 def has_private_address(addresses: Iterable[str]) -> bool:
-    """Whether any of the addresses that a name was resolved to is not public."""
+    """Whether any of the resolved addresses is not public."""
     return any(not is_public(address.partition("%")[0]) for address in addresses)
 
 
@@ -92,7 +92,7 @@ def _parse_address(host: str) -> IpAddress | None:
 
 
 def _parse_number(part: str) -> int:
-    """As `inet_aton` reads it: hexadecimal after `0x`, octal after `0`."""
+    """Parses a number like `inet_aton`: hexadecimal after `0x`, octal after `0`."""
     if part.startswith("0x"):
         return int(part[2:] or "0", 16)
     return int(part, 8 if len(part) > 1 and part.startswith("0") else 10)
@@ -108,7 +108,7 @@ def _is_public_address(address: IpAddress) -> bool:
 
 
 def _embedded_ipv4(address: IpAddress) -> Iterator[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 address is translated to, or tunnelled through."""
+    """Yields the IPv4 addresses that an IPv6 address translates to or tunnels through."""
     if isinstance(address, ipaddress.IPv4Address):
         return
     if address.ipv4_mapped is not None:

@@ -1,12 +1,11 @@
-"""What remote servers answer, within bounds, before the SDK's client reads any of it.
+"""Limits the responses of remote servers before the SDK's client reads them.
 
-That client reads a whole body and parses it on the loop, however long it is. So every body passes a `LimitedBody` first: one
-that is too long, or that would become too many objects, is left unread, and a small error takes its place. So is the
-rest of a stream that brings more messages a second than anybody can use. Then one call fails, and nobody else waits.
-Answers are asked for uncompressed, because a little that is compressed can become anything; and a server does not say
-how soon it is asked again.
+That client reads and parses a body of any length on the loop. So every body passes a `LimitedBody` first: one that is
+too long, or has too many values, is not read, and a small error replaces it. The same applies to the rest of a stream
+with too many messages a second. Only that call fails, and no other call is delayed. Responses are requested
+uncompressed, because compressed data can expand to any size, and a server cannot set the SSE retry time.
 
-`ResponseLimits` belong to one connection and count what its answers hold at the same time. They own nothing.
+`ResponseLimits` belongs to one connection and counts what its responses hold together. It owns no resources.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from toolyard.core.token_bucket import TokenBucket
 from toolyard.mcp_client.line_io import MAX_LINE_BYTES
 
 REFUSAL_PREFIX = "sent an answer that "
-"""How the error begins that takes an answer's place."""
+"""Start of the error message that replaces a response."""
 _MAX_HELD_BYTES = 2 * MAX_LINE_BYTES
-"""Of all answers that one server is sending."""
+"""Bytes of all responses of one server together."""
 _ERROR_CODE = -32000
 _EVENT_STREAM = "text/event-stream"
 _RETRY_FIELD = b"retry"
 _FIRST_BYTES = 200
 BURST_EVENTS = 5_000
-"""Messages of one server's streams that may come at once."""
+"""Burst of messages in the streams of one server."""
 EVENTS_PER_SECOND = 500
-"""After that; each costs the SDK a fraction of a millisecond of everybody's loop."""
+"""After the burst; each costs the SDK a fraction of a millisecond on the shared loop."""
 
 
 class ResponseLimits:
-    """`max_bytes` is the longest answer. Both methods are hooks of an `httpx2.AsyncClient`."""
+    """Limits of one connection. Both methods are hooks of an `httpx2.AsyncClient`."""
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -46,24 +45,25 @@ class ResponseLimits:
         self.rate = TokenBucket(BURST_EVENTS, EVENTS_PER_SECOND)
 
     async def request_identity_encoding(self, request: httpx2.Request) -> None:
+        """Request hook: asks for an uncompressed response."""
         request.headers["accept-encoding"] = "identity"
 
     async def apply(self, response: httpx2.Response) -> None:
-        """Put the answer's body within bounds. It has not been read yet."""
+        """Response hook: limits the body, which has not been read yet."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = response.headers.pop("content-encoding", "identity").strip().lower()
-        asked = peek_message_id(response.request.content) if response.request.method == "POST" else None
+        request_id = peek_message_id(response.request.content) if response.request.method == "POST" else None
         body = LimitedEventStream if kind == _EVENT_STREAM else LimitedBody
         if kind == _EVENT_STREAM:
-            response.encoding = "utf-8"  # as the format wants it, whatever the server says
-        response.stream = body(response.stream, self, asked, is_plain=coding in {"", "identity"})
+            response.encoding = "utf-8"  # as the format requires, whatever the server declares
+        response.stream = body(response.stream, self, request_id, is_plain=coding in {"", "identity"})
 
 
 class LimitedBody(httpx2.AsyncByteStream):
-    """A body that is one message, or none at all."""
+    """A body with at most one message."""
 
     def __init__(self, stream: object, limits: ResponseLimits, request_id: int | None, *, is_plain: bool) -> None:
-        assert isinstance(stream, httpx2.AsyncByteStream)  # noqa: S101 - of a client that is asynchronous
+        assert isinstance(stream, httpx2.AsyncByteStream)  # noqa: S101 - the client is asynchronous
         self._stream = stream
         self._limits = limits
         self._request_id = request_id
@@ -72,7 +72,7 @@ class LimitedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if not self._is_plain:
-            yield self._refusal(b"", "is compressed, though it was asked not to be")
+            yield self._refusal(b"", "is compressed, although uncompressed data was requested")
             return
         try:
             async for chunk in self._stream:
@@ -116,7 +116,7 @@ class LimitedBody(httpx2.AsyncByteStream):
             yield self._checked_message(bytes(self._held), is_long=self._is_long)
 
     def _checked_message(self, message: bytes, *, is_long: bool) -> bytes:
-        """The message, or what takes its place."""
+        """Returns the message, or the error that replaces it."""
         if is_long:
             return self._refusal(message, f"is longer than {self._limits.max_bytes // MIB} MiB")
         if len(message) > MAX_JSON_PARTS and count_json_parts(message) > MAX_JSON_PARTS:
@@ -124,7 +124,7 @@ class LimitedBody(httpx2.AsyncByteStream):
         return message
 
     def _refusal(self, message: bytes, why: str) -> bytes:
-        """An error of the protocol, for the call that was to be answered. Where that is not known, nobody hears."""
+        """Returns a JSON-RPC error for the pending call; empty if the call is not known."""
         number = self._request_id if self._request_id is not None else peek_message_id(message)
         if number is None:
             return b""
@@ -133,7 +133,7 @@ class LimitedBody(httpx2.AsyncByteStream):
 
 
 class LimitedEventStream(LimitedBody):
-    """A stream of messages. Each goes on when it is whole; how long the stream is does not matter."""
+    """A stream of messages, each passed on when it is complete. Its total length is not limited."""
 
     _is_skipping = False
     _is_after_return = False
@@ -144,7 +144,7 @@ class LimitedEventStream(LimitedBody):
         return self._is_flood
 
     def _accept_chunk(self, chunk: bytes) -> Iterator[bytes]:
-        """The events that this chunk completes. Every kind of line end becomes the plain one."""
+        """Yields the events that this chunk completes. Normalizes line endings."""
         if self._is_after_return and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._is_after_return = chunk.endswith(b"\r")
@@ -154,7 +154,7 @@ class LimitedEventStream(LimitedBody):
             event = bytes(self._held[: end + 2])
             if not self._limits.rate.take():
                 self._is_flood = True
-                yield self._refusal(b"", f"brings more than {EVENTS_PER_SECOND} messages a second")
+                yield self._refusal(b"", f"has more than {EVENTS_PER_SECOND} messages a second")
                 return
             if not self._is_skipping:
                 yield self._checked_event(event, is_long=len(event) > self._limits.max_bytes)
@@ -165,7 +165,7 @@ class LimitedEventStream(LimitedBody):
             if not self._is_skipping:
                 yield self._checked_event(bytes(self._held[:_FIRST_BYTES]), is_long=True)
             self._is_skipping = True
-        if self._is_skipping:  # the rest of a long one is not kept, but for the byte that its end may begin with
+        if self._is_skipping:  # the rest of a long event is dropped, except a byte that may start its end
             self._release(len(self._held) - 1)
 
     def _rest(self) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""A server's results as our types. What does not fit is refused in words, never guessed at."""
+"""Converts and validates results of servers. Invalid results raise errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_PAGES = 1_000
 MAX_LISTING_BYTES = 256 * MIB
 
 _TEXT_KEYS = frozenset({"description", "title", "default", "examples", "const", "$comment"})
-"""Keys of a schema that hold texts and values. Where one holds an object it may be the name of an argument."""
+"""Schema keys that hold texts and values. If one holds an object it may be the name of an argument."""
 _COMPLETE_TYPES = (None, "complete")
 
 FetchPage = Callable[[str | None], Awaitable[Mapping[str, Any]]]
@@ -28,9 +28,9 @@ NoteCallback = Callable[[str], None]
 def tool_answer(
     server: str, tool: str, result: object, mask: SecretMask, read_log: Callable[[], str] = lambda: ""
 ) -> UpstreamResult:
-    """The answer of a call, without the secrets of the server's entry.
+    """Returns the result of a call, with the secrets of the entry masked.
 
-    `read_log` returns what the server printed during the call: many answer a failure without its reason and log that.
+    `read_log` returns what the server printed during the call: many servers only log the reason of a failure.
     """
     if not isinstance(result, dict):
         raise invalid_result_error(server, tool)
@@ -39,15 +39,15 @@ def tool_answer(
         raise CallFailed(
             server,
             tool,
-            f"Server '{server}' wants to ask the user something before {tool} goes on, and nobody can be asked here",
+            f"Server '{server}' wants to ask the user before {tool} continues, which is not possible here",
             hint="Give the tool all it needs in its arguments.",
         )
     content = body.get("content", ())
     if not isinstance(content, list):
         content = ()
-    given = [cast("Json", block) for block in cast("list[object]", content) if isinstance(block, dict)]
+    blocks_in = [cast("Json", block) for block in cast("list[object]", content) if isinstance(block, dict)]
     try:
-        blocks, structured = mask.mask_answer(given), mask.mask_answer(body.get("structuredContent"))
+        blocks, structured = mask.mask_answer(blocks_in), mask.mask_answer(body.get("structuredContent"))
     except RecursionError:
         raise invalid_result_error(server, tool) from None
     answer = UpstreamResult(tuple(blocks), structured, body.get("isError") is True)
@@ -58,7 +58,7 @@ def tool_answer(
 
 
 def masked_listing(listing: ServerListing, mask: SecretMask) -> ServerListing:
-    """The listing without the secrets of the server's entry. Names of tools and arguments stay: calls need them."""
+    """Returns the listing with secrets masked. Names of tools and arguments stay, because calls need them."""
     try:
         tools = tuple(
             replace(
@@ -71,7 +71,7 @@ def masked_listing(listing: ServerListing, mask: SecretMask) -> ServerListing:
             for tool in listing.tools
         )
     except RecursionError:
-        raise _misbehavior_error(listing.server, "lists a schema that is nested too deep to be read") from None
+        raise _misbehavior_error(listing.server, "lists a schema that is nested too deeply") from None
     return replace(listing, tools=tools, instructions=mask.mask_answer(listing.instructions))
 
 
@@ -91,7 +91,7 @@ def _masked_schema(schema: Any, mask: SecretMask) -> Any:
 async def fetch_all_tools(
     server: str, fetch_page: FetchPage, note: NoteCallback, received_bytes: Callable[[], int]
 ) -> tuple[ToolSchema, ...]:
-    """Every page, within bounds. `received_bytes` counts the bytes that came from the server so far."""
+    """Fetches all pages, within limits. `received_bytes` counts the bytes from the server so far."""
     tools: dict[str, ToolSchema] = {}
     seen: set[str] = set()
     cursor: str | None = None
@@ -111,10 +111,10 @@ async def fetch_all_tools(
         if not following:
             return tuple(tools.values())
         if not isinstance(following, str) or following in seen:
-            raise _misbehavior_error(server, "lists its tools in a circle: the same page comes again")
+            raise _misbehavior_error(server, "lists its tools in a loop: it repeats a page")
         seen.add(following)
         cursor = following
-    raise _misbehavior_error(server, f"lists its tools on more than {MAX_PAGES:,} pages and does not come to an end")
+    raise _misbehavior_error(server, f"lists its tools on more than {MAX_PAGES:,} pages without an end")
 
 
 def _misbehavior_error(server: str, what: str) -> ServerMisbehaved:
@@ -129,7 +129,7 @@ def _parse_tool_schema(raw: object, note: NoteCallback) -> ToolSchema | None:
         return None
     takes, gives = tool.get("inputSchema"), tool.get("outputSchema")
     if not isinstance(takes, dict):
-        note(f"tools/list: {name!r} has an inputSchema that is no object; it is taken as empty")
+        note(f"tools/list: {name!r} has an inputSchema that is not an object; it is treated as empty")
         takes = {}
     return ToolSchema(
         name=name,

@@ -1,9 +1,9 @@
-"""Keeps the secrets of a server's entry out of everything that is said about it, and out of what it answers.
+"""Masks the secrets of a server's entry in its output, its errors and its results.
 
-A server may print the key it was given, and its last line of stderr is part of our errors. So every text that comes
-from a server and goes into an error, a status or a log passes its `SecretMask`, which hides every value of the entry. What
-a tool answers is data that callers work with. There, only values that are secrets by their name or their look are
-hidden: a folder in `env` stays readable in the paths that the server returns.
+A server may print the key it got, and our errors quote its last line of stderr. So every text of a server that goes
+into an error, a status or a log passes its `SecretMask`, which hides every value of the entry. Results of tools are
+data for callers. There, only values that look like secrets by name or form are hidden: a folder in `env` stays
+readable in returned paths.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from toolyard.config.models import ServerEntry
 from toolyard.config.secret_extraction import looks_secret
 
 _MIN_CHARS = 4
-"""Values shorter than this ("1", "on", "en") are no secrets, and masking them would eat ordinary words."""
+"""Shorter values ("1", "on", "en") are not secrets, and masking them would damage ordinary words."""
 _MIN_UNNAMED_CHARS = 8
-"""In answers, of a value whose name does not say that it is a secret."""
+"""In results, for values whose name does not say that they are secret."""
 _ORDINARY = re.compile(
     r"[A-Za-z]+(?:[ _.,:/+-][A-Za-z]+)*"  # words
     r"|[~.]{0,2}/.*"  # a path
-    r"|[a-z][a-z0-9+.-]*://[^@?#]*"  # an address without a user or parameters
+    r"|[a-z][a-z0-9+.-]*://[^@?#]*"  # a URL without user or parameters
     r"|[\d\s.,:_/-]+"  # numbers, dates
-    r"|[\w.-]+:\d+",  # a host and its port
+    r"|[\w.-]+:\d+",  # host and port
     re.DOTALL,
 )
 _MASKED = "***"
 _REMEMBERED_TOKENS = 8
-"""The last ones that were handed out at a sign-in; older ones open nothing any more."""
+"""Tokens of the last sign-ins; older ones have expired."""
 
 
 class SecretMask:
-    """Learns a server's secrets when it is started: before that their values are in nobody's hands."""
+    """Masks a server's secrets. It learns them at each start, when their values are resolved."""
 
     __slots__ = ("_answers", "_entry", "_secrets", "_tokens", "_values")
 
@@ -48,12 +48,12 @@ class SecretMask:
         self._answers: list[str] = []
 
     def learn_entry(self, written: ServerEntry, started: ServerEntry, more: Iterable[str] = ()) -> None:
-        """`written` is the entry of the file, `started` the same with the values of variables in it.
+        """Learns the secrets of an entry: as written in the file, and with variables expanded (`started`).
 
-        `more` are secrets that stand in no entry.
+        `more` are secrets outside of the entry.
         """
         named = list(_named_values(started))
-        # A word that holds the value of a variable is a secret wherever it stands.
+        # A word that contains the value of a variable is always secret.
         before = {*written.command_line, *_segments(written.url)}
         words = {*started.command_line, *_segments(started.url)} - before
         named += [word.partition("=")[::2] if "=" in word else ("", word) for word in words]
@@ -63,7 +63,7 @@ class SecretMask:
         self._rebuild()
 
     def learn_tokens(self, *tokens: str) -> None:
-        """What somebody who signed in was given for this server."""
+        """Learns the tokens of a sign-in."""
         self._tokens.extend(tokens)
         self._rebuild()
 
@@ -76,7 +76,7 @@ class SecretMask:
         return _mask_values(text, self._values)
 
     def mask_answer(self, value: Any) -> Any:
-        """A part of a server's answer without the secrets of its entry, in strings at any depth."""
+        """Returns part of a result with secrets masked in all nested strings."""
         return self._mask_nested(value) if self._answers else value
 
     def _mask_nested(self, value: Any) -> Any:
@@ -98,12 +98,12 @@ def _mask_values(text: str, values: Iterable[str]) -> str:
 
 
 def _longest_first(values: Iterable[str]) -> list[str]:
-    """A value that contains another one must not leave its ends behind."""
+    """Longest first: masking a contained value first would leave the ends of the longer one."""
     return sorted({value for value in values if len(value) >= _MIN_CHARS}, key=len, reverse=True)
 
 
 def _encoded_forms(value: str) -> Iterator[str]:
-    """How a value may stand in an answer: as it is, within JSON, within an address."""
+    """Yields the encodings of a value in a result: plain, JSON, URL."""
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]

@@ -1,7 +1,7 @@
-"""How many local servers run at once: a server that is started takes a slot, and idle ones make room.
+"""Limits how many local servers run at once.
 
-`ServerSlots` live on one loop and own nothing. Where every slot is taken, the server that was idle for longest is
-ended. Where none is idle, the start waits until a call ends, for as long as a start may take, and then fails.
+`ServerSlots` lives on one loop and owns nothing. If all slots are taken, the server that has been idle longest is
+stopped. If none is idle, the start waits for a call to end, and fails after the start timeout.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ _CONFIG_KEY = "toolyard.max_running_servers"
 
 
 class SlotHolder(Protocol):
-    """A server that has a slot or wants one."""
+    """A server that has a slot or needs one."""
 
     name: str
 
     @property
     def idle_since(self) -> float | None:
-        """The moment of its last call; None while it starts or a call is under way."""
+        """Time of its last call; None while it starts or a call is in flight."""
         ...
 
     async def end(self) -> None:
-        """End it, and return when it is gone. The next call starts it again."""
+        """Stops it and waits for it. The next call starts it again."""
         ...
 
 
 class ServerSlots:
+    """The slots for running local servers."""
+
     def __init__(self, limit: int = MAX_RUNNING) -> None:
         self._limit = limit
         self._holders: set[SlotHolder] = set()
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def acquire(self, server: SlotHolder, seconds: float) -> None:
-        """Take a slot for a server that is about to be started. Raises ServerUnavailable after `seconds`."""
+        """Acquires a slot for a server that is about to start. Raises ServerUnavailable after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 while len(self._holders) >= self._limit:
@@ -52,11 +54,12 @@ class ServerSlots:
         self._holders.add(server)
 
     def release(self, server: SlotHolder) -> None:
+        """Releases the slot of a server."""
         self._holders.discard(server)
         self.notify_waiters()
 
     def notify_waiters(self) -> None:
-        """A call has ended or a slot is free: those that wait look whether there is room now."""
+        """Wakes waiting starts: a call has ended or a slot is free."""
         for each in self._waiting:
             if not each.done():
                 each.set_result(None)

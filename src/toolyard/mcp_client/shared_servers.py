@@ -1,10 +1,9 @@
-"""The running servers of one process, shared by the pools of its agents.
+"""The running servers of a process, shared by the pools of its agents.
 
-`SharedServers` own the connections, the watchdog and the loop's thread. Pools whose entries are the same use one
-process of that server; an entry that differs in anything that the server could notice has a process to itself, and so
-has every pool's where the entry says `shared: false`. A server is ended when the last pool that uses it is closed.
-Nothing is started, not even the thread, before a pool is opened. Who may call what is not decided here, but above the
-pools.
+`SharedServers` owns the connections, the watchdog and the loop's thread. Pools with equal entries share one server
+process; an entry that differs in anything the server could notice gets its own process, and so does every pool if the
+entry says `shared: false`. A server stops when the last pool that uses it closes. Nothing starts, not even the
+thread, before a pool opens. Authorization is decided above the pools.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from toolyard.mcp_client.watchdog import Watchdog
 CLOSE_SECONDS = 30.0
 _HTTP_MODULE = "toolyard.mcp_client.http"
 _CLIENT_ONLY_KEYS = frozenset({"allowed_tools", "exclude_tools", "description", "disabled", "pinned"})
-"""Keys of an entry that are ours alone: the server is the same whatever they say."""
+"""Entry keys that do not affect the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class _SharedServer:
 
 
 class SharedServers(Closeable):
-    """`acquire` and `release` from any thread, the servers themselves on `loop`."""
+    """Shared servers. `acquire` and `release` are thread-safe; the servers run on `loop`."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class SharedServers(Closeable):
             return self._own_loop
 
     def acquire(self, user: object, entry: ServerEntry, use: ServerUse) -> ManagedServer:
-        """The server of an entry, for as long as `user` has it. Starts nothing."""
+        """Returns the server of an entry for `user`. Starts nothing."""
         key = _sharing_key(user, entry, use)
         with self._lock:
             shared = self._servers.get(key)
@@ -94,7 +93,7 @@ class SharedServers(Closeable):
             return shared.server
 
     async def release(self, user: object, only: ManagedServer | None = None) -> None:
-        """End what nobody else uses: of all that `user` has, or of `only` one. For callers on the loop."""
+        """Releases all servers of `user`, or `only` one, and stops the unused. For callers on the loop."""
         unused: list[ManagedServer] = []
         with self._lock:
             for key, shared in list(self._servers.items()):
@@ -107,7 +106,7 @@ class SharedServers(Closeable):
         await asyncio.gather(*(upstream.close() for upstream in unused))
 
     def close(self) -> None:
-        """End everything, whoever still uses it."""
+        """Stops all servers, even if they are in use."""
         with self._lock:
             upstreams = [shared.server for shared in self._servers.values()]
             self._servers.clear()
@@ -147,7 +146,7 @@ class SharedServers(Closeable):
                     program, mask, tail, callbacks, watchdog=self._watchdog, seconds=seconds
                 )
             mask.learn_entry(entry, started)
-            # With it comes the SDK, which takes a while: aside, because the other servers are on this loop.
+            # In a thread: the SDK takes a while to import, and other servers share this loop.
             await asyncio.to_thread(importlib.import_module, _HTTP_MODULE)
             from toolyard.mcp_client.http import HttpConnection
 
@@ -157,7 +156,7 @@ class SharedServers(Closeable):
         return open_connection
 
     def _expand_variables(self, entry: ServerEntry) -> ServerEntry:
-        """With the values of variables, which are looked up at each start and kept nowhere else."""
+        """Returns the entry with variables expanded. Done at each start, so values are stored nowhere else."""
         try:
             return expand_entry(entry, self._host_env)
         except ConfigError as error:
@@ -171,7 +170,7 @@ async def _close_all(servers: list[ManagedServer]) -> None:
 
 
 def _sharing_key(user: object, entry: ServerEntry, use: ServerUse) -> str:
-    """Two uses with the same key are served by one process or connection."""
+    """Returns the key under which equal uses share one process or connection."""
     parts = [entry.model_dump_json(exclude=set(_CLIENT_ONLY_KEYS)), repr(use.timeouts)]
     if entry.transport != "stdio":
         parts += [use.tokens_folder or "", str(id(use.on_authorize))]

@@ -1,4 +1,4 @@
-"""The last of what a server printed: its stderr, and the lines of its stdout that were no messages. For `doctor`."""
+"""Keeps the end of a server's output for `doctor`: its stderr, and stdout lines that are not messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAST_LINE_CHARS = 300
 
 
 class OutputTail:
-    """Bounded, whatever the server prints. Outlives the server, so that its end can be explained."""
+    """The bounded end of a server's output. It outlives the server, to explain its exit."""
 
     __slots__ = ("_mask", "_odd", "_stderr", "stderr_received")
 
@@ -28,7 +28,7 @@ class OutputTail:
     def add_stderr(self, data: bytes) -> None:
         self._stderr += data
         self.stderr_received += len(data)
-        if len(self._stderr) > 2 * STDERR_BYTES:  # cut seldom: each cut moves the rest
+        if len(self._stderr) > 2 * STDERR_BYTES:  # rarely: each cut moves the rest
             del self._stderr[:-STDERR_BYTES]
 
     def add_stray_line(self, line: bytes | str) -> None:
@@ -40,7 +40,7 @@ class OutputTail:
         return self._mask(bytes(self._stderr[-STDERR_BYTES:]).decode(errors="replace"))
 
     def stderr_since(self, received: int) -> str:
-        """What came after so many bytes, as far as it is still held."""
+        """Returns what was printed after `received` bytes, as far as it is still held."""
         new = self.stderr_received - received
         return self._mask(bytes(self._stderr[-new:]).decode(errors="replace")) if new > 0 else ""
 
@@ -49,7 +49,7 @@ class OutputTail:
         return tuple(self._mask(line) for line in tuple(self._odd))
 
     def last_line(self) -> str:
-        """The last line of stderr that says something, or of stdout where there is none."""
+        """Returns the last non-empty line of stderr, or of stdout if there is none."""
         lines = [line.strip() for line in self.stderr.splitlines()[-20:]] or list(self.odd_lines)
-        said = next((line for line in reversed(lines) if line), "")
-        return said[:_LAST_LINE_CHARS]
+        last = next((line for line in reversed(lines) if line), "")
+        return last[:_LAST_LINE_CHARS]

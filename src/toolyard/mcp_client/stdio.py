@@ -1,10 +1,10 @@
-"""A stdio server: JSON-RPC over its pipes, many calls in flight, told apart by their numbers.
+"""Connection to a stdio server: JSON-RPC over pipes, with many calls in flight.
 
-A `StdioConnection` owns its server's process (a `ServerProcess`) from `open` until it ends or is closed. Everything happens
-on the loop it was opened on, in callbacks of the loop: a call costs one future, one timer and two system calls, and
-no task. When the server ends, every call in flight fails with the same story, told once to the owner.
+A `StdioConnection` owns its server's process (a `ServerProcess`) from `open` until it ends or is closed. It works in
+callbacks of the loop that opened it: a call costs one future, one timer and two system calls, but no task. When the
+server ends, all pending calls fail with the same error, and the owner is notified once.
 
-What a server asks is answered without asking anybody: a ping is, everything else is refused.
+Requests of the server are answered here: a ping succeeds, everything else is refused.
 """
 
 from __future__ import annotations
@@ -41,16 +41,18 @@ from toolyard.mcp_client.stderr_tail import OutputTail
 from toolyard.mcp_client.watchdog import Watchdog
 
 _QUIET_SECONDS = 0.5
-"""From the end of a server's output until it is taken to have ended, whether its process has or not."""
+"""From the end of a server's output until it is killed if its process has not exited."""
 _SLOW_BYTES = 4 * MIB
-"""The longest message that is read a second time, with the parser that is slow and takes more."""
+"""Longest message that is parsed again with the slow parser, which accepts more."""
 
 _METHOD = b'"method"'
 _BEGINNING_BYTES = 256
-"""A message that is not read and has a method here is a notification or a request of the server's, no answer."""
+"""An unparsed message with a method in these bytes is a notification or a request, not an answer."""
 
 
 class StdioConnection:
+    """Connection to one local server."""
+
     can_run_eagerly = True
 
     def __init__(
@@ -89,7 +91,7 @@ class StdioConnection:
         watchdog: Watchdog,
         seconds: float,
     ) -> StdioConnection:
-        """Start the server and greet it. Nothing is left of it when that fails."""
+        """Starts the server and negotiates the protocol. Leaves nothing behind on failure."""
         connection = cls(program, mask, tail, watchdog, callbacks)
         try:
             async with asyncio.timeout(seconds):
@@ -98,7 +100,7 @@ class StdioConnection:
             await connection.close()
             raise ServerUnavailable(
                 program.server,
-                f"did not come up within {seconds:g} s{_last_output(tail)}",
+                f"did not start within {seconds:g} s{_last_output(tail)}",
                 hint=network_hint(tail.stderr) or "Start its command by hand to see what it waits for.",
             ) from None
         except BaseException:
@@ -118,12 +120,12 @@ class StdioConnection:
         if progress is not None:
             self._progress_listeners[n] = progress
         try:
-            name, given = to_json(tool), self._encode_arguments(tool, arguments)
+            name, encoded_arguments = to_json(tool), self._encode_arguments(tool, arguments)
             token = b'"progressToken":%d' % n if progress is not None else b""
             meta = self._meta + (b"," if self._meta and token else b"") + token
             members = b',"_meta":{%b}' % meta if meta else b""
             line = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b%b}}\n'
-            result = await self._request_answer(n, tool, line % (n, name, given, members), seconds)
+            result = await self._request_answer(n, tool, line % (n, name, encoded_arguments, members), seconds)
             return tool_answer(self._server, tool, result, self._mask, lambda: self._logged_since(printed))
         except RpcError as error:
             raise call_failure(self._server, tool, error) from None
@@ -131,7 +133,7 @@ class StdioConnection:
             self._progress_listeners.pop(n, None)
 
     def _logged_since(self, received: int) -> str:
-        self._process.drain_stderr()  # its log may be read after its answer, though it was written before
+        self._process.drain_stderr()  # the log may be read after the answer, though it was written before
         return self._tail.stderr_since(received)
 
     async def server_listing(self, seconds: float) -> ServerListing:
@@ -151,7 +153,7 @@ class StdioConnection:
         return masked_listing(self.handshake.make_listing(self._server, tools), self._mask)
 
     async def request(self, method: str, params: Mapping[str, Any], seconds: float) -> object:
-        """Any request; the result as it came."""
+        """Sends any request and returns the result as received."""
         n = self._last_id = self._last_id + 1
         body = {**params, "_meta": REQUEST_META} if self._meta else params
         message = {"jsonrpc": "2.0", "id": n, "method": method, "params": body}
@@ -164,7 +166,7 @@ class StdioConnection:
 
     async def _negotiate(self) -> None:
         async def ask(method: str, params: Mapping[str, Any]) -> object:
-            return await self.request(method, params, float("inf"))  # the whole greeting has one deadline
+            return await self.request(method, params, float("inf"))  # the negotiation as a whole has a deadline
 
         self.handshake = await negotiate(self._server, ask)
         if self.handshake.protocol != MODERN_VERSION:
@@ -172,13 +174,13 @@ class StdioConnection:
             return
         self._meta = to_json(REQUEST_META)[1:-1]
         if self.handshake.announces_changes:
-            # Its answer comes when the server stops telling, and nobody waits for it.
+            # The answer comes at the end of the subscription; nothing waits for it.
             self._last_id += 1
             params = {"notifications": {"toolsListChanged": True}, "_meta": REQUEST_META}
             self._send({"id": self._last_id, "method": "subscriptions/listen", "params": params})
 
     async def _request_answer(self, n: int, what: str, line: bytes, seconds: float) -> object:
-        """Send a request and wait for what comes back."""
+        """Sends a request and waits for its result."""
         if self._lost_reason is not None or self._closing:
             raise self._closed_error()
         future = InlineFuture(loop=self._loop)
@@ -204,7 +206,7 @@ class StdioConnection:
         return message.get("result")
 
     async def _wait_for_room(self, future: InlineFuture) -> None:
-        """Wait until the server has read, or the call has come to its end without being sent."""
+        """Waits until the server has read enough, or the call has ended without being sent."""
         room = asyncio.ensure_future(self._writer.wait_for_room())
         try:
             await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
@@ -227,7 +229,7 @@ class StdioConnection:
             self._send_cancelled(n, f"no answer within {seconds:g} s")
 
     def _send_cancelled(self, n: int, reason: str) -> None:
-        """Tell the server that nobody waits for this answer any more. It may ignore it."""
+        """Sends notifications/cancelled. The server may ignore it."""
         if not self._writer.is_full:
             self._send({"method": "notifications/cancelled", "params": {"requestId": n, "reason": reason}})
 
@@ -249,19 +251,19 @@ class StdioConnection:
             message = _parse_slowly(line)
         if isinstance(message, dict):
             self._on_message(cast("dict[str, Any]", message), line)
-        elif isinstance(message, list) and message:  # a batch, which the protocol had for a while
+        elif isinstance(message, list) and message:  # a batch, which some protocol versions allowed
             for one in cast("list[object]", message):
                 self._on_message(cast("dict[str, Any]", one) if isinstance(one, dict) else {}, line)
         else:
             self._tail.add_stray_line(line)
 
     def _fail_unread(self, line: bytes, why: str) -> None:
-        """Reading it would keep everybody waiting, so its call fails, where it can be told which one that is."""
+        """Fails the call of a message that would take too long to parse, if the call can be identified."""
         if _METHOD in line[:_BEGINNING_BYTES]:
             self._tail.add_stray_line(line)
             return
         number = peek_message_id(line)
-        if number is None and len(self._replies) == 1:  # it can only be the answer to the one call under way
+        if number is None and len(self._replies) == 1:  # it must answer the only pending call
             number = next(iter(self._replies))
         future = self._replies.get(number or 0)
         if future is None or future.done():
@@ -277,7 +279,7 @@ class StdioConnection:
                 self._on_notification(message["method"], message.get("params"))
             elif not isinstance(n, str | int | float):
                 self._tail.add_stray_line(line)
-            elif not self._writer.is_full:  # who asks without reading gets no answers
+            elif not self._writer.is_full:  # a server that does not read gets no answers
                 self._send({"id": n, **(_PONG if message["method"] == "ping" else _UNSUPPORTED)})
         elif ("result" in message or "error" in message) and isinstance(n, int):
             future = self._replies.get(n)
@@ -290,40 +292,40 @@ class StdioConnection:
         if method == "notifications/tools/list_changed":
             self._callbacks.on_list_changed()
         elif method == "notifications/progress" and isinstance(params, dict):
-            told = cast("dict[str, Any]", params)
-            token, done, total = told.get("progressToken"), told.get("progress"), told.get("total")
-            hear = self._progress_listeners.get(token) if isinstance(token, int) else None
-            if hear is not None and isinstance(done, int | float):
+            progress = cast("dict[str, Any]", params)
+            token, done, total = progress.get("progressToken"), progress.get("progress"), progress.get("total")
+            listener = self._progress_listeners.get(token) if isinstance(token, int) else None
+            if listener is not None and isinstance(done, int | float):
                 whole = total if isinstance(total, int | float) else None
-                report_progress(hear, done, whole, self._mask(str(told.get("message") or "")))
+                report_progress(listener, done, whole, self._mask(str(progress.get("message") or "")))
 
     def _rpc_error(self, error: object) -> RpcError:
         body = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
         code = body.get("code")
-        said = self._mask(str(body.get("message") or "it did not say why"))
-        return RpcError(code if isinstance(code, int) else 0, said, body.get("data"))
+        message = self._mask(str(body.get("message") or "no reason given"))
+        return RpcError(code if isinstance(code, int) else 0, message, body.get("data"))
 
     def _on_eof(self) -> None:
-        """Its output has ended. Its exit follows at once, or is brought about."""
+        """Its output has ended. It should exit now, and is killed otherwise."""
         self._loop.call_later(_QUIET_SECONDS, self._process.send_signal, signal.SIGKILL)
 
     def _on_overflow(self, ends: bytes | None) -> None:
-        """A message was too long to be held; `ends` are its beginning and its end. None: it does not end at all."""
+        """Handles a message that is too long; `ends` are its beginning and end, or None if it is endless."""
         why = f"is longer than {MAX_LINE_BYTES // MIB} MiB"
         if ends is not None:
             self._fail_unread(ends, why)
             return
-        self._lost_reason = f"was ended: it sent a message longer than {ENDLESS_BYTES // MIB} MiB"
+        self._lost_reason = f"was killed: it sent a message longer than {ENDLESS_BYTES // MIB} MiB"
         self._process.send_signal(signal.SIGKILL)
 
     def _on_exit(self, code: int) -> None:
-        self._reader.drain()  # it may have answered before it went
+        self._reader.drain()  # it may have answered before it exited
         self._reader.stop()
         self._writer.stop()
         if self._lost_reason is None:
             self._lost_reason = f"ended ({_exit_description(code)}){_last_output(self._tail)}"
             self._network_hint = network_hint(self._tail.stderr)
-        for future in list(self._replies.values()):  # who waits goes on at once, and takes itself out
+        for future in list(self._replies.values()):  # a callback may remove its entry immediately
             if not future.done():
                 future.set_exception(self._closed_error())
         if not self._closing:
@@ -339,18 +341,18 @@ class StdioConnection:
 
 
 _PONG: dict[str, Any] = {"result": {}}
-_UNSUPPORTED = {"error": {"code": METHOD_NOT_FOUND, "message": "Toolyard does not offer this to servers"}}
+_UNSUPPORTED = {"error": {"code": METHOD_NOT_FOUND, "message": "Toolyard does not support this request"}}
 
 
 def _encode_json(message: Mapping[str, Any]) -> bytes:
     try:
         return to_json(message)
     except (PydanticSerializationError, UnicodeEncodeError):
-        return json.dumps(message).encode()  # half a character, which only an escape can carry
+        return json.dumps(message).encode()  # a lone surrogate, which only an escape can express
 
 
 def _parse_slowly(line: bytes) -> object:
-    """Half a surrogate pair or deep nesting stop the fast parser, not this one. None for what is no JSON."""
+    """Parses with `json`, which accepts lone surrogates and deep nesting. None if it is not JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -367,5 +369,5 @@ def _exit_description(code: int) -> str:
 
 
 def _last_output(tail: OutputTail) -> str:
-    said = tail.last_line()
-    return f"; it last said: {said}" if said else ""
+    line = tail.last_line()
+    return f"; last output: {line}" if line else ""

@@ -1,8 +1,8 @@
-"""Where the sign-ins at remote servers are kept: one file for each, readable by its owner alone.
+"""Stores sign-ins at remote servers: one file each, readable only by its owner.
 
-With the tokens goes what is needed to renew them after a restart: when they end, and where the authorization server
-is. Nothing of it is ever logged or shown, nor when the server repeats it: the server's `SecretMask` knows it, too. A file
-that cannot be read counts as none: the user signs in again.
+A file also holds what is needed to refresh the tokens after a restart: their expiry and the authorization server. The
+content is never logged or shown, not even if the server repeats it: the server's `SecretMask` knows it. An unreadable
+file counts as missing: the user signs in again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _FOLDER_MODE = 0o700
 
 
 class TokenFile:
-    """The SDK's `TokenStorage` for one server at one address. Without a folder it lives as long as this process."""
+    """The SDK's `TokenStorage` for one server URL. In memory only without a folder."""
 
     def __init__(self, folder: str | None, server: str, url: str, mask: SecretMask) -> None:
-        # The address is part of the name: another server under the same name does not get these tokens.
+        # The URL is part of the file name: another server with the same name must not get these tokens.
         digest = hashlib.sha256(f"{server}\0{url}".encode()).hexdigest()[:32]
         self._path = os.path.join(folder, f"{digest}.json") if folder else None
         self._saved = self._read()
         self._mask = mask
         self.context: OAuthContext | None = None
-        """The state of the SDK's provider, into which more than the tokens is put back."""
+        """The state of the SDK's provider, which is restored with the tokens."""
 
     @property
     def is_signed_in(self) -> bool:
@@ -46,21 +46,21 @@ class TokenFile:
             return None
         try:
             return self._restore_sign_in()
-        except ValueError:  # damaged: nothing of it may be mixed with the next sign-in
+        except ValueError:  # damaged: no part of it may be mixed with the next sign-in
             self._saved = {name: value for name, value in self._saved.items() if name == "client"}
             return None
 
     def _restore_sign_in(self) -> OAuthToken:
-        """The tokens; the rest goes into the context once all of it is valid. Raises ValueError."""
+        """Returns the tokens, and restores the context once everything is valid. Raises ValueError."""
         from mcp.shared.auth import OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
-        kept = self._saved
-        tokens = OAuthToken.model_validate(kept["tokens"])
-        ends, url = kept.get("ends"), kept.get("authorization_url")
+        saved = self._saved
+        tokens = OAuthToken.model_validate(saved["tokens"])
+        ends, url = saved.get("ends"), saved.get("authorization_url")
         if not isinstance(ends, int | float | None) or not isinstance(url, str | None):
-            raise ValueError("a sign-in with fields of other types")  # noqa: TRY004 - its caller expects one kind
-        authorization = OAuthMetadata.model_validate(kept["authorization"]) if "authorization" in kept else None
-        resource = ProtectedResourceMetadata.model_validate(kept["resource"]) if "resource" in kept else None
+            raise ValueError("a sign-in with fields of other types")  # noqa: TRY004 - the caller catches ValueError
+        authorization = OAuthMetadata.model_validate(saved["authorization"]) if "authorization" in saved else None
+        resource = ProtectedResourceMetadata.model_validate(saved["resource"]) if "resource" in saved else None
         self._mask_tokens(tokens)
         if (context := self.context) is not None:
             context.token_expiry_time, context.auth_server_url = ends, url
@@ -103,21 +103,21 @@ class TokenFile:
     def _read(self) -> dict[str, Any]:
         if self._path is not None:
             with contextlib.suppress(OSError, ValueError, RecursionError), open(self._path, encoding="utf-8") as file:
-                kept = json.load(file)
-                if isinstance(kept, dict):
-                    return cast("dict[str, Any]", kept)
+                saved = json.load(file)
+                if isinstance(saved, dict):
+                    return cast("dict[str, Any]", saved)
         return {}
 
     def _write(self) -> None:
-        """In one step: a process that is killed leaves the old file or the new one. Raises SystemFault."""
+        """Writes atomically: a killed process leaves the old file or the new one. Raises SystemFault."""
         if self._path is None:
             return
         try:
             self._replace(self._path)
         except OSError as error:
             raise SystemFault(
-                f"The sign-in cannot be kept in {self._path}: {error.strerror}.",
-                hint="Look at what is there and at its disk. Move it away, then sign in again with `toolyard sync`.",
+                f"The sign-in cannot be saved in {self._path}: {error.strerror}.",
+                hint="Check the path and its disk. Move the file away, then sign in again with `toolyard sync`.",
             ) from error
 
     def _replace(self, path: str) -> None:

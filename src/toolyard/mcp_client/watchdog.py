@@ -1,11 +1,11 @@
-"""Ends servers, and all that they started, when this process ends without having done so: killed, say.
+"""Kills servers and their children if this process ends without stopping them, for example if it is killed.
 
-A `Watchdog` owns one small process (a shell) that reads which process groups there are from a pipe. This process has
-the only writing end. At the end of its input, which comes when this process ends however that happens, it kills the
-groups it knows. A group is told before its program begins, and forgotten before its number can be used again.
+A `Watchdog` owns one small shell process that reads process groups from a pipe, of which this process has the only
+write end. At end of input, which comes when this process ends in any way, it kills the registered groups. A group is
+registered before its program starts, and removed before its number can be reused.
 
-A tether of the kernel's (`fs.tether`) would not do for servers: it needs somebody in the group to hold it, and a
-server that sees its input end and exits at once lets go of it before it is pulled. Its own children would stay.
+A kernel mechanism such as `files.die_with_parent` does not suffice: a process in the group must hold it, and a server
+that exits at the end of its input releases it too early, so that its children survive.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _END_SECONDS = 5.0
 
 
 class Watchdog(Closeable):
-    """From any thread. Started with the first group, and again should somebody have ended it."""
+    """Kills registered process groups. Thread-safe.
+
+    Its shell starts with the first group, and restarts if it was ended.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,13 +43,14 @@ class Watchdog(Closeable):
         self._process: subprocess.Popen[bytes] | None = None
 
     def add_group(self, group: int) -> None:
-        """Raises OSError where no shell can be started."""
+        """Registers a group. Raises OSError if no shell can be started."""
         with self._lock:
             self._groups.add(group)
             if not self._send(f"+ {group}"):
                 self._start()
 
     def remove_group(self, group: int) -> None:
+        """Removes a group."""
         with self._lock:
             self._groups.discard(group)
             self._send(f"- {group}")
@@ -66,7 +70,7 @@ class Watchdog(Closeable):
             bufsize=0,
             env={},
             cwd="/",
-            start_new_session=True,  # what is typed at our terminal is not for it
+            start_new_session=True,  # terminal signals must not reach it
         )
         for group in self._groups:
             self._send(f"+ {group}")
@@ -86,6 +90,6 @@ class Watchdog(Closeable):
         process.stdin.close()
         try:
             process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:  # stopped by somebody
+        except subprocess.TimeoutExpired:  # it was stopped by a signal
             process.kill()
             process.wait()

@@ -1,8 +1,8 @@
-"""What an agent keeps from one session to the next, in files that people and programs can read and write.
+"""What an agent remembers between sessions, in files that people and programs can read and edit.
 
-`Memory` is one agent's folder, `may_access` says who reaches whose, `Tasks` is what an agent is doing.
-
-Whoever opens a workspace needs the rules alone; the rest, and the YAML it reads, is loaded when it is first used.
+`Memory` is one agent's folder, `may_access` decides who may access whose memory, and `Tasks` is what an agent is
+doing. Opening a workspace needs only the access rules; everything else, and the YAML parser, is imported on first
+use.
 """
 
 from __future__ import annotations

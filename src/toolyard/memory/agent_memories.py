@@ -1,8 +1,8 @@
-"""The memories below one root: whose there are, and whose an agent may reach.
+"""The memories of all agents below one root, and which of them an agent may access.
 
-A Memories opens its root when it is first used and owns the handle; `close()` gives it back. Files are reached from
-that handle and never through a link. What an agent may reach is `config/memory_access.py`'s to say. The policy is
-asked by the tools, and the command line acts for the user, who may see everything.
+An AgentMemories opens its root on first use and owns the handle until `close()`. Files are opened relative to that
+handle and never through a symbolic link. `config/memory_access.py` defines what an agent may access. The tools check
+the policy; the command line acts for the user, who may see everything.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
 
 class AgentMemories(Closeable):
+    """Memories and tasks below one root, as one agent may access them."""
+
     def __init__(self, paths: AgentPaths) -> None:
         self.agent = paths.agent
         self._path = paths.root
         self._agent_names = paths.agents
-        # Without a layout nobody has a memory that is walled off, and the rules have nothing to open.
+        # Without a layout no memory is isolated, so there is nothing for the rules to open.
         self._rules: Mapping[str, MemoryRules] = (paths.memory_rules or {}) if paths.has_layout else {}
         self._root: Root | None = None
         self._lock = threading.Lock()
@@ -57,25 +59,25 @@ class AgentMemories(Closeable):
         return Tasks(self.root, agent)
 
     def file_of(self, agent: str, name: str) -> str:
-        """The path of a file of somebody's memory, as the policy judges it."""
+        """Returns the path of a file in an agent's memory, for policy decisions."""
         return os.path.join(self.root.path, agent_folder(agent, MEMORY), name)
 
     def readable_agents(self) -> tuple[str, ...]:
-        """Whose memory the agent may read: its own first."""
+        """Returns the agents whose memory this agent may read, its own first."""
         return reachable_agents(self.agent, MemoryAccess.READ, self._rules)
 
     def readable_by(self, agent: str) -> tuple[str, ...]:
         return reachable_agents(agent, MemoryAccess.READ, self._rules)
 
     def require_access(self, other: str, access: MemoryAccess) -> None:
-        """Raises SecurityError when the agent may not do that with the memory of `other`."""
+        """Raises SecurityError if the agent may not access the memory of `other` in this way."""
         if self._agent_names and other not in self._agent_names:
             known = ", ".join(self._agent_names)
             raise ValidationError.of("agent", f"there is no agent {other!r}", hint=f"There is: {known}.")
         require_access(self.agent, other, access, self._rules)
 
     def known_agents(self) -> tuple[str, ...]:
-        """Everybody who has a memory or tasks here, and every agent of the layout; those of the layout first."""
+        """Returns every agent of the layout, then every other agent that has a memory or tasks here."""
         found: list[str] = []
         folder = open_folder(self.root, AGENTS)
         if folder is not None:
@@ -91,7 +93,7 @@ class AgentMemories(Closeable):
 
 
 def _is_agent_name(name: str) -> bool:
-    """Whether a folder's name is the name of the agent, too."""
+    """Whether the folder's name is also the agent's name."""
     with contextlib.suppress(ValidationError):
         return folder_name(name) == name
     return False

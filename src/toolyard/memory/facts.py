@@ -1,7 +1,7 @@
 """`core_memories.json`: long-term facts, a JSON list.
 
-An entry of ours is `{"topic"?, "id", "text", "created", "updated"?, "source"?, "metadata"?}`. Entries that somebody
-else wrote (a bare string, an object with other keys) are facts too; they are kept as they are. Their id is made of
+Entries that Toolyard writes are `{"topic"?, "id", "text", "created", "updated"?, "source"?, "metadata"?}`. Entries in
+another form (a bare string, an object with other keys) are facts too and stay unchanged. Their id is derived from
 their content.
 """
 
@@ -23,7 +23,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One entry as it stands in the file."""
+    """One entry of the file."""
 
     entry: Any
 
@@ -33,7 +33,7 @@ class Fact:
 
     @property
     def text(self) -> str:
-        """What it says; the whole entry where it has no `text`."""
+        """The text of the fact; the whole entry if it has no `text`."""
         return memory_entries.text_of_fact(self.entry)
 
     @property
@@ -54,7 +54,7 @@ class Fact:
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """Where it was imported from: `from`, `id` and what that place knew. Empty for one's own."""
+        """Where the fact was imported from: `from`, `id` and further fields; empty if it was not imported."""
         return self._get_mapping("source")
 
     def _get(self, key: str) -> Any:
@@ -79,7 +79,7 @@ def new_entry(
     updated: str = "",
     source: Mapping[str, Any] | None = None,
 ) -> Entry:
-    """An entry for a text, checked. Raises ValidationError for what does not belong into a file of facts."""
+    """Builds a checked entry. Raises ValidationError for a text, a topic or metadata that cannot be stored."""
     check_text("text", text, MOST_TEXT)
     entry: Entry = {}
     if topic:
@@ -96,18 +96,19 @@ def new_entry(
 
 
 def add_entries(entries: list[Any], new: Iterable[Entry]) -> list[Any]:
+    """Returns the entries with the new ones appended. Raises ToolError if there would be too many."""
     result = [*entries, *new]
     if len(result) > MOST_FACTS:
         raise ToolError(
             f"A memory holds at most {MOST_FACTS:,} facts; this would make {len(result):,}.",
-            hint="Forget what is not needed.",
+            hint="Forget facts that are not needed.",
         )
     return result
 
 
 def check_text(field: str, text: str, most: int) -> None:
     if not text.strip() or len(text) > most:
-        raise ValidationError.of(field, f"has to be 1 to {most:,} characters", hint="Say it in a few sentences.")
+        raise ValidationError.of(field, f"has to be 1 to {most:,} characters", hint="Use a few sentences.")
 
 
 def _json_copy(metadata: Mapping[str, Any]) -> Entry:
@@ -115,7 +116,7 @@ def _json_copy(metadata: Mapping[str, Any]) -> Entry:
         text = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValidationError.of(
-            "metadata", f"is no JSON: {error}", hint="Use text, numbers, lists, objects."
+            "metadata", f"is not JSON: {error}", hint="Use text, numbers, lists, objects."
         ) from None
     if len(text) > MOST_METADATA:
         raise ValidationError.of("metadata", f"has more than {MOST_METADATA:,} characters", hint="Keep it short.")

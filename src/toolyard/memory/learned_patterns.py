@@ -1,4 +1,4 @@
-"""`learned_patterns.md`: what worked, one heading each. Sections are added at its end, nothing is moved."""
+"""`learned_patterns.md`: what worked, one section each. New sections are appended; existing text never moves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from toolyard_runtime.memory_entries import patterns_in as sections
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
+    """One section of the page."""
+
     title: str
     text: str
 
@@ -25,6 +27,7 @@ def serialize(text: str, _: bytes) -> bytes:
 
 
 def add_pattern(text: str, pattern: Pattern) -> str:
+    """Returns the page with the pattern appended. Raises ValidationError for a title or text that is too long."""
     title = " ".join(pattern.title.split())
     check_text("title", title, MOST_TITLE)
     check_text("text", pattern.text, MOST_TEXT)
@@ -32,5 +35,5 @@ def add_pattern(text: str, pattern: Pattern) -> str:
 
 
 def patterns_in(text: str) -> list[Pattern]:
-    """The sections of the page. What stands before the first heading is none."""
+    """Returns the sections of the page; text before the first heading is skipped."""
     return [Pattern(title, body) for title, body in sections(text)]

@@ -1,13 +1,13 @@
 """One agent's memory: four files in `agents/<agent>/memory/`, which code may also read and write as plain files.
 
     core_memories.json    facts                    a JSON list        facts.py
-    task_history.json     what was done            a JSON list        task_history.py
+    task_history.json     finished tasks           a JSON list        task_history.py
     learned_patterns.md   what worked              Markdown           learned_patterns.py
-    preferences.yaml      what the user likes      YAML, one level    preferences.py
+    preferences.yaml      the user's preferences   YAML, one level    preferences.py
 
-Every change is made under the lock of the folder and replaces its file in one step: writers in any number of threads
-and processes lose nothing of each other's. `config/memory_access.py` decides who may open whose memory; the caller
-has to check it. A Memory owns nothing; the Root is its caller's.
+Every change is made under the lock of the folder and replaces its file atomically, so concurrent writers in any
+number of threads and processes lose nothing. `config/memory_access.py` decides who may open whose memory; the caller
+has to check it. A Memory owns nothing; the Root belongs to its caller.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ __all__ = ["FACTS", "HISTORY", "PATTERNS", "PREFERENCES", "Memory"]
 
 
 class Memory:
+    """Facts, history, patterns and preferences of one agent."""
+
     def __init__(self, root: Root, agent: str) -> None:
         self.agent = agent
         self.folder = layout.agent_folder(agent, layout.MEMORY)
@@ -49,23 +51,23 @@ class Memory:
         return tuple(Fact(entry) for entry in self.facts_file.read())
 
     def remember(self, text: str, topic: str = "", metadata: Mapping[str, Any] | None = None) -> Fact:
-        """Keep a fact. One that is known already, word for word and with the same topic, is not kept twice."""
+        """Stores a fact and returns it. If a fact with the same text and topic exists, that one is returned."""
         entry = facts.new_entry(text, topic, metadata)
-        kept = Fact(entry)
+        fact = Fact(entry)
 
         def change(entries: list[Any]) -> list[Any]:
-            nonlocal kept
+            nonlocal fact
             for known in map(Fact, entries):
                 if (known.text, known.topic) == (text, topic):
-                    kept = known
+                    fact = known
                     return entries
             return facts.add_entries(entries, [entry])
 
         self.facts_file.change(change)
-        return kept
+        return fact
 
     def forget(self, identity: str) -> Fact:
-        """Take a fact out. Raises ToolError when there is none of that id."""
+        """Removes a fact and returns it. Raises ToolError if there is no fact with that id."""
         gone: list[Fact] = []
 
         def change(entries: list[Any]) -> list[Any]:
@@ -77,18 +79,18 @@ class Memory:
         self.facts_file.change(change)
         return gone[0]
 
-    # What was done
+    # Task history
 
     def history(self) -> tuple[PastTask, ...]:
         return tuple(PastTask(entry) for entry in self.history_file.read())
 
     def add_task(self, description: str, outcome: str, details: Mapping[str, Any] | None = None) -> PastTask:
-        """Add a task that is over. One with the `id` of a task that is there already is not added again."""
+        """Adds a finished task. A task whose `id` is already in the history is not added again."""
         entry = history.new_entry(description, outcome, details)
         self.history_file.change(lambda entries: history.add_entry(entries, entry))
         return PastTask(entry)
 
-    # What worked
+    # Patterns
 
     def patterns(self) -> tuple[Pattern, ...]:
         return tuple(patterns.patterns_in(self.patterns_file.read()))
@@ -96,7 +98,7 @@ class Memory:
     def note_pattern(self, title: str, text: str) -> None:
         self.patterns_file.change(lambda page: patterns.add_pattern(page, Pattern(title, text)))
 
-    # What the user likes
+    # Preferences
 
     def preferences(self) -> Preferences:
         return self.preferences_file.read()
@@ -109,6 +111,6 @@ class Memory:
         self.preferences_file.change(lambda known: {name: value for name, value in known.items() if name != key})
 
     def set_aside(self) -> tuple[str, ...]:
-        """Move every file that cannot be read out of the way, so that the memory works again. Their new names."""
+        """Renames every unreadable file, so that the memory works again; returns the new names."""
         files = (self.facts_file, self.history_file, self.patterns_file, self.preferences_file)
         return tuple(name for file in files if (name := file.set_aside()) is not None)

@@ -1,4 +1,4 @@
-"""`preferences.yaml`: what the user likes, one key a line. Comments and the order of the keys stay."""
+"""`preferences.yaml`: the user's preferences, one key a line. Comments and the order of the keys are preserved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Preferences = dict[str, Plain]
 
 MOST_PREFERENCES = 1_000
 FILE_BYTES = 1 << 20
-"""Reading YAML takes many times as long as JSON, and whoever searches memories waits for it."""
+"""Smaller than for JSON: parsing YAML is many times slower, and every search parses this file."""
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _COMMENT_OR_BLANK = re.compile(r"\s*(#.*)?")
 
@@ -40,20 +40,21 @@ def _parse_located(text: str) -> LocatedValue | None:
 
 
 def check_preference(key: str, value: object) -> None:
+    """Raises ValidationError if the key is not a valid name or the value is not JSON."""
     if not _KEY.fullmatch(key):
         raise ValidationError.of(
-            "key", "is no name for a preference", hint="Use letters, digits, dots, dashes and underscores."
+            "key", "is not a valid name for a preference", hint="Use letters, digits, dots, dashes and underscores."
         )
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValidationError.of("value", f"cannot be kept: {error}", hint="Use text, numbers, lists.") from None
+        raise ValidationError.of("value", f"cannot be stored: {error}", hint="Use text, numbers, lists.") from None
 
 
 def serialize(wanted: Preferences, before: bytes) -> bytes:
-    """The former text with only what differs rewritten, or all of it where its form does not allow that."""
+    """Rewrites only the differences in the previous text, or all of it if its form does not allow that."""
     if len(wanted) > MOST_PREFERENCES:
-        raise ValidationError.of("key", f"are more than {MOST_PREFERENCES:,}", hint="Remove some.")
+        raise ValidationError.of("key", f"there would be more than {MOST_PREFERENCES:,}", hint="Remove some.")
     text = decode_text(before)
     patched = _patch_text(text, wanted).encode("utf-8", "replace")
     try:
@@ -71,7 +72,7 @@ def _patch_text(text: str, wanted: Mapping[str, Plain]) -> str:
     located = _parse_located(text)
     had = {} if located is None else cast("dict[str, LocatedValue]", located.value)
     starts = {} if located is None else {key: line - 1 for key, line in located.key_lines.items()}
-    # From the end on, so that the line numbers of what comes before stay true.
+    # From the end, so that the numbers of earlier lines stay valid.
     for key in sorted(had, key=lambda key: starts[key], reverse=True):
         if key in wanted and _is_same_json(had[key].to_plain(), wanted[key]):
             continue
@@ -83,7 +84,7 @@ def _patch_text(text: str, wanted: Mapping[str, Plain]) -> str:
 
 
 def _end_of_value(lines: list[str], start: int, end: int) -> int:
-    """Comments and empty lines before the next key belong to that one."""
+    """Returns the end of a value: comments and blank lines before the next key belong to that key."""
     while end > start + 1 and _COMMENT_OR_BLANK.fullmatch(lines[end - 1]):
         end -= 1
     return end
@@ -94,5 +95,5 @@ def _yaml_line(key: str, value: Plain) -> str:
 
 
 def _is_same_json(one: Plain | Preferences, other: Plain | Preferences) -> bool:
-    """Told by their JSON: to Python, 1 and True are equal."""
+    """Compares the JSON texts, because 1 and True are equal in Python."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

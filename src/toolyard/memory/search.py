@@ -1,7 +1,7 @@
-"""Searching memories: by keyword with a ranking (BM25 over entries), or by pattern with ripgrep over the files.
+"""Searches memories: by keywords with a ranking (BM25 over entries), or by pattern with ripgrep over the files.
 
-Both look into what the agent may read and nothing else. What one agent did to its memory (nonsense in a
-file, a link in its place) is told and does not keep anybody from searching the others.
+Both search only what the agent may read. A damaged memory (invalid content, a symbolic link in its place) is reported
+in `faults` and does not prevent searching the others.
 """
 
 from __future__ import annotations
@@ -29,22 +29,26 @@ if TYPE_CHECKING:
 _MOST_HITS = 100
 
 VisibilityCheck = Callable[[str, str], bool]
-"""Whether a file, named by agent and name, may be looked into."""
+"""Whether a file, given by agent and file name, may be searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
+    """An entry of a memory that matches a query."""
+
     agent: str
     file: str
-    """Of which file of that agent's memory."""
+    """The name of the file in that agent's memory."""
     id: str
-    """A fact's or a task's id, a pattern's title, a preference's key."""
+    """The id of a fact or task, the title of a pattern, or the key of a preference."""
     text: str
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySearchResult:
+    """The best hits, and the files that could not be searched."""
+
     hits: tuple[MemoryHit, ...]
     faults: tuple[str, ...]
     """Files that could not be read, each with the reason; the others were searched."""
@@ -53,17 +57,17 @@ class MemorySearchResult:
 def search_memories(
     root: Root, agent: str, query: str, rules: Mapping[str, MemoryRules], *, top: int = 10
 ) -> MemorySearchResult:
-    """The entries nearest to the query, of every memory that the agent may read."""
+    """Returns the entries nearest to the query in every memory that the agent may read."""
     return search_agents(root, reachable_agents(agent, MemoryAccess.READ, rules), query, top=top)
 
 
 def search_agents(
     root: Root, agents: Iterable[str], query: str, *, top: int = 10, visible: VisibilityCheck | None = None
 ) -> MemorySearchResult:
-    """The entries nearest to the query, of these agents' memories and of their files that are `visible`."""
+    """Returns the entries nearest to the query in the `visible` files of these agents' memories."""
     faults: list[str] = []
     entries = [entry for agent in agents for entry in entries_of(Memory(root, agent), faults, visible)]
-    # The topic counts as a part of the text; the id finds what was seen in a list.
+    # The topic is part of the text; the id is included so that an entry seen in a list can be found.
     best = rank(query, [f"{entry.id} {entry.text}" for entry in entries], min(top, _MOST_HITS))
     hits = [
         MemoryHit(entry.agent, entry.file, entry.id, entry.text, round(score, 4))
@@ -74,7 +78,7 @@ def search_agents(
 
 
 def entries_of(memory: Memory, faults: list[str], visible: VisibilityCheck | None = None) -> Iterator[MemoryHit]:
-    """Everything in a memory, file by file. A file that cannot be read adds to `faults`, and the others follow."""
+    """Yields all entries of a memory, file by file. A file that cannot be read is added to `faults`."""
     readers = {
         FACTS: lambda: [
             (fact.id, f"{fact.topic}: {fact.text}" if fact.topic else fact.text) for fact in memory.facts()
@@ -98,8 +102,10 @@ def entries_of(memory: Memory, faults: list[str], visible: VisibilityCheck | Non
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrepResult:
+    """Matches by agent, and the memories that could not be searched."""
+
     results: Mapping[str, GrepResult]
-    """By agent; who has no memory is not in it."""
+    """By agent; an agent without a memory has no entry."""
     faults: tuple[str, ...]
     """Memories that could not be searched, each with the reason."""
 
@@ -113,7 +119,7 @@ def grep_memories(
     limits: Limits = DEFAULT_LIMITS,
     cancel: threading.Event | None = None,
 ) -> MemoryGrepResult:
-    """What ripgrep finds in each memory that the agent may read and that is there."""
+    """Runs ripgrep in each memory that the agent may read."""
     return grep_agents(root, reachable_agents(agent, MemoryAccess.READ, rules), query, limits=limits, cancel=cancel)
 
 
@@ -151,7 +157,7 @@ def grep_agents(
 
 
 def _folder_exists(root: Root, folder: str) -> bool:
-    """Links are refused here: one in the place of a memory could lead to somebody else's."""
+    """Whether the folder exists. Raises for a symbolic link, which could lead to another agent's memory."""
     fd = open_folder(root, folder)
     if fd is None:
         return False

@@ -1,4 +1,4 @@
-"""`task_history.json`: tasks that are over, the oldest first: a JSON list of `{"id", "description", "outcome" …}`."""
+"""`task_history.json`: finished tasks, oldest first, as a JSON list of `{"id", "description", "outcome" …}`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from toolyard_runtime.memory_entries import MOST_TASKS, MOST_TEXT
 
 @dataclass(frozen=True, slots=True)
 class PastTask:
+    """One entry of the history."""
+
     entry: Any
 
     @property
@@ -38,7 +40,7 @@ class PastTask:
 
 
 def new_entry(description: str, outcome: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """`details` are further keys; they cannot replace ours, save for `id`."""
+    """Builds a checked entry. `details` are further keys; of the standard keys they can set only `id`."""
     check_text("description", description, MOST_TEXT)
     check_text("outcome", outcome, MOST_TEXT)
     given = dict(details or {})
@@ -47,7 +49,7 @@ def new_entry(description: str, outcome: str, details: Mapping[str, Any] | None 
 
 
 def add_entry(entries: list[Any], entry: dict[str, Any]) -> list[Any]:
-    """With the entry at the end; unless it is there already."""
+    """Returns the entries with the new one appended, unless its id is already there; the oldest are dropped."""
     if any(PastTask(known).id == entry["id"] for known in entries):
         return entries
     return [*entries, entry][-MOST_TASKS:]

@@ -1,4 +1,4 @@
-"""What an agent is doing: `tasks/current_task.yaml`, and `tasks/completed_tasks/`, one file each.
+"""What an agent is doing: `tasks/current_task.yaml`, and `tasks/completed_tasks/` with one file per finished task.
 
     id: 3f0c…
     description: Build the site
@@ -8,8 +8,9 @@
       done: true
     notes: Anything.
 
-Keys of somebody else's are kept. A task that is over goes to `completed_tasks/` with its outcome, and into the
-memory's history; a task that was interrupted between the two is found there by its id and not added twice.
+Unknown keys are preserved. A finished task is written to `completed_tasks/` with its outcome, and then to the
+memory's history. If the process is killed in between, completing it again finds the task by its id and does not add
+it twice.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Task:
+    """The current task or a completed one."""
+
     entry: TaskEntry
 
     @property
@@ -80,6 +83,8 @@ def _parse_step(item: Any) -> Step:
 
 
 class Tasks:
+    """The current and the completed tasks of one agent."""
+
     def __init__(self, root: Root, agent: str) -> None:
         self._root = root
         self._memory = Memory(root, agent)
@@ -91,7 +96,7 @@ class Tasks:
         return Task(entry) if entry else None
 
     def begin(self, description: str, steps: Sequence[str] = ()) -> Task:
-        """Raises ToolError while another task is being done."""
+        """Starts a task. Raises ToolError if another task is in progress."""
         check_text("description", description, _MOST_TEXT)
         entry: TaskEntry = {"id": new_id(), "description": description, "started": utc_timestamp()}
         if steps:
@@ -99,13 +104,13 @@ class Tasks:
 
         def change(known: TaskEntry) -> TaskEntry:
             if known:
-                raise ToolError(f"Another task is being done: {Task(known).description}.", hint="Complete it first.")
+                raise ToolError(f"Another task is in progress: {Task(known).description}.", hint="Complete it first.")
             return entry
 
         return Task(self.current_file.change(change))
 
     def finish_step(self, number: int) -> Task:
-        """Mark the step of that number, from 1 on, as done."""
+        """Marks a step as done; numbers start at 1."""
 
         def change(known: TaskEntry) -> TaskEntry:
             steps = list(Task(known).steps)
@@ -117,11 +122,11 @@ class Tasks:
         return Task(self.current_file.change(change))
 
     def complete(self, outcome: str) -> Task:
-        """The current task is over: keep it with its outcome, and remember it."""
+        """Finishes the current task: stores it with its outcome and adds it to the memory's history."""
         check_text("outcome", outcome, _MOST_TEXT)
         known = self.current_file.read()
         if not known:
-            raise ToolError("No task is being done.", hint="Begin one first.")
+            raise ToolError("No task is in progress.", hint="Begin one first.")
         done = {"id": new_id(), **known, "outcome": outcome, "finished": utc_timestamp()}
         task = Task(done)
         completed = f"{self.folder}/{COMPLETED}"
@@ -138,7 +143,7 @@ class Tasks:
         return task
 
     def completed(self) -> tuple[Task, ...]:
-        """Tasks that are over, the oldest first. A file that cannot be read is left out."""
+        """Returns the finished tasks, oldest first. Files that cannot be read are skipped."""
         folder = open_folder(self._root, f"{self.folder}/{COMPLETED}")
         if folder is None:
             return ()

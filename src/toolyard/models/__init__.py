@@ -1,1 +1,1 @@
-"""Models behind APIs: Gemini, Anthropic, OpenAI and what speaks as OpenAI does. pydantic-ai is known only here."""
+"""Chat models behind APIs: Gemini, Anthropic, OpenAI and compatible servers. Only this package uses pydantic-ai."""

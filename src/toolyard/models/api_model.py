@@ -1,4 +1,4 @@
-"""One turn of a model behind an API: asked until it answered, in the room that its context has."""
+"""One turn of a model behind an API: sends the conversation, retries failures, and compacts it to fit the context."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
     from toolyard.models.providers import ProviderClient
 
 _COMPACT_ABOVE = 0.85
-"""Of the context: what is more is made shorter before it is sent."""
+"""Share of the context window above which a conversation is compacted before it is sent."""
 _COMPACT_TO = 0.6
-"""What a conversation is made to fit then, so that it is not the same again in the next turn."""
+"""Share of the context window that compaction aims for, so that the next turn does not compact again."""
 _MOST_COMPACTIONS = 5
-"""In one turn, on the word of the provider."""
+"""How often one turn compacts because the provider reports that the context is full."""
 _MOST_TOKENS = 10**9
-"""That a provider is believed to have counted."""
+"""Largest token count that is accepted from a provider; larger numbers are clamped."""
 _THINKING_COUNTERS = ("thoughts_tokens", "reasoning_tokens", "thinking_tokens")
-"""What Google, OpenAI and Anthropic call it."""
+"""The names that Google, OpenAI and Anthropic use for the number of thinking tokens."""
 _PARSE_ERRORS = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
-"""What the SDKs raise for JSON of another shape than theirs: they check none of it."""
+"""What the SDKs raise for JSON of an unexpected shape: they do not validate it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PromptPrefix:
-    """What goes with every turn, made once for as long as it stays the same."""
+    """Instructions and tools as they are sent with every turn, built once and reused while they stay the same."""
 
     instructions: str
     tools: tuple[OfferedTool, ...]
@@ -67,6 +67,7 @@ class _PromptPrefix:
     tokens: int
 
     def matches(self, instructions: str, tools: Sequence[OfferedTool]) -> bool:
+        """Whether the prefix was built from these instructions and these tool objects."""
         return (
             self.instructions == instructions
             and len(self.tools) == len(tools)
@@ -98,9 +99,9 @@ class ApiModel:
         self._prefix: _PromptPrefix | None = None
         self._hides_pictures = False
         self._streams = True
-        """Until a whole answer was understood that it did not give in pieces."""
+        """False once the server has answered only a request that did not ask for a stream."""
         self._takes_thinking = self._takes_temperature = True
-        """Until it answers only when it is not told so."""
+        """Each becomes False once the model has answered only a request without that setting."""
         self._has_answered = False
 
     def __repr__(self) -> str:
@@ -124,46 +125,46 @@ class ApiModel:
         on_event: StreamEventHandler = ignore_stream_event,
     ) -> TurnResult:
         if not len(conversation) or conversation.messages[-1].kind != "request":
-            raise ValueError("nothing was said to the model since its last answer")
+            raise ValueError("no question was added since the model's last answer")
         if conversation.pending_calls:
-            raise ValueError("calls of the model are not answered yet")
-        offer = self._prompt_prefix(instructions, tools)
+            raise ValueError("calls of the model have no results yet")
+        prefix = self._prompt_prefix(instructions, tools)
         if self._hides_pictures:
             conversation.replace_messages(without_pictures(conversation.messages))
-        if conversation.tokens + offer.tokens > self._window * _COMPACT_ABOVE:
-            self._compact(conversation, int(self._window * _COMPACT_TO) - offer.tokens, on_event)
-        trying, told, streams = (
+        if conversation.tokens + prefix.tokens > self._window * _COMPACT_ABOVE:
+            self._compact(conversation, int(self._window * _COMPACT_TO) - prefix.tokens, on_event)
+        retries, accepted, streams = (
             self._new_retries(on_event, settings),
             self._accepted_settings(settings),
             self._streams,
         )
         wasted, shortenings = ModelUsage(), 0
         while True:
-            outcome, spent = await self._attempt(conversation, offer, told, trying, streams=streams)
+            outcome, usage = await self._attempt(conversation, prefix, accepted, retries, streams=streams)
             if not isinstance(outcome, ProviderFailure):
                 self._has_answered = True
                 self._streams = streams
-                self._takes_thinking &= told.thinking == settings.thinking
-                self._takes_temperature &= told.temperature == settings.temperature
-                wanted = conversation.add_response(outcome)
+                self._takes_thinking &= accepted.thinking == settings.thinking
+                self._takes_temperature &= accepted.temperature == settings.temperature
+                calls = conversation.add_response(outcome)
                 is_cut = outcome.finish_reason == "length"
-                return TurnResult(outcome.text or "", wanted, outcome.thinking or "", wasted + spent, is_cut)
-            wasted = wasted + spent if spent.total else wasted
+                return TurnResult(outcome.text or "", calls, outcome.thinking or "", wasted + usage, is_cut)
+            wasted = wasted + usage if usage.total else wasted
             if outcome.is_too_long:
-                trying.discard_deltas()
+                retries.discard_deltas()
                 shortenings += 1
-                room = int((conversation.tokens + offer.tokens) * _COMPACT_TO) - offer.tokens
+                room = int((conversation.tokens + prefix.tokens) * _COMPACT_TO) - prefix.tokens
                 if shortenings > _MOST_COMPACTIONS or not self._compact(conversation, room, on_event):
                     raise outcome.error
             elif outcome.is_about_pictures and not self._hides_pictures and self._hide_pictures(conversation):
-                trying.discard_deltas()
+                retries.discard_deltas()
             elif outcome.cannot_stream and streams:
-                trying.count_attempt(outcome)
+                retries.count_attempt(outcome)
                 streams = False
-            elif (less := _drop_refused_setting(told, outcome)) is not None:
-                told = less
+            elif (less := _drop_refused_setting(accepted, outcome)) is not None:
+                accepted = less
             else:
-                await trying.wait_to_retry(outcome, is_costly=spent.output > 0)
+                await retries.wait_to_retry(outcome, is_costly=usage.output > 0)
 
     async def close(self) -> None:
         await self._client.close()
@@ -179,7 +180,7 @@ class ApiModel:
         )
 
     def _accepted_settings(self, settings: TurnSettings) -> TurnSettings:
-        """What of a wish the model has not refused before."""
+        """Returns the settings without those that the model has refused before."""
         return replace(
             settings,
             thinking=settings.thinking if self._takes_thinking else None,
@@ -187,6 +188,7 @@ class ApiModel:
         )
 
     def _prompt_prefix(self, instructions: str, tools: Sequence[OfferedTool]) -> _PromptPrefix:
+        """Returns the prefix for these instructions and tools, from the last turn where they are the same."""
         if self._prefix is None or not self._prefix.matches(instructions, tools):
             from pydantic_ai.messages import InstructionPart
             from pydantic_ai.models import ModelRequestParameters
@@ -209,7 +211,7 @@ class ApiModel:
         return self._prefix
 
     def _compact(self, conversation: Conversation, target: int, on_event: StreamEventHandler) -> bool:
-        """Whether the conversation got shorter."""
+        """Shortens the conversation to `target` tokens; returns whether it became shorter."""
         before = conversation.tokens
         messages = compact_messages(conversation.messages, conversation.sizes, max(target, 0))
         conversation.replace_messages(messages)
@@ -219,7 +221,7 @@ class ApiModel:
         return True
 
     def _hide_pictures(self, conversation: Conversation) -> bool:
-        """Whether there were pictures, which are not shown from now on."""
+        """Removes all pictures, now and in later turns; returns False if there are none."""
         messages = without_pictures(conversation.messages)
         if all(new is old for new, old in zip(messages, conversation.messages, strict=True)):
             return False
@@ -236,7 +238,7 @@ class ApiModel:
         *,
         streams: bool,
     ) -> tuple[ModelResponse | ProviderFailure, ModelUsage]:
-        """One try: the answer, or why there is none; and what it took."""
+        """Sends one request. Returns the response or the failure, and what the request used."""
         import httpx2
         from pydantic_ai.exceptions import AgentRunError, UserError
 
@@ -246,14 +248,14 @@ class ApiModel:
         stream: StreamedResponse | None = None
         try:
             settings = model_settings(self._settings, turn_settings, self._endpoint.kind, self._client.model)
-            asked = (conversation.messages, settings, prefix.parameters)
+            request = (conversation.messages, settings, prefix.parameters)
             if streams:
-                async with closing_open_streams(), self._client.model.request_stream(*asked) as stream:
+                async with closing_open_streams(), self._client.model.request_stream(*request) as stream:
                     await emit_stream(stream, retries)
                 response = sanitize_response(stream.get())
             else:
                 async with closing_open_streams():
-                    response = sanitize_response(await self._client.model.request(*asked))
+                    response = sanitize_response(await self._client.model.request(*request))
                 emit_whole_answer(response, retries)
         except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
             return classify_error(error, self._endpoint), self._usage_of(_partial_response(stream))
@@ -265,7 +267,7 @@ class ApiModel:
         )
 
     def _check_response(self, response: ModelResponse) -> ModelResponse | ProviderFailure:
-        """The answer, where it is one."""
+        """Returns the response, or a failure if it is empty, filtered or cut off."""
         details = response.provider_details or {}
         is_filtered = response.finish_reason == "content_filter"
         if details.get("finish_reason") == "model_context_window_exceeded" and not response.tool_calls:
@@ -279,6 +281,7 @@ class ApiModel:
         return empty_answer_failure(self._endpoint, response.finish_reason)
 
     def _usage_of(self, response: ModelResponse | None) -> ModelUsage:
+        """Returns the tokens and the cost of a response; nothing for None."""
         if response is None:
             return ModelUsage()
         usage = _clamped_usage(response.usage)
@@ -289,7 +292,7 @@ class ApiModel:
 
 
 def _drop_refused_setting(settings: TurnSettings, failure: ProviderFailure) -> TurnSettings | None:
-    """The wish without the part that seems to be what was refused; None where it is none of it."""
+    """Returns the settings without the one that was probably refused; None if no setting is to blame."""
     if settings.thinking is not None and failure.is_about_thinking:
         return replace(settings, thinking=None)
     if settings.temperature is not None and failure.is_about_temperature:
@@ -298,6 +301,7 @@ def _drop_refused_setting(settings: TurnSettings, failure: ProviderFailure) -> T
 
 
 def _clamped_usage(usage: RequestUsage) -> RequestUsage:
+    """Returns the usage with every token count limited to a plausible number."""
     names = [field.name for field in fields(usage) if field.name.endswith("_tokens")]
     return replace(usage, **{name: _clamped_count(getattr(usage, name)) for name in names})
 
@@ -309,7 +313,7 @@ def _clamped_count(tokens: object) -> int:
 
 
 def _partial_response(stream: StreamedResponse | None) -> ModelResponse | None:
-    """What had come when it failed."""
+    """Returns what had arrived when the stream failed; None if that cannot be read."""
     try:
         return stream.get() if stream is not None else None
     except _PARSE_ERRORS:
@@ -317,5 +321,8 @@ def _partial_response(stream: StreamedResponse | None) -> ModelResponse | None:
 
 
 def _estimated_usage(response: ModelResponse, conversation: Conversation, prefix: _PromptPrefix) -> ModelUsage:
-    """For servers that count nothing in a stream: llama-cpp-python's is one. A limit of tokens holds there too."""
+    """Estimates the usage for servers that do not count tokens in a stream, such as llama-cpp-python's.
+
+    Token limits then apply to them as well.
+    """
     return ModelUsage(conversation.tokens + prefix.tokens, message_tokens(response))

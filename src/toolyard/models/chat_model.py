@@ -1,8 +1,8 @@
-"""What a model is to those who work with it: turns in a conversation, whichever API they go through.
+"""The interface of a chat model: turns in a conversation, independent of the API behind it.
 
-A `ChatModel` takes one turn at a time: it sends the conversation, tells what comes in as it comes, appends the answer
-to the conversation and returns it. Trying again, waiting and making room in the context are its affair; what it
-cannot mend it raises as an error of ours. The calls that a model asks for are never made here.
+A `ChatModel` takes one turn at a time: it sends the conversation, reports the pieces of the answer as they arrive,
+appends the answer to the conversation and returns it. The model itself retries, waits and compacts the conversation;
+it raises a ToolyardError for what it cannot recover from. It never runs the tool calls that a model asks for.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 
 
 class ChatModel(Protocol):
+    """A model that answers one turn of a conversation at a time."""
+
     @property
     def title(self) -> str:
-        """The model as its provider names it."""
+        """The model's name at its provider."""
         ...
 
     @property
     def window(self) -> int:
-        """Tokens that its context holds."""
+        """Size of its context, in tokens."""
         ...
 
     async def turn(
@@ -43,7 +45,10 @@ class ChatModel(Protocol):
         settings: TurnSettings = DEFAULT_TURN_SETTINGS,
         on_event: StreamEventHandler = ignore_stream_event,
     ) -> TurnResult:
-        """One answer. Raises ToolyardError; the conversation is then as it was, or shorter."""
+        """Sends the conversation and returns the answer.
+
+        Raises ToolyardError; the conversation is then unchanged or shorter.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -1,7 +1,7 @@
-"""Whoever leaves a turn hangs up: no answer goes on arriving, and being paid for, that nobody reads.
+"""Closes every HTTP stream of a turn when the turn ends, so that no unread answer keeps arriving at a cost.
 
-The SDKs leave that to the collector of garbage where a stream was not read to its end. So what a turn was sent is
-noted where it arrives, and closed when the turn is over, however it ended.
+The SDKs leave a stream that was not read to its end to the garbage collector. The transport here records each
+response stream of a turn, and `closing_open_streams` closes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OPEN_STREAMS: ContextVar[list[httpx2.AsyncByteStream] | None] = ContextVar("arr
 
 @asynccontextmanager
 async def closing_open_streams() -> AsyncGenerator[None]:
-    """Closes, at the end, what was asked for inside."""
+    """Closes, on exit, all response streams that were opened inside the block."""
     streams: list[httpx2.AsyncByteStream] = []
     token = _OPEN_STREAMS.set(streams)
     try:
@@ -29,7 +29,7 @@ async def closing_open_streams() -> AsyncGenerator[None]:
 
 
 class StreamTrackingTransport(httpx2.AsyncBaseTransport):
-    """Owns the transport that it is given."""
+    """Records the stream of each response. Owns the inner transport."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner

@@ -1,16 +1,18 @@
-"""A conversation made to fit: what is old becomes short, and then a note. No model is asked, and nothing is random.
+"""Compacts a conversation: old results become short, and old exchanges become a note.
 
-An exchange is an answer of the model with what followed it (results of its calls, the next question): the two go
-together or stay together, so that no call is ever without its result. The task, which is the first thing said, and
-the newest exchange always stay. In this order, and only as far as needed:
+Deterministic; no model is asked.
 
-1. results that alone take a large part of the room keep their beginning and end;
-2. results of older exchanges become a line each;
-3. the oldest exchanges become one note beside the task: what was asked meanwhile, which tools ran, what was written;
-4. results of the newest exchanges become as short as can be, and the note is dropped.
+An exchange is an answer of the model with what followed it (results of its calls, the next question). The two are
+removed or kept together, so that no call is left without its result. The task, which is the first message, and the
+newest exchange always stay. In this order, and only as far as needed:
 
-What a result becomes is made of the result as it was, not of what an earlier step left of it: otherwise it would
-depend on the way there how short it gets, and its line would tell the length of a piece.
+    1. results that alone take a large part of the room keep their beginning and end;
+    2. results of older exchanges become a line each;
+    3. the oldest exchanges become one note beside the task: later questions, tools that ran, files that were written;
+    4. results of the newest exchanges become as short as possible, and the note is dropped.
+
+Each step shortens the original result, not what an earlier step left of it: otherwise the outcome would depend on the
+order of the steps, and the line would report the length of a fragment.
 """
 
 from __future__ import annotations
@@ -26,21 +28,21 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 
 NOTE_HEADING = "[Earlier work, left out to save room]"
-"""Begins the note that stands for what was left out; how a later one knows it."""
+"""First line of the note that replaces omitted exchanges; a later compaction recognises the note by it."""
 _RECENT_EXCHANGES = 4
-"""Exchanges whose results are cut last."""
+"""Number of newest exchanges whose results are shortened last."""
 _LARGE_SHARE = 4
-"""A result may take this part of the room (a quarter)."""
+"""One result may take one part in this many of the room (a quarter)."""
 _SHORT_RESULT = 60
-"""Tokens: what is no longer than this is not made shorter, and no line is longer."""
+"""In tokens. Results up to this size are not shortened, and no placeholder line is longer."""
 _PREVIEW_CHARS = 120
-"""Characters of a result that its line keeps."""
+"""Characters of a result that its placeholder line quotes."""
 _MOST_LINES = 60
-"""Of a note: the newest."""
+"""Length of a note: the newest lines are kept."""
 _QUESTION_CHARS = 1_500
-"""Characters that are kept of a later question."""
+"""Characters of a later question that the note quotes."""
 _CHARACTERS_A_TOKEN = 2
-"""On the low side: what is cut to fit really fits."""
+"""A low estimate, so that what is cut to fit really fits."""
 _PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 _WRITING_TOOL_PREFIXES = (
     "write",
@@ -54,17 +56,19 @@ _WRITING_TOOL_PREFIXES = (
     "remove",
 )
 _Shortener: TypeAlias = Callable[[str, int], str | None]
-"""From the text of a result and how many pictures it has to a shorter one; None for one to be left as it is."""
+"""Takes the text of a result and its number of pictures; returns a shorter text, or None to leave it unchanged."""
 
 
 @dataclass(slots=True)
 class _Exchange:
+    """An answer of the model and the request that followed it."""
+
     response: ModelResponse
     request: ModelRequest | None
-    """What followed; None for an answer that nothing followed yet."""
+    """None if nothing has followed the answer yet."""
     tokens: int
     original_request: ModelRequest | None = None
-    """`request` before anything was cut."""
+    """`request` before anything was shortened."""
 
     @property
     def messages(self) -> list[ModelMessage]:
@@ -72,7 +76,7 @@ class _Exchange:
 
 
 class _History:
-    """A conversation while it is being made shorter, with what it takes."""
+    """A conversation while it is being compacted, with its estimated token counts."""
 
     def __init__(self, head: ModelRequest, exchanges: list[_Exchange], target: int) -> None:
         self.head = head
@@ -89,7 +93,7 @@ class _History:
         return self._task_tokens + self._note_tokens + self._exchange_tokens <= self._target
 
     def shorten_results(self, exchange: _Exchange, shorter: _Shortener) -> None:
-        """Cut the results of an exchange."""
+        """Shortens the results of an exchange."""
         request = exchange.request
         if request is None:
             return
@@ -102,7 +106,7 @@ class _History:
             self._exchange_tokens += exchange.tokens
 
     def fold_oldest_into_note(self) -> None:
-        """Put the oldest exchanges into the note: as many as have to go before it is worth writing."""
+        """Moves the oldest exchanges into the note: as many as are needed to reach the target without the note."""
         while len(self.exchanges) > 1:
             oldest = self.exchanges.pop(0)
             self._exchange_tokens -= oldest.tokens
@@ -119,7 +123,7 @@ class _History:
 
 
 def compact_messages(messages: Sequence[ModelMessage], sizes: Sequence[int], target: int) -> list[ModelMessage]:
-    """The same conversation in at most `target` tokens, by estimate, or as few as can be."""
+    """Returns the conversation in at most `target` estimated tokens, or in as few as possible."""
     head, exchanges = _split_exchanges(messages, sizes)
     history = _History(head, exchanges, target)
     for each in exchanges:
@@ -139,7 +143,7 @@ def compact_messages(messages: Sequence[ModelMessage], sizes: Sequence[int], tar
 
 
 def without_pictures(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """For a model that cannot see: results say that there was something to see."""
+    """Returns the messages with each picture replaced by a remark, for a model that cannot see pictures."""
     return [_message_without_pictures(message) for message in messages]
 
 
@@ -156,13 +160,13 @@ def _message_without_pictures(message: ModelMessage) -> ModelMessage:
 def _split_exchanges(messages: Sequence[ModelMessage], sizes: Sequence[int]) -> tuple[ModelRequest, list[_Exchange]]:
     head, *others = messages
     if head.kind != "request":
-        raise ValueError("a conversation that the model began")
+        raise ValueError("the conversation starts with an answer of the model")
     exchanges: list[_Exchange] = []
     for message, size in zip(others, sizes[1:], strict=True):
         if message.kind == "response":
             exchanges.append(_Exchange(message, None, size))
         elif not exchanges or exchanges[-1].request is not None:
-            raise ValueError("a conversation in which the caller speaks twice in a row")
+            raise ValueError("the conversation has two requests in a row")
         else:
             exchanges[-1].request = message
             exchanges[-1].tokens += size
@@ -170,7 +174,7 @@ def _split_exchanges(messages: Sequence[ModelMessage], sizes: Sequence[int]) -> 
 
 
 def _shorten_part(part: Any, whole: Any, shorter: _Shortener) -> Any:
-    """The part, which was `original_request` once, with a shorter text where that makes it shorter."""
+    """Returns the part with a shorter text, if that saves tokens; `whole` is the part before any shortening."""
     if part.part_kind != "tool-return":
         return part
     short = shorter(*_text_and_picture_count(whole.content))
@@ -196,17 +200,17 @@ def _placeholder_line(text: str, pictures: int) -> str | None:
         line = f"[Left out: a result of {len(text):,} characters{_picture_count(pictures)}. It began: {beginning}]"
         if not beginning or text_tokens(line) <= _SHORT_RESULT:
             return line
-        beginning = beginning[: len(beginning) // 2]  # signs that take a token each, or several
+        beginning = beginning[: len(beginning) // 2]  # characters that take one token each, or several
 
 
 def _shortest_form(text: str, pictures: int) -> str | None:
-    """A line, unless the ends alone are shorter than that."""
+    """Returns the placeholder line or the beginning and end, whichever is shorter."""
     forms = [_placeholder_line(text, pictures), _cut_to_tokens(_SHORT_RESULT, text, pictures)]
     return min((form for form in forms if form is not None), key=text_tokens, default=None)
 
 
 def _beginning_and_end(most: int, text: str, pictures: int) -> str | None:
-    """The beginning and the end, where there is something between them."""
+    """Returns the beginning and the end of a text; None if nothing lies between them."""
     half = max(most * _CHARACTERS_A_TOKEN // 2 - _PREVIEW_CHARS // 2, _PREVIEW_CHARS // 2)
     if len(text) <= 2 * half:
         return None
@@ -218,7 +222,7 @@ def _picture_count(pictures: int) -> str:
 
 
 def _text_and_picture_count(content: Any) -> tuple[str, int]:
-    """The text of a result, and how many pictures it has."""
+    """Returns the text of a result and how many pictures it has."""
     if isinstance(content, str):
         return content, 0
     items = cast("list[Any]", content) if isinstance(content, list) else [content]
@@ -247,11 +251,11 @@ def _is_note(part: Any) -> bool:
 
 
 def _describe_exchange(exchange: _Exchange) -> list[str]:
-    """What a note says of an exchange."""
+    """Returns the lines of a note for one exchange."""
     lines: list[str] = []
-    said = " ".join((exchange.response.text or "").split())
-    if said:
-        lines.append(f"- You said: {_truncate(said, 2 * _PREVIEW_CHARS)}")
+    text = " ".join((exchange.response.text or "").split())
+    if text:
+        lines.append(f"- You said: {_truncate(text, 2 * _PREVIEW_CHARS)}")
     failed = {
         part.tool_call_id
         for part in (exchange.request.parts if exchange.request is not None else ())

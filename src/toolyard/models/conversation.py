@@ -1,10 +1,10 @@
-"""What a model and its caller have said to each other, in the order in which providers want it.
+"""A conversation between a caller and a model, in the alternating order that providers require.
 
-A conversation alternates: what the caller says (a question, the answers to calls) and what the model answered. Each
-call is answered before anything else is said; `pending_calls` names those that are not, as after a crash. Parts that
-only the provider understands (signatures of its thinking) stay where they are, or it would refuse the history.
+What the caller says (a question, results of calls) alternates with what the model answers. Every tool call is
+answered before anything else is said; `pending_calls` names those without a result, as after a crash. Parts that only
+the provider understands (signatures of its thinking) stay in place: without them it would refuse the history.
 
-A message is never changed, only replaced: its estimate of tokens is made once, and so are the bytes it is kept as.
+A message is never modified, only replaced, so its token estimate and its serialized bytes are computed once.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 _SUPPORTED_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What every provider takes."""
+"""Image types that every provider accepts."""
 
 
 class Conversation:
+    """Messages between a caller and a model, with their token estimates."""
+
     def __init__(self) -> None:
         self._messages: list[ModelMessage] = []
         self._sizes: list[int] = []
         self._serialized: list[bytes] = []
-        """Of the first messages: the others were not dumped yet."""
+        """The first messages as JSON; later messages have not been serialized yet."""
 
     @classmethod
     def from_turns(cls, turns: Iterable[tuple[str, str]]) -> Conversation:
-        """Turns that were taken before, each as what was asked and what was answered to it.
+        """Builds a conversation from earlier turns, each a question and its answer.
 
-        Where nothing was answered, what was asked is said together with what follows.
+        A question without an answer is joined with the question that follows it.
         """
         conversation = cls()
         from pydantic_ai.messages import ModelResponse, TextPart
 
-        for asked, answered in turns:
-            conversation.add_question(asked)
-            if answered.strip():
-                conversation.add_response(ModelResponse(parts=[TextPart(repair_surrogates(answered))]))
+        for question, answer in turns:
+            conversation.add_question(question)
+            if answer.strip():
+                conversation.add_response(ModelResponse(parts=[TextPart(repair_surrogates(answer))]))
         return conversation
 
     @classmethod
     def load(cls, data: bytes) -> Conversation:
-        """What `dump` wrote."""
+        """Reads what `dump` wrote. Raises SystemFault for damaged data or another format version."""
         conversation = cls()
         from pydantic import ValidationError
         from pydantic_ai.messages import ModelMessagesTypeAdapter
@@ -59,33 +61,34 @@ class Conversation:
             conversation.replace_messages(ModelMessagesTypeAdapter.validate_json(data))
         except ValidationError:
             raise SystemFault(
-                "A stored conversation cannot be read: it is damaged, or of another version.",
-                hint="Start the agent anew.",
+                "A stored conversation cannot be read: it is damaged, or from another version.",
+                hint="Start the agent again.",
             ) from None
         return conversation
 
     def dump(self) -> bytes:
+        """Serializes the conversation as JSON."""
         from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-        # After each turn a conversation is kept whole: what was dumped before would cost more with every turn.
+        # The whole conversation is stored after each turn: serializing all of it again would cost more every time.
         for message in self._messages[len(self._serialized) :]:
             self._serialized.append(ModelMessagesTypeAdapter.dump_json([message])[1:-1])
         return b"[%b]" % b",".join(self._serialized)
 
     def add_question(self, text: str) -> None:
-        """Say something to the model."""
+        """Adds a text of the user."""
         from pydantic_ai.messages import UserPromptPart
 
         if self.pending_calls:
-            raise ValueError("calls of the model are not answered yet")
+            raise ValueError("calls of the model have no results yet")
         self._append_request([UserPromptPart(repair_surrogates(text))])
 
     def add_tool_results(self, answers: Sequence[ModelToolResult]) -> None:
-        """Show the model what its calls came to; each of `pending_calls` once, all of them or first some."""
-        open_ids = {wanted.id for wanted in self.pending_calls}
+        """Adds results of tool calls: each of `pending_calls` once, all together or in several steps."""
+        open_ids = {call.id for call in self.pending_calls}
         ids = [each.call.id for each in answers]
         if len(set(ids)) != len(ids) or not open_ids.issuperset(ids):
-            raise ValueError("an answer to a call that is not open")
+            raise ValueError("a result for a call that is not pending")
         if answers:
             self._append_request([_tool_return_part(each) for each in answers])
 
@@ -103,12 +106,12 @@ class Conversation:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the model had the last word, and wants no calls."""
+        """Whether the last message is an answer of the model without open calls."""
         return bool(self._messages) and self._messages[-1].kind == "response" and not self.pending_calls
 
     @property
     def last_text(self) -> str:
-        """What the model said last; empty where it said nothing."""
+        """The text of the last answer; empty if it has none."""
         for message in reversed(self._messages):
             if message.kind == "response":
                 return message.text or ""
@@ -116,32 +119,33 @@ class Conversation:
 
     @property
     def tokens(self) -> int:
-        """What it costs the model's context, by estimate."""
+        """The estimated number of tokens of all messages."""
         return sum(self._sizes)
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    # What follows is for this package: the messages are of pydantic-ai.
+    # The following is for this package only: the messages are objects of pydantic-ai.
 
     @property
     def messages(self) -> list[ModelMessage]:
-        """As they are sent. Not to be changed."""
+        """The messages as they are sent. Must not be modified."""
         return self._messages
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The estimate of each message."""
+        """The estimated tokens of each message."""
         return self._sizes
 
     def add_response(self, response: ModelResponse) -> tuple[ModelToolCall, ...]:
-        """The model answered. Gives the calls it asks for."""
+        """Appends an answer of the model; returns the calls that it asks for."""
         response = _with_unique_call_ids(response)
         self._messages.append(response)
         self._sizes.append(message_tokens(response))
         return tuple(parse_tool_call(call) for call in response.tool_calls)
 
     def replace_messages(self, messages: Iterable[ModelMessage]) -> None:
+        """Replaces all messages; estimates and serialized bytes of unchanged ones are reused."""
         known = {id(message): size for message, size in zip(self._messages, self._sizes, strict=True)}
         before, self._messages = self._messages, list(messages)
         same = takewhile(lambda pair: pair[0] is pair[1], zip(before, self._messages, strict=False))
@@ -151,7 +155,7 @@ class Conversation:
     def _append_request(self, parts: list[Any]) -> None:
         from pydantic_ai.messages import ModelRequest
 
-        # Providers want turns to alternate. Results come first, since all calls are answered before a question.
+        # Providers require alternating turns. Results come first, because calls are answered before a question.
         if self._messages and self._messages[-1].kind == "request":
             last = self._messages.pop()
             self._sizes.pop()
@@ -163,11 +167,12 @@ class Conversation:
 
 
 def parse_tool_call(call: ToolCallPart) -> ModelToolCall:
+    """Converts a call of the library; arguments that are not a JSON object are reported in `arguments_error`."""
     try:
         arguments = call.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError) as error:
-        why = str(error) if isinstance(error, ValueError) else "they are no object"
-        return ModelToolCall(call.tool_call_id, call.tool_name, {}, f"The arguments are no JSON object: {why}.")
+        why = str(error) if isinstance(error, ValueError) else "they have another type"
+        return ModelToolCall(call.tool_call_id, call.tool_name, {}, f"The arguments are not a JSON object: {why}.")
     return ModelToolCall(call.tool_call_id, call.tool_name, arguments)
 
 
@@ -189,7 +194,7 @@ def _tool_return_part(answer: ModelToolResult) -> Any:
 
 
 def _with_unique_call_ids(response: ModelResponse) -> ModelResponse:
-    """Every call with an id of its own: some servers number them all alike, and answers are matched by id."""
+    """Gives every call a unique id: some servers repeat ids, and results are matched by id."""
     from pydantic_ai.messages import ToolCallPart
 
     taken: set[str] = set()

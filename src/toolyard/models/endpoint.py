@@ -1,7 +1,7 @@
-"""Which model is meant, where it listens, and with which key: what a backend and the providers' variables say.
+"""Resolves which model is meant, its address and its key from the backend and the providers' environment variables.
 
-What the file says comes first, then the variables of the backend's kind, then the kind's own defaults. A server on
-this machine needs no key. The key is kept out of `repr`, and `mask_secrets` takes it out of what others say.
+The configuration file has precedence, then the variables of the backend's kind, then the kind's defaults. A server on
+this machine needs no key. The key is excluded from `repr`, and `mask_secrets` removes it from texts of others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolyard.core.redaction import collect_secrets, mask_secrets
 from toolyard.models.error_wording import BACKEND_WORDING, ErrorWording
 
 PLACEHOLDER_KEY = "none"
-"""Sent where a server wants no key, and the SDK will not go without."""
+"""Sent to servers that need no key, because the SDKs require one."""
 _OFFICIAL_URLS: Mapping[str, str] = {
     "gemini": "https://generativelanguage.googleapis.com",
     "openai": "https://api.openai.com/v1",
@@ -31,22 +31,24 @@ _SELF_HOSTED = frozenset({"ollama", "llama.cpp", "vllm", "lmstudio"})
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
+    """A model, its address, and what is needed to reach it."""
+
     kind: BackendKind
     model: str
     base_url: str = field(repr=False)
     key: str = field(default="", repr=False)
     key_source: str = ""
-    """Where the key came from, as its user would name it."""
+    """Where the key came from, in the user's terms."""
     proxy: str = field(default="", repr=False)
-    """Through which it is reached; empty where it is reached directly."""
+    """The proxy's URL; empty for a direct connection."""
     certificates: str = ""
-    """A file with those that are trusted beside the system's."""
+    """A file with certificates that are trusted in addition to the system's."""
     wording: ErrorWording = BACKEND_WORDING
-    """Who is told of what goes wrong there."""
+    """How errors of this endpoint are worded."""
 
     @property
     def address(self) -> str:
-        """Where it listens, to be shown: without a password and what else may be in an address."""
+        """The base URL without user, password and query, for messages."""
         parts = urlsplit(self.base_url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
@@ -56,31 +58,31 @@ class ModelEndpoint:
 
     @property
     def is_free(self) -> bool:
-        """Whether it is a server of one's own, whose tokens have no price."""
+        """Whether it is a self-hosted server, whose tokens have no price."""
         return self.kind.name in _SELF_HOSTED or (self.kind.api == "openai" and self.is_loopback)
 
     @property
     def is_official(self) -> bool:
-        """Whether it is where the maker of the API listens itself."""
+        """Whether it is the official API of the company that defines it."""
         return urlsplit(self.base_url).hostname == urlsplit(_OFFICIAL_URLS[self.kind.api]).hostname
 
     def mask_secrets(self, text: str) -> str:
-        """A text of others without the key, and what else the addresses may hold of secrets."""
+        """Returns the text without the key and without secrets in the base URL or the proxy's URL."""
         return mask_secrets(text, collect_secrets(self.base_url, self.proxy, key=self.key))
 
 
 def resolve_endpoint(
     backend: Backend, access: Mapping[str, str], wording: ErrorWording = BACKEND_WORDING
 ) -> ModelEndpoint:
-    """Raises ConfigError, also where a key is missing."""
+    """Resolves the endpoint of a backend. Raises ConfigError, also if a key is missing."""
     kind = backend.kind
     if kind is None:
         raise ConfigError("`backend.type` is not set.", hint="Name an API, such as `gemini`, `openai` or `claude`.")
     if not kind.api:
-        raise ConfigError(f"`{kind.name}` is a CLI that is driven, no model API.")
+        raise ConfigError(f"`{kind.name}` is a CLI, not a model API.")
     model = backend.model or kind.default_model
     if not model:
-        raise ConfigError(f"`{kind.name}` has no model of its own choice.", hint=f"Set {wording.model}.")
+        raise ConfigError(f"`{kind.name}` has no default model.", hint=f"Set {wording.model}.")
     base_url = _resolve_base_url(backend, kind, access, wording)
     key, source = _find_key(backend, kind, access)
     if kind.needs_key and not key and not is_loopback(base_url):
@@ -93,6 +95,7 @@ def resolve_endpoint(
 
 
 def is_loopback(base_url: str) -> bool:
+    """Whether a URL points to this machine."""
     host = (urlsplit(base_url).hostname or "").lower()
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -103,9 +106,9 @@ def is_loopback(base_url: str) -> bool:
 
 
 def _proxy_for(base_url: str, access: Mapping[str, str]) -> str:
-    """As the user's usual variables say; what is on this machine needs none.
+    """Returns the proxy for a URL by the usual variables; empty for servers on this machine.
 
-    Such variables are spelled in both cases; the small one goes first, as with other programs.
+    The variables exist in both cases; as in other programs, the lower-case one has precedence.
     """
     parts = urlsplit(base_url)
     without = {"no": access.get("no_proxy") or access.get("NO_PROXY", "")}
@@ -115,12 +118,10 @@ def _proxy_for(base_url: str, access: Mapping[str, str]) -> str:
     variable = next((each for name in names for each in (name, name.upper()) if access.get(each)), "")
     if not variable:
         return ""
-    said = access[variable] if "://" in access[variable] else f"http://{access[variable]}"
-    if not _is_http_url(said):
-        raise ConfigError(
-            f"{variable} is no address of a proxy that can be used.", hint="One looks like http://proxy:3128."
-        )
-    return said
+    url = access[variable] if "://" in access[variable] else f"http://{access[variable]}"
+    if not _is_http_url(url):
+        raise ConfigError(f"{variable} is not a valid proxy URL.", hint="Use a form such as http://proxy:3128.")
+    return url
 
 
 def _find_key(backend: Backend, kind: BackendKind, access: Mapping[str, str]) -> tuple[str, str]:
@@ -142,19 +143,19 @@ def _is_http_url(text: str) -> bool:
 
 
 def _resolve_base_url(backend: Backend, kind: BackendKind, access: Mapping[str, str], wording: ErrorWording) -> str:
-    said, where = backend.base_url, "`backend.base_url`"
-    if not said and kind.base_url_variable and access.get(kind.base_url_variable):
-        said, where = access[kind.base_url_variable], kind.base_url_variable
-    if not said:
-        said = kind.base_url or ("" if kind.needs_base_url else _OFFICIAL_URLS[kind.api])
-    if not said:
+    url, where = backend.base_url, "`backend.base_url`"
+    if not url and kind.base_url_variable and access.get(kind.base_url_variable):
+        url, where = access[kind.base_url_variable], kind.base_url_variable
+    if not url:
+        url = kind.base_url or ("" if kind.needs_base_url else _OFFICIAL_URLS[kind.api])
+    if not url:
         raise ConfigError(
-            f"It is not said where the {kind.title} listens.",
+            f"The address of the {kind.title} is not set.",
             hint=f"Set {' or '.join(filter(None, (wording.address, kind.base_url_variable)))}.",
         )
-    if not _is_http_url(said):
-        raise ConfigError(f"{where} is no address.", hint="One looks like http://localhost:8080/v1.")
-    parts = urlsplit(said.strip())
+    if not _is_http_url(url):
+        raise ConfigError(f"{where} is not a valid URL.", hint="Use a form such as http://localhost:8080/v1.")
+    parts = urlsplit(url.strip())
     path = parts.path.rstrip("/")
     for ending in _APPENDED_BY_SDK[kind.api]:
         path = path.removesuffix(ending)

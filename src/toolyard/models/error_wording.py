@@ -1,7 +1,7 @@
-"""Who asked for a model: what they can set, by the names that they know it by, and which error of ours they get.
+"""Wording of provider errors for the two callers of models: agents of a run, and the assistant.
 
-An agent of a run has a `backend` in a file. Who uses the assistant has variables, and a section of its own; and there
-a provider that fails is a failure of the tool that asked it, whatever the reason.
+An agent of a run is configured by a `backend` in a file. The assistant is configured by variables and a section of
+its own, and there every provider failure is a failure of the tool that asked.
 """
 
 from __future__ import annotations
@@ -13,37 +13,41 @@ from toolyard.config.backends import BackendKind
 from toolyard.core.errors import ConfigError, ProviderError, SystemFault, ToolyardError
 
 _OTHER_SERVERS: Final = "with OPENAI_BASE_URL, and `openai-chat:` before the model's name"
-"""How the assistant is led to a server whose kind has no variable of its own."""
+"""How to point the assistant at a server whose kind has no variable of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorWording:
+    """The setting names, hints and error types that a caller's messages use."""
+
     model: str
-    """What names the model."""
+    """The setting that names the model."""
     address: str
-    """What says where it listens; empty: the provider's variable."""
+    """The setting of the base URL; empty if only the provider's variable sets it."""
     key: str
-    """What holds a key beside the provider's variables; empty: nothing does."""
+    """The setting that holds a key beside the provider's variables; empty if there is none."""
     key_alternative: str
-    """What else may be set by who has no key."""
+    """What else can be set if there is no key."""
     timeout: str
     truncated_hint: str
-    """The next step where the room for an answer was too small."""
+    """The next step if the answer's limit was too small."""
     overflow_hint: str
-    """The next step where the conversation is too long."""
+    """The next step if the conversation is too long."""
     settings: str
-    """Where to look for a setting that a model does not take."""
+    """Where to look for a setting that the model does not accept."""
     extra: str
-    """The extra of this package that brings what asks models."""
+    """The extra of this package that installs pydantic-ai."""
     failure_type: type[ToolyardError]
-    """The provider did not answer."""
+    """Raised if the provider does not answer."""
     misconfiguration_type: type[ToolyardError]
-    """The provider says that something is set wrongly: the key, the model."""
+    """Raised if the provider reports a wrong setting: the key, the model."""
 
     def address_setting(self, kind: BackendKind) -> str:
+        """Returns the name of the setting for this backend's address."""
         return self.address or kind.base_url_variable or f"the address (set another {_OTHER_SERVERS})"
 
     def key_settings(self, kind: BackendKind) -> str:
+        """Returns the names of the settings for this backend's key."""
         named = (*kind.key_variables, self.key) if self.key else kind.key_variables
         return " or ".join(named) or f"OPENAI_API_KEY {_OTHER_SERVERS}"
 

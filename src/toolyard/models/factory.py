@@ -1,4 +1,4 @@
-"""A model, opened: from a backend of the configuration to something that takes turns."""
+"""Opens the model of a configured backend."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ def open_model(
     most_tries: int | None = None,
     wording: ErrorWording = BACKEND_WORDING,
 ) -> ChatModel:
-    """A model that is asked as `backend` says; `access` holds the variables of providers (`Settings.model_access`).
+    """Opens the model of `backend`. Nothing is sent yet. Raises ConfigError, also if a key is missing.
 
-    `patience` is how many seconds of one turn may be spent waiting for a provider that cannot answer, the first of
-    the waits being of `first_pause`; one that never answered and cannot be reached at all is given up sooner
-    (`trying.FIRST_CONTACT`). `most_tries` is how often it is asked at most for one answer; without it patience alone
-    decides. `wording` is who is told of failures. Nothing is sent yet. Raises ConfigError, also where a key is
-    missing.
+    `access` holds the providers' environment variables (`Settings.model_access`). `patience` limits the seconds that
+    one turn may wait for a provider that cannot answer; the first wait takes `first_pause`. A provider that has never
+    answered and cannot be reached is given up sooner (`retry.FIRST_CONTACT`). `most_tries` limits the requests for
+    one answer; by default only `patience` does. `wording` selects how errors are worded.
     """
-    place = resolve_endpoint(backend, access, wording)
+    endpoint = resolve_endpoint(backend, access, wording)
     require_library(wording.extra)
     from toolyard.models.api_model import ApiModel
     from toolyard.models.pricing import lookup_context_window
     from toolyard.models.providers import create_provider_client
 
     return ApiModel(
-        place,
-        create_provider_client(place, backend.timeout),
-        _base_settings(backend, place.kind.api),
-        window=backend.context_window or lookup_context_window(place),
+        endpoint,
+        create_provider_client(endpoint, backend.timeout),
+        _base_settings(backend, endpoint.kind.api),
+        window=backend.context_window or lookup_context_window(endpoint),
         patience=patience,
         first_pause=first_pause,
         most_tries=most_tries,
@@ -59,6 +58,6 @@ def _base_settings(backend: Backend, api: str) -> ModelSettings:
         settings["max_tokens"] = backend.max_tokens
     if backend.thinking is not None:
         settings["thinking"] = False if backend.thinking == "off" else backend.thinking
-    if api == "claude":  # the others keep what they have seen by themselves
+    if api == "claude":  # the other providers cache prompts on their own
         settings["cache"] = True
     return settings

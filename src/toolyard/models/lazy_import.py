@@ -1,8 +1,8 @@
-"""pydantic-ai is an extra and takes a second or two to import: it is asked for here, when the first model is opened.
+"""Imports pydantic-ai when the first model is opened: it is an optional extra and takes a second or two to import.
 
-Importing makes some hundred thousand objects that stay. The collector of garbage would look through all of them again
-and again meanwhile, and everybody in the process would wait for it, a tenth of a second each time; so who imports in
-a thread, while others are answered, does it `gc_paused`.
+The import creates some hundred thousand objects that stay. Meanwhile the garbage collector would scan all of them
+repeatedly and pause every thread of the process for a tenth of a second each time. So code that imports in a thread
+while others are served runs in `gc_paused`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from toolyard.core.errors import SystemFault
 
 
 def require_library(extra: str) -> None:
-    """Raises SystemFault where pydantic-ai is missing; `extra` of this package is what the caller needs it from."""
+    """Raises SystemFault if pydantic-ai is missing; `extra` is the extra of this package that installs it."""
     if find_spec("pydantic_ai") is None:
         raise SystemFault(
-            "Models behind APIs need pydantic-ai, which is not installed.",
-            hint=f"`pip install 'toolyard[{extra}]'` brings it.",
+            "Model APIs need pydantic-ai, which is not installed.",
+            hint=f"`pip install 'toolyard[{extra}]'` installs it.",
         )
 
 
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """The collector rests in the whole process, and from then on lets be what there is by then."""
+    """Disables garbage collection in the whole process, and excludes all present objects from later collections."""
     was_collecting = gc.isenabled()
     gc.disable()
     try:

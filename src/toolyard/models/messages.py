@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back in one turn: offered tools, calls, settings, usage, streamed pieces."""
+"""Data of one turn: tools offered to the model, its calls, settings, usage and streamed events."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ModelToolCall:
-    """A call that the model asks for."""
+    """A tool call that the model asks for."""
 
     id: str
     tool: str
     arguments: Mapping[str, Any]
     arguments_error: str = ""
-    """Why its arguments cannot be read; empty where they can."""
+    """Why the arguments cannot be read; empty if they can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class ModelToolResult:
-    """What the model is shown of a call."""
+    """The result of a tool call, as the model is shown it."""
 
     call: ModelToolCall
     text: str
@@ -47,17 +47,17 @@ class ModelToolResult:
 
 @dataclass(frozen=True, slots=True)
 class TurnSettings:
-    """How one turn is to be answered. What is left out is as the backend says, or as the model does by itself.
+    """Settings of one turn. None leaves the choice to the backend or to the model.
 
-    A model that does not take a part of it is asked without.
+    If a model refuses a setting, the request is repeated without it.
     """
 
     temperature: float | None = None
     thinking: ThinkingMode | None = None
     thinking_tokens: int = 32_768
-    """What no mode goes beyond."""
+    """Upper limit for the thinking tokens of every mode."""
     seconds: float | None = None
-    """For all tries and the waits between them: a wait that would take longer is not begun."""
+    """Time limit for all attempts and the waits between them; a wait that would exceed it is not started."""
 
 
 DEFAULT_TURN_SETTINGS = TurnSettings()
@@ -65,15 +65,15 @@ DEFAULT_TURN_SETTINGS = TurnSettings()
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """Tokens and money. `cost` is in US dollars, None where the price of the model is not known."""
+    """Tokens and cost. `cost` is in US dollars, None if the price of the model is unknown."""
 
     input: int = 0
     output: int = 0
     cached: int = 0
-    """Of `input`, what the provider had kept."""
+    """Part of `input` that came from the provider's cache."""
     cost: float | None = None
     thinking: int = 0
-    """Of `output`, what was thought and not said, where the provider counts it."""
+    """Part of `output` that was thinking, if the provider counts it."""
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
         known = [each.cost for each in (self, other) if each.cost is not None]
@@ -92,12 +92,14 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
+    """The answer of the model in one turn."""
+
     text: str
     tool_calls: tuple[ModelToolCall, ...] = ()
     thinking: str = ""
     usage: ModelUsage = ModelUsage()
     is_truncated: bool = False
-    """Whether the answer ended at a limit of its length."""
+    """Whether the answer ended at its length limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +111,19 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """A piece of what the model thinks before it answers, where its API tells."""
+    """A piece of the model's thinking, if its API exposes it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeltasDiscarded:
-    """The pieces of this turn so far do not count: it is tried again."""
+    """The deltas of this turn so far are void: the request is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryWait:
-    """The next try follows after a pause."""
+    """The next attempt follows after a pause."""
 
     seconds: float
     reason: str
@@ -129,7 +131,7 @@ class RetryWait:
 
 @dataclass(frozen=True, slots=True)
 class ConversationCompacted:
-    """The conversation was made to fit the model's context. Tokens, by estimate."""
+    """The conversation was shortened to fit the context. In estimated tokens."""
 
     before: int
     after: int
@@ -140,4 +142,4 @@ StreamEventHandler: TypeAlias = Callable[[StreamEvent], None]
 
 
 def ignore_stream_event(event: StreamEvent) -> None:
-    """For who waits for the whole turn."""
+    """The default handler, for callers that need only the final result."""

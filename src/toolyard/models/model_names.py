@@ -1,11 +1,11 @@
-"""From the name of a model to the backend that serves it: `google:gemini-2.5-pro`, `gpt-5`, an alias.
+"""Resolves the name of a model to the backend that serves it: `google:gemini-2.5-pro`, `gpt-5`, an alias.
 
-A name is looked up as an alias first, the user's before ours. What remains is `provider:name`, a provider alone (its
-usual model), or a name that begins as those of a provider do. `openai:` and `openai-chat:` mean whatever listens at
-OPENAI_BASE_URL where that is set, and any other name is taken for one of its models.
+A name is looked up as an alias first, the user's before ours. The result is `provider:name`, a provider alone (its
+default model), or a name with a known prefix. `openai:` and `openai-chat:` mean the server at OPENAI_BASE_URL if that
+is set, and any other name is then taken as one of its models.
 
-Where no model is named anywhere, it is the usual one of the first provider that has a key: Gemini, OpenAI, Anthropic,
-OpenRouter, as far as their models are allowed. Without any key it is Gemini's, and opening it tells what to set.
+If no model is named anywhere, the default model of the first provider with a key is used: Gemini, OpenAI, Anthropic,
+OpenRouter, as far as their models are allowed. Without any key it is Gemini's, and opening it reports what to set.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "vllm": "vllm",
     "lmstudio": "lmstudio",
 }
-"""By the name that is shown: what `backend.type` would be."""
+"""The `backend.type` of each provider, by the name that users see."""
 _PROVIDER_ALIASES: Final[Mapping[str, str]] = {
     **{name: name for name in _PROVIDERS},
     "google-gla": "google",
@@ -60,23 +60,25 @@ _MODEL_ALIASES: Final[Mapping[str, str]] = {
     "haiku": "anthropic:claude-haiku-4-5",
 }
 _DEFAULT_MODELS: Final[Mapping[str, str]] = {"google": DEFAULT_MODEL.partition(":")[2]}
-"""Where a provider is named alone, and a run of agents would ask another."""
+"""Models for a provider that is named alone, where the assistant differs from the backend's default."""
 _DEFAULT_PROVIDERS: Final = ("google", _OPENAI, "anthropic", "openrouter")
-"""Where none is named, in this order."""
+"""Tried in this order if no model is named."""
 _OPENAI_HOST: Final = "api.openai.com"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
+    """A model and the backend that serves it."""
+
     name: str
-    """`provider:model`, to be shown."""
+    """`provider:model`, as shown to users."""
     backend: Backend
 
 
 def choose_model(assistant: Assistant, settings: Settings, tool: ToolName) -> ModelChoice:
-    """The model that answers for a tool: what the environment says, the file for this tool, the file for all.
+    """Returns the model for a tool: from the environment, from the file for this tool or for all.
 
-    Raises ConfigError where a name means nothing, or a model that is not allowed.
+    Raises ConfigError if the name is unknown or the model is not allowed.
     """
     access = settings.model_access
     named = settings.model or assistant.models.get(tool) or assistant.model
@@ -92,22 +94,22 @@ def choose_model(assistant: Assistant, settings: Settings, tool: ToolName) -> Mo
             return each
     if is_elsewhere:
         raise ConfigError(
-            "OPENAI_BASE_URL says where a server listens, but no model of it is named.",
+            "OPENAI_BASE_URL is set, but no model of that server is named.",
             hint="Set TOOLYARD_MODEL, or `assistant.model`, to `openai-chat:` and the model's name.",
         )
     return _require_allowed((permitted or usual)[0], assistant)
 
 
 def resolve_model_name(name: str, aliases: Mapping[str, str], access: Mapping[str, str]) -> ModelChoice:
-    """Raises ConfigError."""
-    meant = _resolve_alias(name.strip(), aliases)
-    before, colon, after = meant.partition(":")
-    is_elsewhere, family = _has_custom_openai_url(access), _provider_by_prefix(meant)
+    """Resolves a name or an alias. Raises ConfigError."""
+    resolved = _resolve_alias(name.strip(), aliases)
+    before, colon, after = resolved.partition(":")
+    is_elsewhere, family = _has_custom_openai_url(access), _provider_by_prefix(resolved)
     provider, model = _PROVIDER_ALIASES.get(before.strip().lower(), ""), after.strip()
     if not provider:
-        provider, model = family or (_OPENAI_COMPATIBLE if is_elsewhere else ""), meant
+        provider, model = family or (_OPENAI_COMPATIBLE if is_elsewhere else ""), resolved
     if not provider:
-        raise _unknown_provider_error(meant, before) if colon else _unknown_model_error(meant, aliases)
+        raise _unknown_provider_error(resolved, before) if colon else _unknown_model_error(resolved, aliases)
     if provider == _OPENAI and is_elsewhere:
         provider = _OPENAI_COMPATIBLE
     elif provider == _OPENAI_COMPATIBLE and not is_elsewhere and _provider_by_prefix(model) == _OPENAI:
@@ -115,7 +117,7 @@ def resolve_model_name(name: str, aliases: Mapping[str, str], access: Mapping[st
     model = model or _DEFAULT_MODELS.get(provider) or BACKENDS[_PROVIDERS[provider]].default_model
     if not model:
         raise ConfigError(
-            f'"{name}" names no model, and {provider} has none of its own choice.',
+            f'"{name}" names no model, and {provider} has no default model.',
             hint=f"Write it after the colon: `{provider}:NAME`.",
         )
     return ModelChoice(f"{provider}:{model}", Backend(type=_PROVIDERS[provider], model=model))
@@ -126,7 +128,7 @@ def _resolve_alias(name: str, aliases: Mapping[str, str]) -> str:
     while (following := aliases.get(met[-1])) is not None:
         if (following := following.strip()) in met:
             chain = " → ".join((*met, following))
-            raise ConfigError(f"The aliases of models lead in a circle: {chain}.", hint="Mend `assistant.aliases`.")
+            raise ConfigError(f"The model aliases form a cycle: {chain}.", hint="Fix `assistant.aliases`.")
         met.append(following)
     return _MODEL_ALIASES.get(met[-1], met[-1])
 
@@ -136,10 +138,13 @@ def _provider_by_prefix(name: str) -> str:
 
 
 def _has_custom_openai_url(access: Mapping[str, str]) -> bool:
-    """Whether OPENAI_BASE_URL leads elsewhere than to OpenAI. One that is no address is told when it is opened."""
-    said = access.get("OPENAI_BASE_URL", "").strip()
+    """Whether OPENAI_BASE_URL points to a server other than OpenAI's.
+
+    An invalid URL is reported when the model is opened.
+    """
+    url = access.get("OPENAI_BASE_URL", "").strip()
     try:
-        return bool(said) and urlsplit(said).hostname != _OPENAI_HOST
+        return bool(url) and urlsplit(url).hostname != _OPENAI_HOST
     except ValueError:
         return True
 
@@ -168,12 +173,12 @@ def _is_allowed(chosen: ModelChoice, assistant: Assistant) -> bool:
 
 
 def _normalized_globs(glob: str) -> Iterator[str]:
-    """A glob with its provider as it is shown; without one, for every provider."""
+    """Yields the glob with the provider's canonical name; without a provider, for every provider."""
     before, colon, after = glob.partition(":")
     provider = _PROVIDER_ALIASES.get(before.lower())
     if not colon:
         yield f"*:{glob}"
-    elif provider in (_OPENAI, _OPENAI_COMPATIBLE):  # one API, wherever it listens
+    elif provider in (_OPENAI, _OPENAI_COMPATIBLE):  # the same API, whatever its address
         yield from (f"{_OPENAI}:{after}", f"{_OPENAI_COMPATIBLE}:{after}")
     else:
         yield f"{provider}:{after}" if provider else glob
@@ -183,8 +188,8 @@ def _unknown_provider_error(meant: str, before: str) -> ConfigError:
     near = closest_match(before, _PROVIDER_ALIASES)
     suggestion = f'Did you mean "{near}:"? ' if near else ""
     return ConfigError(
-        f'"{meant}" names no provider of models that is known here: {", ".join(_PROVIDERS)}.',
-        hint=f"{suggestion}Any server that speaks as OpenAI does can be asked: set OPENAI_BASE_URL, and write "
+        f'"{meant}" names an unknown provider. Known ones: {", ".join(_PROVIDERS)}.',
+        hint=f"{suggestion}Any OpenAI-compatible server works: set OPENAI_BASE_URL, and write "
         "`openai-chat:` before the model's name.",
     )
 
@@ -193,7 +198,7 @@ def _unknown_model_error(meant: str, aliases: Mapping[str, str]) -> ConfigError:
     near = closest_match(meant, (*aliases, *_MODEL_ALIASES, *_PROVIDER_ALIASES))
     suggestion = f'Did you mean "{near}"? ' if near else ""
     return ConfigError(
-        f'It is not said whose model "{meant}" is.',
+        f'The provider of the model "{meant}" is unknown.',
         hint=f"{suggestion}Write its provider before it, as in {DEFAULT_MODEL}; for a server of your own, set "
         "OPENAI_BASE_URL.",
     )

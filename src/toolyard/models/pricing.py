@@ -1,4 +1,4 @@
-"""Prices and sizes of models, from the data that genai-prices carries with it. Nothing is fetched."""
+"""Prices and context sizes of models, from the data bundled with genai-prices. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 DEFAULT_WINDOW = 128_000
 _DEFAULT_WINDOWS = (("gemini-", 1_048_576), ("claude-", 200_000))
-"""How names begin whose size the data leaves out."""
+"""By prefix of the model's name, for models whose context size the data lacks."""
 _UNKNOWN_PRICE_ERRORS = (ArithmeticError, LookupError, ValueError)
-"""What the data raises for models and providers that it does not have, and for counts that it cannot price."""
+"""Raised by genai-prices for unknown models and providers, and for counts that it cannot price."""
 
 
 def response_cost(response: ModelResponse) -> float | None:
-    """In US dollars; None where the price is not known."""
+    """Returns the cost of a response in US dollars; None if the price is unknown."""
     if not response.model_name or not response.usage.has_values():
         return None
     try:
@@ -30,19 +30,19 @@ def response_cost(response: ModelResponse) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """A model as its provider lists it."""
+    """A model in its provider's price list."""
 
     provider: str
-    """As genai-prices names it."""
+    """The provider's id in genai-prices."""
     name: str
     address: str = ""
-    """Of the endpoint in use. One that belongs to another provider decides which one it is."""
+    """URL of the endpoint in use. If it belongs to another provider, that provider's prices apply."""
 
 
 def list_price(model: ModelRef, *, fresh: int, cached: int, output: int) -> float | None:
-    """In US dollars, for the tokens of a model; None where the price is not known.
+    """Returns the list price of the given tokens in US dollars; None if it is unknown.
 
-    `fresh` and `cached` are the two parts of the input. Needs genai-prices, which comes with the `agents` extra.
+    `fresh` and `cached` are the two parts of the input. Needs genai-prices, which the `agents` extra installs.
     """
     try:
         from genai_prices import Usage, calc_price
@@ -58,7 +58,7 @@ def list_price(model: ModelRef, *, fresh: int, cached: int, output: int) -> floa
 
 
 def lookup_context_window(endpoint: ModelEndpoint) -> int:
-    """Tokens that the model's context holds, where it is known."""
+    """Returns the context size of the model in tokens, or a default if it is unknown."""
     from genai_prices.data_snapshot import get_snapshot
 
     if endpoint.is_free:

@@ -1,8 +1,8 @@
-"""The SDK's client behind a model, one for each, and only of the provider that is used.
+"""Creates the SDK client of a model; only the SDK of the provider in use is imported.
 
-Everything an SDK would look up in the environment is given to it: keys, addresses, proxies and certificates are what
-the configuration says. Its own retries are off, since ours are the only ones; they are turned off in the client, not
-in the settings of a request, for which the library would copy the client, and the copy would look around anew.
+Everything that an SDK would read from the environment is passed explicitly: keys, addresses, proxies and certificates
+come from the configuration. The SDKs' own retries are disabled, because `retry` does all retries. They are disabled
+in the client: the library would copy the client for a setting of a request, and the copy would read the environment.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 300.0
-"""Between two pieces of an answer: a model may think for minutes before the first."""
+"""Longest wait between two pieces of an answer: a model may think for minutes before the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderClient:
-    """A model that can be asked."""
+    """A model of the library, and the function that closes its HTTP client."""
 
     model: Model[Any]
     close: Callable[[], Awaitable[None]]
 
 
 def create_provider_client(endpoint: ModelEndpoint, timeout: float | None) -> ProviderClient:
+    """Creates the client for an endpoint; the caller closes it."""
     _silence_library_warnings()
     http = _http_client(endpoint, timeout or READ_SECONDS)
     model = {"gemini": _gemini_model, "openai": _openai_model, "claude": _claude_model}[endpoint.kind.api](
@@ -47,18 +48,20 @@ def create_provider_client(endpoint: ModelEndpoint, timeout: float | None) -> Pr
 
 
 def _silence_library_warnings() -> None:
-    """That a model is old, or takes no temperature, is said by its provider where it matters.
+    """Silences warnings of the libraries, which would appear on the terminal in the middle of a run.
 
-    The library says it in the middle of a run, on the terminal that shows the run.
+    Providers report outdated models and refused settings themselves where it matters.
     """
     warnings.filterwarnings("ignore", module=r"pydantic_ai\.")
-    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of numbers that a server sent as text
-    # Google's client tells of variables that it would take, and was not let to.
+    warnings.filterwarnings(
+        "ignore", message="Pydantic serializer warnings"
+    )  # for numbers that a server sent as text
+    # Google's client logs environment variables that it would use, although explicit values override them.
     logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)
 
 
 def _http_client(endpoint: ModelEndpoint, read_seconds: float) -> httpx2.AsyncClient:
-    """Raises ConfigError where the certificates cannot be read."""
+    """Creates the HTTP client. Raises ConfigError if the certificates cannot be read."""
     import httpx2
     from pydantic_ai.models import create_async_httpx2_client
 
@@ -66,7 +69,7 @@ def _http_client(endpoint: ModelEndpoint, read_seconds: float) -> httpx2.AsyncCl
     from toolyard.models.response_limits import UNCOMPRESSED_HEADERS, BoundedTransport
     from toolyard.models.sse_line_fix import SseLineFixTransport
 
-    # A transport of our own: otherwise proxies would be taken from the environment.
+    # An explicit transport: otherwise proxies would be read from the environment.
     transport = httpx2.AsyncHTTPTransport(
         verify=_ssl_context(endpoint.certificates), trust_env=False, proxy=endpoint.proxy or None
     )
@@ -80,14 +83,14 @@ def _http_client(endpoint: ModelEndpoint, read_seconds: float) -> httpx2.AsyncCl
 
 @cache
 def _ssl_context(extra_file: str) -> ssl.SSLContext:
-    """Reading them takes longer than a turn, and they are the same for all."""
+    """Returns the shared TLS context. It is cached, because loading the certificates takes longer than a turn."""
     import httpx2
 
     trusted = httpx2.create_ssl_context(trust_env=False)
     if extra_file:
         try:
             trusted.load_verify_locations(extra_file)
-        except OSError as error:  # also what ssl raises for a file that holds none
+        except OSError as error:  # includes ssl's error for a file without certificates
             why = error.strerror or "it holds no certificates"
             raise ConfigError(f"SSL_CERT_FILE names {extra_file}, which cannot be read: {why}.") from error
     return trusted
@@ -107,7 +110,7 @@ def _gemini_model(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model[An
             base_url=endpoint.base_url,
             api_version="v1beta",
             httpx_async_client=http,
-            # For clients of its own, which are not used: otherwise it reads the certificates of the system twice.
+            # For its own clients, which are not used: otherwise it would load the system's certificates twice.
             client_args={"verify": trusted},
             async_client_args={"verify": trusted, "ssl": trusted},
             timeout=int((http.timeout.read or READ_SECONDS) * 1000),
@@ -146,7 +149,7 @@ def _openai_model(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model[An
     )
     _drop_environment_headers(client)
     client.organization = client.project = None
-    if endpoint.kind.name == "openrouter":  # it passes on the signed thinking of the models behind it
+    if endpoint.kind.name == "openrouter":  # it forwards the signed thinking of the models behind it
         from pydantic_ai.models.openrouter import OpenRouterModel
         from pydantic_ai.providers.openrouter import OpenRouterProvider
 
@@ -168,5 +171,5 @@ def _openai_model(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model[An
 
 
 def _drop_environment_headers(client: Any) -> None:
-    """Headers that a variable adds to every request would go to whichever host is asked."""
-    client._custom_headers = {}  # noqa: SLF001 - the SDKs read the variable whatever they are given
+    """Removes headers that the SDK took from an environment variable: they would be sent to any configured host."""
+    client._custom_headers = {}  # noqa: SLF001 - the SDKs always read the variable

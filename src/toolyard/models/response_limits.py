@@ -1,9 +1,8 @@
-"""No answer is larger than any model gives: what is more is an error, before it fills the memory of everybody.
+"""Limits the size of HTTP responses, so that no server can fill the memory of the process.
 
-SDKs read errors whole, and lines until they end; so the bytes are counted where they arrive. Of an error only the
-beginning is read: nobody quotes more, and a body of nothing but brackets takes thirty times its size. What comes
-compressed may be a thousand times as large as it looks: providers are asked for answers that are not, and others are
-refused.
+SDKs read error bodies whole and lines without a limit, so bytes are counted as they arrive. Of an error body only the
+beginning is read: nothing more is quoted, and parsed brackets take thirty times their size. A compressed body may
+expand a thousandfold, so providers are asked for uncompressed answers, and compressed ones are refused.
 """
 
 from __future__ import annotations
@@ -15,32 +14,32 @@ from typing import Final
 import httpx2
 
 MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
-"""Bytes. The longest answers, with a few hundred bytes of wrapping for each token."""
+"""Enough for the longest answers with a few hundred bytes of framing per token."""
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 MAX_WHOLE_BYTES: Final = 8 * 1024 * 1024
-"""Of an answer that was asked for in one piece, and has no wrapping."""
+"""For an answer that was requested in one piece and has no framing."""
 MAX_ERROR_BYTES: Final = 256 * 1024
 _GEMINI_STREAM_PATH: Final = ":streamGenerateContent"
 _CHAT_PATH: Final = "/chat/completions"
 _STREAM_FLAG: Final = re.compile(rb'"stream"\s*:\s*true\b')
 UNCOMPRESSED_HEADERS: Final = {"accept-encoding": "identity"}
-"""What a client has to ask for."""
+"""Request headers that a client must send."""
 
 
 class ResponseTooLarge(httpx2.ReadError):
-    """More than an answer can be."""
+    """The response exceeds a limit."""
 
 
 class CompressedResponse(httpx2.ReadError):
-    """A compressed answer, for which nobody asked."""
+    """The server compressed the response although it was asked not to."""
 
 
 class NotStreamed(httpx2.ReadError):
-    """An answer in one piece, where it was asked for in many. Servers that cannot stream ignore being asked to."""
+    """The server sent the answer in one piece although a stream was requested: it cannot stream."""
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Owns the transport that it is given."""
+    """Applies the limits to every response. Owns the inner transport."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -74,17 +73,22 @@ def _is_json(response: httpx2.Response) -> bool:
 
 
 def _must_stream(request: httpx2.Request) -> bool:
-    """Of the APIs that many servers speak: Anthropic's library would ask for pieces again, whatever it is told."""
+    """Whether the request asks for a stream of an API that many servers implement.
+
+    Anthropic's library would repeat the streaming request regardless.
+    """
     return request.url.path.endswith((_CHAT_PATH, _GEMINI_STREAM_PATH)) and is_streaming_request(request)
 
 
 def is_streaming_request(request: httpx2.Request) -> bool:
     if request.url.path.endswith(_GEMINI_STREAM_PATH):
         return True
-    return _STREAM_FLAG.search(request.content) is not None  # in a text, the quotation marks would be escaped
+    return _STREAM_FLAG.search(request.content) is not None  # inside a string, the quotation marks would be escaped
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
+    """Passes a stream on and raises ResponseTooLarge at the limits."""
+
     def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream, self._left = stream, most
 
@@ -95,7 +99,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             ended = piece.rfind(b"\n")
             line = len(piece) - ended - 1 if ended >= 0 else line + len(piece)
             if self._left < 0 or line > MAX_LINE_BYTES:
-                raise ResponseTooLarge("the answer is larger than any model's")
+                raise ResponseTooLarge("the answer exceeds the size limit")
             yield piece
 
     async def aclose(self) -> None:
@@ -103,7 +107,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 class _TruncatedStream(httpx2.AsyncByteStream):
-    """So many bytes of it; the rest is not read."""
+    """Passes on the first bytes of a stream; the rest is not read."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream, self._left = stream, most

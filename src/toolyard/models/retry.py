@@ -1,9 +1,9 @@
-"""Trying again, in one place: how long to wait, and when to give up.
+"""Retries of one turn: how long to wait, and when to give up.
 
-What passes with time is tried again until the waits together would be longer than the caller's patience. A provider
-that says how long to wait is believed. Some failures cost tokens each time (an answer cut in the middle, or an empty
-one): those are tried again a few times only. A provider that never answered and cannot be reached is soon given up.
-Who waits for an answer themselves says how many tries there are at most, and how long all of it may take.
+Transient failures are retried until the total waiting time would exceed the caller's patience. A waiting time that
+the provider asks for is respected. Failures that cost tokens (an answer cut off, or an empty one) are retried a few
+times only. A provider that has never answered and cannot be reached is given up soon. Interactive callers also limit
+the number of attempts and the total time.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from toolyard.models.messages import StreamEvent, StreamEventHandler
 
 PATIENCE = 300.0
-"""Seconds of waiting in one turn: a provider that is down for a minute or two is outlasted."""
+"""Seconds of waiting in one turn: enough to survive an outage of a minute or two."""
 FIRST_CONTACT = 15.0
-"""Seconds for a provider that never answered to become reachable. A server that is just starting gets there; one that
-is not there, or at another address, is a mistake of which its maker wants to hear while still looking."""
+"""Seconds for a provider that has never answered to become reachable.
+
+That is enough for a server that is starting; a wrong address is reported while the user is still watching.
+"""
 FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
 _MOST_COSTLY = 4
-"""Answers that came to nothing but were paid for."""
+"""Failed attempts of one turn that used output tokens."""
 
 
 class TurnRetries:
-    """The tries of one turn, of a model that `is_known` to answer or not."""
+    """The attempts of one turn. `is_known` says whether the model has answered before."""
 
     def __init__(
         self,
@@ -54,31 +56,33 @@ class TurnRetries:
         self._has_retried_immediately = False
 
     def emit(self, event: StreamEvent) -> None:
+        """Passes an event on to the handler."""
         if isinstance(event, (TextDelta, ThinkingDelta)):
             self._has_emitted = True
         self._on_event(event)
 
     def discard_deltas(self) -> None:
+        """Tells the handler that the deltas so far are void, if there were any."""
         if self._has_emitted:
             self._has_emitted = False
             self._on_event(DeltasDiscarded())
 
     def count_attempt(self, failure: ProviderFailure) -> None:
-        """Count a try. Raises the failure's error where it was the last."""
+        """Counts an attempt. Raises the failure's error if it was the last one."""
         if self._tries_left is not None:
             self._tries_left -= 1
         if self._tries_left == 0:
             raise failure.error
 
     async def wait_to_retry(self, failure: ProviderFailure, *, is_costly: bool = False) -> None:
-        """Wait for the next try. Raises the failure's error where there is none."""
+        """Waits until the next attempt. Raises the failure's error if there is none."""
         self._costly_failures += is_costly or self._has_emitted
-        pause = self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that many agents do not come back at once
+        pause = self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, so that agents do not retry at the same time
         if failure.retry_after == 0 and not self._has_retried_immediately:
             pause, self._has_retried_immediately = (
                 0.0,
                 True,
-            )  # believed once: who always says so would be asked for ever
+            )  # respected once: otherwise such a server would be asked forever
         elif failure.retry_after is not None:
             pause = max(pause, failure.retry_after)
         self.count_attempt(failure)
@@ -91,12 +95,13 @@ class TurnRetries:
         await asyncio.sleep(pause)
 
     def _seconds_left(self, failure: ProviderFailure) -> float:
+        """Returns how long the next wait may be after this failure."""
         left = self._patience_left if self._deadline is None else min(self._patience_left, self._deadline - _now())
         if not failure.is_unreachable:
-            self._is_known = True  # somebody is there
+            self._is_known = True  # the server has answered
         if self._is_known:
             return left
-        now = _now()  # the tries count too: a name may take long not to be found
+        now = _now()  # attempts count too: a failing name lookup may take long
         if self._unreachable_since is None:
             self._unreachable_since = now
         return min(left, FIRST_CONTACT - (now - self._unreachable_since))

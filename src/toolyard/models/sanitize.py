@@ -1,6 +1,7 @@
-"""An answer as it can be kept and shown: no half characters in it, and every part of the type that it should be.
+"""Sanitizes a response: valid Unicode only, and every part of the expected type.
 
-Models cut characters in two, and servers pass that on; nothing that writes UTF-8 takes it. The SDKs look at no types.
+Models split surrogate pairs and servers pass the halves on, which no UTF-8 writer accepts. The SDKs do not check
+types.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def repair_surrogates(text: str) -> str:
-    """Halves that belong together are joined; one that is alone becomes a replacement character."""
+    """Joins halves of a surrogate pair; replaces a single half by the replacement character."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -22,7 +23,7 @@ def repair_surrogates(text: str) -> str:
 
 
 def sanitize_response(response: ModelResponse) -> ModelResponse:
-    """Raises TypeError where a part of it is not what it should be."""
+    """Returns the response with valid text. Raises TypeError if a part has an unexpected type."""
     return replace(response, parts=[_sanitize_part(part) for part in response.parts])
 
 
@@ -30,7 +31,7 @@ def _sanitize_part(part: Any) -> Any:
     if part.part_kind == "tool-call":
         args = part.args
         if not isinstance(args, str | dict | None):
-            raise TypeError("arguments that are no text")
+            raise TypeError("arguments that are not text")
         return replace(
             part,
             tool_name=_sanitize_text(part.tool_name),
@@ -45,7 +46,7 @@ def _sanitize_part(part: Any) -> Any:
 
 def _sanitize_text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError("something that should be a text")
+        raise TypeError("a value that should be text")
     return repair_surrogates(value)
 
 

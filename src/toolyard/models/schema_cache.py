@@ -1,7 +1,7 @@
-"""Work that the library does again and again, and that nobody needs.
+"""Caches work that pydantic-ai would repeat in every turn.
 
-With many tools a good part of a turn is spent on their schemas, which the library rewrites for each provider and each
-turn; here it is done once for as long as the tools stay the same. Agents of one process share that time.
+With many tools, a good part of a turn is spent on rewriting their schemas for the provider. Here that is done once
+while the tools stay the same.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ _RAW_TEXT = "_raw_text_content"
 
 
 def rewrite_schemas_once(model: Model[Any]) -> Model[Any]:
-    """The same model, which remembers the tools of its last turn."""
-    # Its public hook, replaced for this one object: a subclass would be one for each provider's class.
+    """Patches the model to reuse the rewritten schemas of its last turn; returns the same model."""
+    # Replaces the public hook of this one object: subclassing would need a class per provider.
     object.__setattr__(model, "customize_request_parameters", _SchemaCache(model))
     return model
 
 
 def drop_raw_text(stream: StreamedResponse) -> None:
-    """Of what came so far, for OpenAI's API, where it is copied for each piece: for megabytes that takes minutes.
+    """Drops the raw text that OpenAI's stream copies for each piece: for megabytes that takes minutes.
 
-    It is there for citations, of which nothing is made here; the parts of the answer are kept elsewhere.
+    It serves citations, which are not used here; the parts of the answer are stored elsewhere.
     """
     if getattr(stream, _RAW_TEXT, ""):
         setattr(stream, _RAW_TEXT, "")
 
 
 class _SchemaCache:
+    """Replaces `customize_request_parameters` and keeps the rewritten tools of the last call."""
+
     def __init__(self, model: Model[Any]) -> None:
         self._customize = model.customize_request_parameters
         self._source_tools: list[ToolDefinition] | None = None

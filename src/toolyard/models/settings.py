@@ -1,11 +1,12 @@
-"""How much a model thinks and how freely it speaks, in the settings of its own API. The one table of it.
+"""Maps thinking mode and temperature to the settings of each provider's API.
 
-A mode stands for a number of tokens. Models that take a number get it, within what they take: Gemini 2.5, Claude
-before 4.6. Others take levels, and get the one of that name or the nearest that they have: Gemini 3, Claude since 4.6
-(adaptive, with an effort), those of OpenAI, and OpenRouter. Where fewer tokens are allowed than a level stands for, a
-lower one is sent. Models that do not think are told nothing. What a model is comes from the library's profiles.
+A mode stands for a number of tokens. Models that take a number get it, clamped to their range: Gemini 2.5, Claude
+before 4.6. Others take levels, and get the level of that name or the nearest that they support: Gemini 3, Claude
+since 4.6 (adaptive, with an effort), OpenAI's models, and OpenRouter. If fewer tokens are allowed than the level
+stands for, a lower level is sent. Models without thinking get no such setting. The library's profiles say what a
+model supports.
 
-A temperature goes with it where the model takes one: Claude takes none while it thinks, and never more than 1.
+A temperature is sent if the model takes one: Claude takes none while it thinks, and never more than 1.
 """
 
 from __future__ import annotations
@@ -34,45 +35,47 @@ _GEMINI_BUDGETS: Final = (
     ("gemini-2.5-flash", 1, 24_576),
     ("", 512, 24_576),
 )
-"""How a name begins, and the least and the most tokens that may be set."""
+"""Prefix of the model's name, and the smallest and largest thinking budget that it accepts."""
 _CLAUDE_MIN_BUDGET: Final = 1_024
 _CLAUDE_OUTPUT_TOKENS: Final = 32_000
-"""What the oldest that think give at most, thoughts included, where the library does not know."""
+"""Output limit, thinking included, of the oldest thinking models; used if the library does not know it."""
 _CLAUDE_ANSWER_TOKENS: Final = 8_192
-"""Tokens that stay for the answer itself."""
+"""Tokens reserved for the answer itself."""
 _LAST_WITHOUT_MAX_EFFORT: Final = "gpt-5.1"
-"""The first of OpenAI's to think more than `high` came after it; others know three levels."""
+"""OpenAI's models up to this one do not accept an effort above `high`."""
 _ADAPTS_LEVELS: Final = frozenset({"openrouter"})
-"""Who finds the nearest level that the model behind it has."""
+"""Kinds of backends that map a level to the nearest one of the model behind them."""
 
 
 def model_settings(
     settings: ModelSettings, turn_settings: TurnSettings, kind: BackendKind, model: Model[Any]
 ) -> ModelSettings:
-    """What is sent for a wish; what it leaves open is as `settings` have it."""
-    made, profile = dict[str, Any](settings), cast("Mapping[str, Any]", model.profile)
+    """Returns the settings to send: those of the turn where they are given, else `settings`."""
+    result, profile = dict[str, Any](settings), cast("Mapping[str, Any]", model.profile)
     if turn_settings.temperature is not None:
-        made["temperature"] = turn_settings.temperature
+        result["temperature"] = turn_settings.temperature
     if turn_settings.thinking is not None and profile.get("supports_thinking"):
-        made.pop("thinking", None)
+        result.pop("thinking", None)
         if kind.api == "gemini":
-            made |= _gemini_settings(turn_settings.thinking, turn_settings.thinking_tokens, model.model_name, profile)
+            result |= _gemini_settings(
+                turn_settings.thinking, turn_settings.thinking_tokens, model.model_name, profile
+            )
         elif kind.api == "claude":
-            made |= _claude_settings(
-                turn_settings.thinking, turn_settings.thinking_tokens, made.get("max_tokens"), profile
+            result |= _claude_settings(
+                turn_settings.thinking, turn_settings.thinking_tokens, result.get("max_tokens"), profile
             )
         else:
             level = _level_within(turn_settings.thinking, turn_settings.thinking_tokens)
-            made["thinking"] = (
+            result["thinking"] = (
                 level if kind.name in _ADAPTS_LEVELS else _supported_effort(level, model.model_name, profile)
             )
     if turn_settings.temperature is not None and kind.api == "claude":
-        made = _with_claude_temperature(made, profile)
-    return cast("ModelSettings", made)
+        result = _with_claude_temperature(result, profile)
+    return cast("ModelSettings", result)
 
 
 def _level_within(mode: ThinkingMode, most: int) -> ThinkingMode:
-    """The mode itself, or the highest below it that is within so many tokens."""
+    """Returns the mode itself, or the highest one below it that stays within `most` tokens."""
     allowed: list[ThinkingMode] = [
         each for each, tokens in THINKING_TOKENS.items() if tokens <= min(THINKING_TOKENS[mode], most)
     ]
@@ -93,16 +96,16 @@ def _claude_settings(mode: ThinkingMode, most: int, length: int | None, profile:
         return {"thinking": level}
     taken = (profile.get("anthropic_max_output_tokens") or _CLAUDE_OUTPUT_TOKENS) - _CLAUDE_ANSWER_TOKENS
     budget = max(min(THINKING_TOKENS[mode], most, taken), _CLAUDE_MIN_BUDGET)
-    told: dict[str, Any] = {
-        "thinking": level,  # some take an effort beside the number
+    result: dict[str, Any] = {
+        "thinking": level,  # some models take an effort in addition to the number
         "anthropic_thinking": {"type": "enabled", "budget_tokens": budget},
     }
-    # The length is of thoughts and answer together, and has to be more than the thoughts may take.
-    return told if length is None else {**told, "max_tokens": length + budget}
+    # `max_tokens` covers thinking and answer together, and has to exceed the thinking budget.
+    return result if length is None else {**result, "max_tokens": length + budget}
 
 
 def _supported_effort(level: ThinkingMode, name: str, profile: Mapping[str, Any]) -> ThinkingMode:
-    """A level that the library sends as one that the model has."""
+    """Returns a level that the library sends as an effort the model supports."""
     if "openai_reasoning_efforts" in profile:
         return level
     has_more = profile.get("openai_supports_reasoning") and not name.startswith(_LAST_WITHOUT_MAX_EFFORT)

@@ -1,8 +1,8 @@
-"""Signs that end a line to some libraries, and to the format of streams do not.
+"""Escapes Unicode line separators in streamed answers, which Google's SDK would take for line ends.
 
-An answer in pieces is a stream of lines that end in CR or LF. Google's SDK takes for an end what Python does, so an
-answer that quotes such a sign (U+2028 stands in many a JavaScript file) could not be read. All that comes is JSON, in
-which the sign can be spelled; its bytes occur in no other.
+A stream consists of lines that end in CR or LF, but the SDK splits at everything that Python's `splitlines` does. An
+answer that quotes such a character (U+2028 occurs in many JavaScript files) could not be parsed. The payload is JSON,
+in which the characters can be written as escapes; their bytes occur in no other character.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from toolyard.models.response_limits import is_streaming_request
 _ESCAPES: Final = {"\u0085".encode(): b"\\u0085", "\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029"}
 _SEPARATOR: Final = re.compile(b"|".join(_ESCAPES))
 _PARTIAL_SEPARATOR: Final = re.compile(rb"(?:\xc2|\xe2\x80?)\Z")
-"""The beginning of a sign at the end of a piece."""
+"""The first bytes of a separator at the end of a chunk."""
 
 
 class SseLineFixTransport(httpx2.AsyncBaseTransport):
-    """Owns the transport that it is given."""
+    """Escapes separators in streamed answers. Owns the inner transport."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -42,18 +42,20 @@ class SseLineFixTransport(httpx2.AsyncBaseTransport):
 
 
 class _EscapedStream(httpx2.AsyncByteStream):
+    """Passes a stream on with the separators escaped, also if a chunk ends inside one."""
+
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        held = b""
+        pending = b""
         async for piece in self._stream:
-            whole = held + piece
+            whole = pending + piece
             begun = _PARTIAL_SEPARATOR.search(whole, max(0, len(whole) - 2))
-            held = begun[0] if begun else b""
-            yield _SEPARATOR.sub(lambda sign: _ESCAPES[sign[0]], whole[: len(whole) - len(held)])
-        if held:
-            yield held
+            pending = begun[0] if begun else b""
+            yield _SEPARATOR.sub(lambda sign: _ESCAPES[sign[0]], whole[: len(whole) - len(pending)])
+        if pending:
+            yield pending
 
     async def aclose(self) -> None:
         await self._stream.aclose()

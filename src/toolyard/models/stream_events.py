@@ -1,8 +1,7 @@
-"""What comes in of an answer, told as it comes, and counted: no model says so much, in text, thoughts or calls.
+"""Emits the pieces of an answer as they arrive, and limits their number, size and rate.
 
-A server can make thousands of pieces of a few kilobytes, each of which takes an SDK a fraction of a millisecond. So
-there is an end to the pieces as well, and to how many may come in a second. Others have their turn after each of
-them.
+A server can send thousands of tiny pieces in a few kilobytes, each of which costs the SDK a fraction of a
+millisecond. So the number of pieces and their rate are limited as well.
 """
 
 from __future__ import annotations
@@ -23,39 +22,39 @@ if TYPE_CHECKING:
 
 MOST_CHARS: Final = 4_000_000
 MOST_PIECES: Final = 200_000
-"""Half as many again as the longest answers have, where every token comes alone."""
+"""Half as many again as the longest answers have with one token per piece."""
 BURST_PIECES: Final = 20_000
-"""So many may come at once, as from a proxy that gathers an answer."""
+"""Pieces that may arrive at once, as from a proxy that buffers an answer."""
 PIECES_A_SECOND: Final = 2_000
-"""After that: the fastest models say as much."""
+"""Sustained rate after the burst: what the fastest models produce."""
 
 
 async def emit_stream(stream: StreamedResponse, retries: TurnRetries) -> None:
-    """Tell all of an answer. Raises TooMuch, and what the library does."""
+    """Emits all pieces of a streamed answer. Raises ResponseTooLarge, and what the library raises."""
     pieces = chars = 0
     rate = TokenBucket(BURST_PIECES, PIECES_A_SECOND)
     async for event in stream:
         pieces += 1
         chars += _emit_event(event, retries)
         if pieces > MOST_PIECES or chars > MOST_CHARS:
-            raise ResponseTooLarge("the answer is longer than any model's")
+            raise ResponseTooLarge("the answer exceeds the length limit")
         if not rate.take():
-            raise ResponseTooLarge("the answer comes faster than any model's")
+            raise ResponseTooLarge("the answer exceeds the rate limit")
         drop_raw_text(stream)
 
 
 def emit_whole_answer(response: ModelResponse, retries: TurnRetries) -> None:
-    """Tell an answer that came in one piece. Raises TooMuch."""
-    said, thought = response.text or "", response.thinking or ""
-    if len(said) + len(thought) > MOST_CHARS:
-        raise ResponseTooLarge("the answer is longer than any model's")
-    for piece in (ThinkingDelta(thought) if thought else None, TextDelta(said) if said else None):
+    """Emits an answer that arrived in one piece. Raises ResponseTooLarge."""
+    text, thinking = response.text or "", response.thinking or ""
+    if len(text) + len(thinking) > MOST_CHARS:
+        raise ResponseTooLarge("the answer exceeds the length limit")
+    for piece in (ThinkingDelta(thinking) if thinking else None, TextDelta(text) if text else None):
         if piece is not None:
             retries.emit(piece)
 
 
 def _emit_event(event: Any, retries: TurnRetries) -> int:
-    """How many characters came."""
+    """Emits the text of one event; returns its number of characters."""
     if event.event_kind == "part_start":
         kind, part = event.part.part_kind, event.part
         text: object = getattr(part, "content", None) or getattr(part, "args", None)

@@ -1,4 +1,4 @@
-"""What messages cost a model's context, by estimate and on the high side."""
+"""Estimates how many tokens messages take in a model's context, on the high side."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from toolyard.models.messages import OfferedTool
 
 _PICTURE_TOKENS = 1_600
-"""What the large providers ask for a picture of usual size."""
+"""What the large providers charge for a picture of usual size."""
 _OVERHEAD_TOKENS = 4
-"""Of a message or a part: who speaks, and where it ends."""
+"""Tokens per message or part for its role and delimiters."""
 _SAMPLES = 8
 _SAMPLE_CHARS = 1_000
-"""Characters. A text longer than all samples together is judged by them: everybody waits while it is looked at."""
+"""A text longer than all samples together is estimated from them, because estimating blocks other threads."""
 _MARGIN = 1.05
 
 
@@ -57,5 +57,5 @@ def _part_tokens(part: Any) -> int:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, default=str)
         return estimate_tokens(part.tool_name) + text_tokens(text)
     signature = getattr(part, "signature", None) or ""
-    # A signature is base64: about two characters a token, and as one word it would be taken for less.
+    # A signature is base64, about two characters per token; estimated as one word it would count for less.
     return content_tokens(part.content) + len(signature) // 2

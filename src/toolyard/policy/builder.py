@@ -1,7 +1,7 @@
-"""From the configuration to the policy of one workspace and one agent.
+"""Builds the policy of one workspace and one agent from the configuration.
 
-The one place of this package that may look at the disk, and only to follow links in the *declared* roots (through
-`resolve`), so that a context path or a temp folder that is a link is known by both of its names.
+This is the only module of the package that reads the disk, and only to resolve links in the *declared* roots (through
+`resolve`), so that a context path or temp folder that is a link is covered under both of its names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def policy_for(
     *,
     resolve: Callable[[str], str] = os.path.realpath,
 ) -> Policy:
-    """`workspace` is clean, absolute and real; `mode` goes before the agent's, and that before the file's."""
+    """Returns the policy for a workspace, given as a clean, absolute path without links.
+
+    `mode` overrides the agent's permission mode, which overrides the file's.
+    """
     chosen = select_agent(config, agent)
     permissions = config.permissions
     of_agent = chosen.backend.permission_mode if chosen else None
@@ -66,7 +69,7 @@ def policy_for(
         workspace=workspace,
         context=context,
         extra_roots=extra_roots,
-        # Whoever may write the configuration, or what it includes, may write the policy.
+        # Write access to the configuration, or to a file it includes, would be write access to the policy.
         protected=(*permissions.protected_paths, *(_file_pattern(name, workspace) for name in names)),
         rules=_configured_rules(config, settings),
         home=settings.home,
@@ -78,7 +81,7 @@ def policy_for(
 
 
 def runs_on_host(execution: CodeExecution, mode: PermissionMode) -> bool:
-    """Whether commands run without any walls: because the configuration says so, or by `bypassPermissions`."""
+    """Whether commands run without a sandbox: `code_execution.mode: none`, or the default of `bypassPermissions`."""
     return execution.mode == "none" or (mode is PermissionMode.BYPASS and "mode" not in execution.model_fields_set)
 
 
@@ -88,41 +91,41 @@ def _build_circuit_breaker(
     execution = config.toolyard.code_execution
     if execution.allow_destructive:
         return None
-    walled = not runs_on_host(execution, mode)
+    sandboxed = not runs_on_host(execution, mode)
     temporary = _with_resolved_paths([settings.temp_dir], os.path.realpath)
     return CircuitBreaker(
         workspace,
-        HOME_IN_SANDBOX if walled else settings.home,
+        HOME_IN_SANDBOX if sandboxed else settings.home,
         homes=tuple(dict.fromkeys((settings.home, os.path.realpath(settings.home)))),
         context=tuple(root for root in roots if root not in temporary),
-        # Behind walls the temp folder is the sandbox's own.
-        temporary=() if walled else temporary,
+        # In a sandbox the temp folder is private to the sandbox.
+        temporary=() if sandboxed else temporary,
         environment={"TMPDIR": settings.temp_dir, **execution.env},
         mount_points=mount_points,
-        is_sandboxed=walled,
+        is_sandboxed=sandboxed,
     )
 
 
 def _file_pattern(path: str, workspace: str) -> str:
-    """The pattern of one file: a context path or a further root may hold it as well as the workspace."""
+    """Returns a pattern for one file, relative to the workspace if the file is in it, else absolute."""
     inside = relative_to(path, workspace)
     return "/" + _literal_pattern(path.lstrip("/")) if inside is None else _literal_pattern(inside)
 
 
 def with_protected_folder(policy: Policy, folder: str) -> Policy:
-    """The policy, with a folder of Toolyard's own (absolute) protected from every writing tool."""
+    """Returns the policy with one of Toolyard's own folders (absolute path) protected from all writing tools."""
     return replace(policy, protected=(*policy.protected, "/" + _literal_pattern(folder.lstrip("/"))))
 
 
 def with_hidden_folder(policy: Policy, folder: str) -> Policy:
-    """The policy, with a folder (absolute) that no tool and no command may read or write."""
+    """Returns the policy with a folder (absolute path) that no tool and no command may read or write."""
     pattern = "/" + _literal_pattern(folder.lstrip("/"))
     rules = (parse_rule(f"{name}({pattern})", Effect.DENY, home=policy.home) for name in ("Read", "Write"))
     return replace(policy, rules=(*policy.rules, *rules))
 
 
 def hide_accessible_folders(policy: Policy, folders: Iterable[str]) -> Policy:
-    """The policy, with those of the folders hidden that lie in a root which is open to the agent."""
+    """Returns the policy with those of the folders hidden that are inside a root the agent can access."""
     if policy.mode is PermissionMode.BYPASS:
         return policy
     roots = [policy.workspace, *(entry.path for entry in policy.context)]
@@ -135,7 +138,7 @@ def hide_accessible_folders(policy: Policy, folders: Iterable[str]) -> Policy:
 
 
 def _display_patterns(config: Config, home: str, absolute: Callable[[str], str]) -> dict[str, str]:
-    """How protected patterns are shown that have variables in the file. Each is seen to be a pattern."""
+    """Returns the display texts of protected patterns that contain variables. Raises ConfigError for invalid ones."""
     found: dict[str, str] = {}
     for at, pattern in _protected_patterns(config, absolute):
         with with_error_location(config, *at):
@@ -177,16 +180,16 @@ def _context_paths(
 
 
 def _refuse_escaping_link(declared: str, real: str, workspace: str) -> None:
-    """Inside the workspace an agent may have put a link on the way, to be led out by its own context path."""
+    """Refuses a context path in the workspace that leads out of it: an agent may have planted a link on the way."""
     if relative_to(declared, workspace) is not None and relative_to(real, workspace) is None:
         raise ConfigError(
-            f'the context path "{declared}" lies in the workspace, but a link leads out of it to {real}.',
-            hint=f"If that is meant, name {real} itself.",
+            f'the context path "{declared}" is inside the workspace, but a link leads out of it to {real}.',
+            hint=f"If that is intended, name {real} directly.",
         )
 
 
 def _relative_to_context(pattern: str, root: str) -> str:
-    """A protected path that was written absolute, as a pattern of its context path."""
+    """Returns a protected path that was written as absolute as a pattern relative to its context path."""
     if not pattern.startswith("/"):
         return pattern
     inner = relative_to("/" + pattern.strip("/"), root)
@@ -202,7 +205,7 @@ def _with_resolved_paths(paths: Iterable[str], resolve: Callable[[str], str]) ->
 
 
 def _literal_pattern(relative: str) -> str:
-    """A pattern for exactly this path; a character that means something in patterns matches any one character."""
+    """Returns a pattern for exactly this path; characters that are special in patterns become `?`."""
     return "/" + "".join("?" if char in "*?[]{}\\ " else char for char in relative)
 
 
@@ -225,7 +228,7 @@ def _configured_rules(config: Config, settings: Settings) -> tuple[Rule, ...]:
 
 
 def preset_rule_sets(config: Config) -> Iterator[tuple[Rule, ...]]:
-    """The rules of each preset that the configuration names."""
+    """Yields the rules of each preset that the configuration enables."""
     for number, name in enumerate(config.permissions.presets):
         with with_error_location(config, "permissions", "presets", number):
             yield preset_rules(name)

@@ -1,9 +1,9 @@
-"""The circuit breaker: commands that would delete or overwrite what cannot be got back need an explicit yes.
+"""The circuit breaker: commands that would delete or overwrite unrecoverable data need explicit approval.
 
-It stands on top of the walls and holds in every mode, `bypassPermissions` included; no allow rule lifts it. It judges
-what the parsed text of a command shows (`policy.analysis.destruction`): a safety catch for careless commands, not a
-wall against hostile ones. Of a text that cannot be parsed, each command is judged alone, where it can be parsed. A
-script's file and Python code are not judged here.
+It applies in addition to the sandbox and in every mode, including `bypassPermissions`; no allow rule overrides it. It
+analyses the parsed command text (`policy.shell.destruction`), so it is a safety catch for careless commands, not a
+barrier against hostile ones. If the whole text cannot be parsed, each of its commands that can be parsed is checked
+separately. Script files and Python code are not checked.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 REPOSITORY: Final = ".git"
 _EVERYTHING_GLOBS: Final = frozenset({"*", "**", "?*", "*?"})
-"""Patterns that stand for everything in a folder, except what is hidden."""
+"""Globs that match everything in a folder, except hidden files."""
 _HIDDEN_FILES_GLOBS: Final = frozenset({".*", ".??*", ".[!.]*", ".[^.]*", ".[a-z]*", ".[A-Za-z]*"})
-"""Patterns that stand for all that is hidden: in a home, the settings and keys of every program."""
+"""Globs that match all hidden files: in a home folder, the settings and keys of every program."""
 _SYSTEM_FOLDERS: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/run"),
     *("/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/share", "/var", "/var/lib"),
@@ -43,17 +43,17 @@ _HARMLESS_DEVICES: Final = frozenset(
         *("fd", "shm", "pts", "mqueue", "tcp", "udp"),
     }
 )
-"""What may be written below /dev without any harm to a disk."""
+"""Entries of /dev that can be written without harm to a disk."""
 _MAX_NAMED_ASSETS: Final = 4
 _SEPARATOR: Final = re.compile(r"[;\n]|&&|\|\|")
 _HERE_STRING: Final = re.compile(r"<<<\s*(?:'[^']*'|\"[^\"]*\"|\S+)")
-"""The parser knows one only before all other redirections."""
+"""The parser accepts a here-string only before all other redirections."""
 _PARTS_SECONDS: Final = 1.0
 _MAX_CHARS: Final = 64 * KIB
 
 
 class Asset(StrEnum):
-    """What must not be lost as a whole. The value is how a question names it."""
+    """Something that must not be lost as a whole. The value is its description in the approval question."""
 
     ROOT = "the root of the file system ({path})"
     DEVICE = "the device {path}"
@@ -68,11 +68,11 @@ class Asset(StrEnum):
 
 _MODE_SENSITIVE_ASSETS: Final = frozenset({Asset.ROOT, Asset.SYSTEM, Asset.HOME})
 _SNAPSHOT_NOTES: Final = {
-    Asset.WORKSPACE: "Automatic snapshots hold it, but for caches and what the user had left out.",
-    Asset.REPOSITORY: "Automatic snapshots hold it.",
+    Asset.WORKSPACE: "Automatic snapshots contain it, except for caches and files the user excluded.",
+    Asset.REPOSITORY: "Automatic snapshots contain it.",
     Asset.CONTEXT: "",
 }
-_NO_SNAPSHOT_NOTE: Final = "No snapshot holds that."
+_NO_SNAPSHOT_NOTE: Final = "No snapshot contains it."
 _CONTENT_PREFIX: Final = "everything in"
 
 
@@ -82,28 +82,28 @@ def _no_mounts() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class CircuitBreaker:
-    """What is at stake around one workspace. Paths are absolute and clean."""
+    """Finds the assets around one workspace that a command would destroy. Paths are absolute and clean."""
 
     workspace: str
     home: str
-    """What `~` is for a command."""
+    """What `~` expands to in a command."""
     homes: tuple[str, ...] = ()
     """Further home folders."""
     context: tuple[str, ...] = ()
     temporary: tuple[str, ...] = ()
-    """Temp folders that commands share with other programs."""
+    """Temp folders shared with other programs."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     mount_points: Callable[[], frozenset[str]] = field(default=_no_mounts, compare=False, repr=False)
-    """Gives the mount points of the moment."""
+    """Returns the current mount points."""
     exists: Callable[[str], bool] = field(default=os.path.lexists, compare=False, repr=False)
-    """Tells whether there is a repository that can be lost."""
+    """Whether a path exists: only an existing repository can be lost."""
     is_sandboxed: bool = True
-    """Whether commands see the mounts of a sandbox, and of the host's only those below what is shown to them."""
+    """Whether commands run in a sandbox, where they see only the host's mounts below the visible roots."""
 
     def describe_loss(self, command: str, folder: str | None = None) -> str | None:
-        """What the command would destroy, to follow a subject: `deletes the home folder /home/me. ...`.
+        """Returns what the command would destroy, as a predicate: `deletes the home folder /home/me. ...`.
 
-        None when it destroys nothing of this kind, or when its text is not understood. `folder` is where it starts.
+        Returns None if it destroys no asset, or if its text cannot be parsed. `folder` is where the command starts.
         """
         from toolyard.policy.shell.ast import ParseFailure
 
@@ -113,7 +113,7 @@ class CircuitBreaker:
             return self._describe_loss_by_parts(command, folder)
 
     def _describe_loss_by_parts(self, command: str, folder: str | None) -> str | None:
-        """Of a text that is not understood as a whole: what one of its commands would destroy, taken alone."""
+        """Checks the commands of an unparsable text one by one and returns the first loss found."""
         from toolyard.policy.shell.ast import ParseFailure
 
         parts = dict.fromkeys(map(str.strip, _SEPARATOR.split(_HERE_STRING.sub("", command[:_MAX_CHARS]))))
@@ -125,13 +125,13 @@ class CircuitBreaker:
         return None
 
     def describe_move_loss(self, path: str) -> str | None:
-        """As `describe_loss`, for a tool that moves a folder away."""
+        """Like `describe_loss`, for a tool that moves a folder away."""
         from toolyard.policy.shell.destruction import Destruction, Reach
 
         return self._describe_hit(Destruction("moves away", Reach.ENTRY, path), self._assets())
 
     def describe_loss_by_rules(self, command: str, folder: str | None, rules: RuleLookup) -> str | None:
-        """As `describe_loss`, by other rules than ours. Raises ParseFailure."""
+        """Like `describe_loss`, with the given rules. Raises ParseFailure."""
         from toolyard.policy.shell.destruction import find_destructions
         from toolyard.policy.shell.shell_state import ShellState, ShellValue
         from toolyard.policy.shell.variable_values import REPOSITORY_TOP
@@ -175,7 +175,7 @@ class CircuitBreaker:
 
 
 def _lost_assets(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Iterator[tuple[Asset, str]]:
-    """Which of the assets a command's target is, or is around."""
+    """Yields the assets that the command's target is or contains."""
     from toolyard.policy.shell.destruction import Reach
 
     names = _path_names(hit.path)
@@ -192,7 +192,7 @@ def _lost_assets(hit: Destruction, assets: tuple[tuple[Asset, str], ...]) -> Ite
     hidden = hit.is_pattern and names[-1:] != [] and names[-1] in _HIDDEN_FILES_GLOBS
     for asset, path in assets:
         if asset is not Asset.ROOT and hit.into and is_beneath(hit.into, path):
-            continue  # what is moved stays in there
+            continue  # what is moved stays inside the asset
         own = _path_names(path)
         empties = (
             (whole or (hidden and asset is Asset.HOME))
@@ -219,7 +219,7 @@ def _is_harmed(reach: Reach, asset: Asset, *, exactly: bool) -> bool:
 
 
 def _moves_out(into: str, folder: str) -> bool:
-    """Whether what is in the folder is moved out of it."""
+    """Whether the content of the folder is moved out of it."""
     return bool(into) and not is_beneath(into, folder)
 
 
@@ -228,7 +228,7 @@ def _path_names(path: str) -> list[str]:
 
 
 def _contains_path(target: list[str], path: list[str], *, is_pattern: bool) -> bool:
-    """Whether the target is the path or a folder around it."""
+    """Whether the target is the path or one of its parent folders."""
     if len(target) > len(path):
         return False
     if not is_pattern:
@@ -237,7 +237,7 @@ def _contains_path(target: list[str], path: list[str], *, is_pattern: bool) -> b
 
 
 def _glob_matches(pattern: str, name: str) -> bool:
-    # A pattern finds hidden files only when it begins with a dot itself.
+    # A glob matches hidden files only if it begins with a dot itself.
     return fnmatchcase(name, pattern.replace("[^", "[!")) and (not name.startswith(".") or pattern.startswith("."))
 
 
@@ -269,12 +269,12 @@ EXAMPLE_BREAKER: Final = CircuitBreaker(
     exists=lambda _: True,
     is_sandboxed=False,
 )
-"""Where the examples of the rules are judged."""
+"""The environment in which the rules' examples are checked."""
 
 
 @functools.cache
 def _checked_rules_for(program: str) -> tuple[DestructionRule, ...]:
-    """The rules for a program. They are held to their examples when that program is first met."""
+    """Returns the rules for a program, checked against their examples on first use."""
     from toolyard.policy.shell.rules_destruction import DESTRUCTION_RULES
 
     found = tuple(rule for rule in DESTRUCTION_RULES if program in rule.programs)
@@ -284,7 +284,7 @@ def _checked_rules_for(program: str) -> tuple[DestructionRule, ...]:
 
 
 def check_examples(rule: DestructionRule) -> None:
-    """Raises SystemFault for a rule that has no examples or fails one of them."""
+    """Raises SystemFault if the rule has no examples or fails one of them."""
     name = f'the rule "{rule.verb}" for {", ".join(rule.programs[:3])}'
 
     def only_this_rule(program: str) -> tuple[DestructionRule, ...]:
@@ -297,6 +297,6 @@ def check_examples(rule: DestructionRule) -> None:
         text for text in rule.misses if reports_loss(text)
     ]
     if wrong:
-        raise SystemFault(f'{name} fails its own example "{wrong[0]}".', hint="Report this as a bug of Toolyard.")
+        raise SystemFault(f'{name} fails its own example "{wrong[0]}".', hint="Report this as a bug in Toolyard.")
     if not rule.matches or not rule.misses:
-        raise SystemFault(f"{name} has no examples.", hint="Report this as a bug of Toolyard.")
+        raise SystemFault(f"{name} has no examples.", hint="Report this as a bug in Toolyard.")

@@ -1,9 +1,9 @@
-"""Rules about commands, matched on what a parse of the text shows. Advice, never the wall: that is the sandbox.
+"""Command patterns of rules, matched against the parsed command text.
 
-Permission is narrow and refusal wide. An allow rule covers one plain command, or a text spelled out exactly. A deny
-or ask rule catches a command anywhere in the text, also inside wrappers, substitutions and `bash -c`; where the parse
-does not show everything, the text is cut at whatever may separate commands, so that no rule is weakened by what is
-not understood.
+These rules are advisory: the sandbox is what enforces isolation. Allow rules match narrowly: one plain command, or
+exactly the given text. Deny and ask rules match widely: a command anywhere in the text, also inside wrappers,
+substitutions and `bash -c`. If the parser does not understand the whole text, the text is also split at everything
+that may separate commands, so that syntax the parser does not know cannot weaken a rule.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ _BLANKS: Final = re.compile(r"\s+")
 
 
 def analyse_command(command: str) -> Analysis:
-    """What its text shows of a command. The parser is loaded with the first command, not with every start."""
+    """Returns the analysis of a command. The parser is imported on first use, to keep start-up fast."""
     from toolyard.policy.shell import analyse
 
     return analyse(command)
 
 
 def is_read_only(command: str | None) -> bool:
+    """Whether the command is known to only read; False for None."""
     return command is not None and analyse_command(command).read_only
 
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """`git status:*` (these words and any after), `npm run test` (exactly), `npm run *`, or `@read-only`."""
+    """`git status:*` (a prefix of words), `npm run test` (exactly), `npm run *`, or `@read-only`."""
 
     text: str
 
     def matches_whole(self, command: str) -> bool:
-        """For allow rules: a command with shell syntax must be spelled out whole, a prefix does not cover it."""
+        """For allow rules. A command with shell syntax must match exactly; a prefix does not cover it."""
         if self.text == READ_ONLY_CLASS:
             return is_read_only(command)
         if self.text in {command, "*"}:
@@ -52,7 +53,7 @@ class CommandPattern:
         return found.plain and (self._matches(_collapse_blanks(command)) or self._matches(found.commands[0]))
 
     def matches_any_part(self, command: str) -> bool:
-        """For deny and ask rules: any part of a compound command is enough."""
+        """For deny and ask rules. A match on any part of a compound command is enough."""
         if self.text == READ_ONLY_CLASS:
             return is_read_only(command)
         if self._matches(_collapse_blanks(command)):
@@ -70,10 +71,11 @@ class CommandPattern:
 
 
 def parse_command_pattern(text: str) -> CommandPattern:
+    """Parses the argument of a Bash rule. Raises ConfigError for an empty or unknown pattern."""
     if not text.strip() or text.strip() == ":*":
-        raise ConfigError("a Bash rule names no command.", hint="Example: Bash(git status:*)")
+        raise ConfigError("a Bash rule has an empty command.", hint="Example: Bash(git status:*)")
     if text.startswith("@") and text != READ_ONLY_CLASS:
-        raise ConfigError(f'unknown class of commands "{text}".', hint=f"The one class is {READ_ONLY_CLASS}.")
+        raise ConfigError(f'unknown command class "{text}".', hint=f"The only class is {READ_ONLY_CLASS}.")
     return CommandPattern(text)
 
 
@@ -82,7 +84,7 @@ def _collapse_blanks(command: str) -> str:
 
 
 def _possible_commands(command: str) -> set[str]:
-    """What may be the simple commands of a text nobody understands, also with the programs' bare names."""
+    """Returns what may be the simple commands of a text that cannot be parsed, also by their programs' bare names."""
     from toolyard.policy.shell import MAX_COMMAND_CHARS
 
     found: set[str] = set()
@@ -99,7 +101,7 @@ def _possible_commands(command: str) -> set[str]:
 
 
 def _matches_wildcard(pattern: str, text: str) -> bool:
-    """`*` stands for anything. Each piece is looked for once, from left to right."""
+    """Whether the text matches; `*` matches anything. Linear: each piece is searched once, from left to right."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == first

@@ -1,4 +1,4 @@
-"""The sentences of a decision: what was refused or is asked, by what, and what to do instead."""
+"""The reason texts of policy decisions: what is refused or needs approval, by which rule, and what to do instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_NAMED_ROOTS = 5
 
 
 def describe_action(action: Action, path: str | None = None) -> str:
-    """`Writing /ws/a.txt`, `Running "make"`; a link is named with where it leads."""
+    """Returns the action as a subject, such as `Writing /ws/a.txt`; a link is named with its target."""
     verb = _VERBS[action.kind]
     if action.kind is Kind.CALL:
         return f"{verb} {action.tool}"
@@ -38,6 +38,7 @@ def describe_action(action: Action, path: str | None = None) -> str:
 
 
 def outside_workspace_reason(subject: str, roots: Roots, mode: PermissionMode, effect: Effect) -> str:
+    """Returns the reason for asking about or denying a path outside all roots."""
     workspace = roots.workspace
     if effect is Effect.ASK:
         return f"{subject} is outside the workspace {workspace}; {mode} mode asks before that."
@@ -51,24 +52,27 @@ def outside_workspace_reason(subject: str, roots: Roots, mode: PermissionMode, e
 
 
 def plan_mode_write_reason(subject: str) -> str:
+    """Returns the reason for denying a write in `plan` mode."""
     return f"{subject} is refused: plan mode changes nothing. Read, search and describe the change instead."
 
 
 def read_only_root_reason(subject: str, root: str, workspace: str) -> str:
+    """Returns the reason for denying a write in a read-only context path."""
     return f"{subject} is refused: {root} is declared read-only. Write the result under {workspace} instead."
 
 
 def protected_path_reason(subject: str, pattern: str) -> str:
+    """Returns the reason for denying a write to a protected path."""
     return f'{subject} is refused: it is protected ("{pattern}"). Leave it as it is, or ask the user to change it.'
 
 
 def describe_command(action: Action, effects: str) -> str:
-    """`Running "rm -rf build" deletes files (rm -rf build)`."""
+    """Returns the command with its effects: `Running "rm -rf build" deletes files (rm -rf build)`."""
     return f"{describe_action(action)} {effects}" if effects else describe_action(action)
 
 
 def destruction_reason(subject: str, loss: str) -> str:
-    """`Running "rm -rf ~" deletes the home folder /home/me. ...`."""
+    """Returns the circuit breaker's reason: `Running "rm -rf ~" deletes the home folder /home/me. ...`."""
     return (
         f"{subject} {loss} This needs an explicit yes in every mode "
         "(`code_execution: {allow_destructive: true}` switches that off)."
@@ -76,6 +80,7 @@ def destruction_reason(subject: str, loss: str) -> str:
 
 
 def plan_mode_command_reason(subject: str, effects: str) -> str:
+    """Returns the reason for denying a command in `plan` mode."""
     because = f", and this one {effects}" if effects else ""
     return (
         f"{subject} is refused: plan mode runs only commands known to just read (ls, cat, rg, find, git diff ...), "
@@ -84,16 +89,19 @@ def plan_mode_command_reason(subject: str, effects: str) -> str:
 
 
 def plan_mode_call_reason(subject: str) -> str:
+    """Returns the reason for denying an upstream tool call in `plan` mode."""
     return (
         f"{subject} is refused: plan mode calls only tools that say they change nothing. Describe the call instead."
     )
 
 
 def mode_asks_reason(subject: str, mode: PermissionMode) -> str:
+    """Returns the reason for asking because of the permission mode."""
     return f"{subject}: {mode} mode asks before that."
 
 
 def rule_reason(subject: str, rule: Rule) -> str:
+    """Returns the reason of a decision made by a rule."""
     if rule.effect is Effect.ALLOW:
         return f"{subject} is allowed by the rule {rule.label}."
     if rule.effect is Effect.ASK:

@@ -1,7 +1,7 @@
-"""The six permission modes as a table, to be read beside the one in the documentation.
+"""The six permission modes as a table with the same layout as the one in docs/permissions.md.
 
-A zone is where a path lies: inside (the workspace, a writable context path, in `moderate` also its extra roots),
-a read-only context path, or outside all of them.
+A path's zone is inside (the workspace, a writable context path and, in `moderate`, its extra roots), read-only (a
+read-only context path), or outside all of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ SEVERITY: Final = {ALLOW: 0, ASK: 1, DENY: 2}
 
 
 class Zone(StrEnum):
+    """Where a path is, relative to the roots of the workspace."""
+
     INSIDE = "inside"
     READ_ONLY = "read-only"
     OUTSIDE = "outside"
@@ -30,6 +32,8 @@ class Zone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModeRow:
+    """The effects of one permission mode by zone and kind of action."""
+
     inside_read: Effect
     inside_write: Effect
     outside_read: Effect
@@ -40,7 +44,7 @@ class ModeRow:
     other_call: Effect
     opens_extra_roots: bool
     guards: bool
-    """Whether protected paths and read-only context paths hold."""
+    """Whether protected paths and read-only context paths are enforced."""
 
 
 # fmt: off
@@ -60,4 +64,5 @@ MODES: Final[dict[PermissionMode, ModeRow]] = {
 
 
 def stricter_effect(first: Effect, second: Effect) -> Effect:
+    """Returns the stricter of two effects."""
     return first if SEVERITY[first] >= SEVERITY[second] else second

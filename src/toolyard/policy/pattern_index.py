@@ -1,6 +1,6 @@
-"""Which of many patterns can speak to a path at all, told from its names in a few look-ups.
+"""An index that finds the patterns that may match a path from the path's names, in a few lookups.
 
-A prefilter and nothing more: it may name a pattern that then does not match, never leave out one that does.
+It is only a prefilter: it may return a pattern that does not match, but never omits one that does.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MAX_CACHED_COMBINATIONS = 1_024
 
 @functools.lru_cache(maxsize=MAX_CACHED_COMBINATIONS)
 def combine_globs(globs: frozenset[str]) -> re.Pattern[str]:
-    """One expression for many names' patterns."""
+    """Returns one regular expression that matches what any of the globs matches."""
     return re.compile("|".join(f"(?:{glob})" for glob in sorted(globs)))
 
 
 class PatternIndex(Generic[T]):
-    """Things that hold where a pattern matches, found by the first fixed name in their patterns."""
+    """Maps path patterns to values, indexed by the first literal name in each pattern."""
 
     def __init__(self, entries: Iterable[tuple[PathPattern | None, T]]) -> None:
         self._by_name: dict[str, list[tuple[int, T]]] = {}
@@ -46,7 +46,7 @@ class PatternIndex(Generic[T]):
         self._globs = combine_globs(frozenset(globs)) if globs else None
 
     def candidates(self, names: Iterable[str]) -> list[T]:
-        """What may hold for a path of these names, in the order it was given."""
+        """Returns the values whose patterns may match a path of these names, in the order they were given."""
         found = list(self._always)
         unmatched = self._globs
         for name in dict.fromkeys(names):

@@ -1,15 +1,15 @@
-"""Path patterns: gitignore's spelling, matched component by component, in time linear in path and pattern.
+"""Path patterns in gitignore syntax, matched component by component in time linear in path and pattern.
 
     *.md            that name at any depth            src/*.py        from the root on, as it has a slash
-    /build          the root's own `build`            **/test/**      at any depth; `**` also stands for nothing
+    /build          the root's own `build`            **/test/**      at any depth; `**` also matches nothing
     //etc/ssl/**    an absolute path                  ~/.ssh          an absolute path in the user's home
 
 A pattern that matches a folder matches everything in it. `*`, `?` and `[...]` stay inside one name; matching is
-case-sensitive. A relative pattern starts at the root that holds the path: see `PathView`.
+case-sensitive. A relative pattern starts at the root that contains the path: see `PathView`.
 
-Deny, ask and protected patterns match *widely* (in every root, and an unanchored one anywhere), allow patterns
-*narrowly* (in the workspace only), so that a doubt about what a pattern means never opens anything. For the same
-reason a single leading slash, which other tools read as "absolute", counts both ways when it refuses.
+Deny, ask and protected patterns match in every root (and unanchored ones anywhere); allow patterns match in the
+workspace only. An ambiguous pattern therefore never grants access. For the same reason a refusing pattern with a
+single leading slash, which other tools read as "absolute", matches both ways.
 """
 
 from __future__ import annotations
@@ -37,31 +37,33 @@ States = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """A path as patterns see it: its names from `/` on, and from each root that holds it."""
+    """A path as patterns see it: its names below `/` and below each root that contains it."""
 
     path: str
     absolute: tuple[str, ...]
     workspace: tuple[str, ...] | None
-    """The names below the workspace; None when it lies elsewhere."""
+    """The names below the workspace; None if the path is outside it."""
     roots: tuple[tuple[str, ...], ...]
-    """The names below every root that holds it, the workspace's among them."""
+    """The names below every root that contains the path, including the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
+    """A parsed path pattern, matched as a nondeterministic automaton over path components."""
+
     text: str
     is_absolute: bool
     is_anchored: bool
     components: tuple[Component, ...] = field(repr=False)
     also_absolute: bool = False
-    """A single leading slash: refusals take it as an absolute path too."""
+    """The pattern has a single leading slash: refusals also read it as an absolute path."""
 
     @property
     def start_states(self) -> States:
         return self._epsilon_closure([0])
 
     def advance(self, states: States, name: str) -> States:
-        """The states after one more name. Matching once is matching from there on."""
+        """Returns the states after one more name. A complete match stays complete for everything below it."""
         end = len(self.components)
         if end in states:
             return states
@@ -81,7 +83,7 @@ class PathPattern:
         return len(self.components) in states
 
     def matches(self, names: Iterable[str]) -> bool:
-        """Whether the pattern holds for these names, or for a folder on the way to them."""
+        """Whether the pattern matches the path with these names, or one of its parent folders."""
         states = self.start_states
         for name in names:
             states = self.advance(states, name)
@@ -98,7 +100,7 @@ class PathPattern:
         return states
 
     def final_components(self, states: States) -> list[str | re.Pattern[str]]:
-        """What the next name has to be for the match to be complete with it."""
+        """Returns the components of which the next name must match one to complete the match."""
         end = len(self.components)
         return [
             component
@@ -108,7 +110,7 @@ class PathPattern:
         ]
 
     def matches_exactly(self, names: Iterable[str]) -> bool:
-        """Whether the pattern holds for these names themselves, not for a folder on the way."""
+        """Whether the pattern matches the path with these names itself, not one of its parent folders."""
         end = len(self.components)
         states = self.start_states
         for name in names:
@@ -116,30 +118,30 @@ class PathPattern:
         return end in states
 
     def anchored_at(self, root: str) -> PathPattern:
-        """The same pattern, meant for one root alone."""
+        """Returns the pattern restricted to one root."""
         if self.is_absolute:
             return self
         names = tuple(name for name in root.split("/") if name)
         return PathPattern(self.text, is_absolute=True, is_anchored=True, components=names + self.components)
 
-    def matches_in_any_root(self, place: PathView) -> bool:
-        return any(self.matches(names) for names in self.name_sequences(place))
+    def matches_in_any_root(self, view: PathView) -> bool:
+        return any(self.matches(names) for names in self.name_sequences(view))
 
-    def matches_in_workspace(self, place: PathView) -> bool:
+    def matches_in_workspace(self, view: PathView) -> bool:
         if self.is_absolute:
-            return self.matches(place.absolute)
-        return place.workspace is not None and self.matches(place.workspace)
+            return self.matches(view.absolute)
+        return view.workspace is not None and self.matches(view.workspace)
 
-    def name_sequences(self, place: PathView) -> tuple[tuple[str, ...], ...]:
-        """The sequences of names that a refusing pattern is held against."""
+    def name_sequences(self, view: PathView) -> tuple[tuple[str, ...], ...]:
+        """Returns the name sequences that a refusing pattern is matched against."""
         if self.is_absolute:
-            return (place.absolute,)
-        if self.also_absolute or (not place.roots and not self.is_anchored):
-            return (*place.roots, place.absolute)
-        return place.roots
+            return (view.absolute,)
+        if self.also_absolute or (not view.roots and not self.is_anchored):
+            return (*view.roots, view.absolute)
+        return view.roots
 
     def parent_folder_patterns(self) -> tuple[PathPattern, ...]:
-        """Patterns of the named folders that a match lies in: moving one away would carry the match with it."""
+        """Returns patterns of the literally named parent folders: moving one of them would move the match too."""
         return tuple(
             PathPattern(self.text, self.is_absolute, self.is_anchored, self.components[:length], self.also_absolute)
             for length in range(1, len(self.components))
@@ -147,7 +149,7 @@ class PathPattern:
         )
 
     def _epsilon_closure(self, states: Iterable[int]) -> States:
-        """`**` may stand for nothing, so the state after it is reached with it."""
+        """Adds the states reachable without consuming a name: `**` also matches nothing."""
         closed: set[int] = set()
         for state in states:
             closed.add(state)
@@ -158,7 +160,7 @@ class PathPattern:
 
 
 def parse_pattern(text: str, *, home: str | None = None) -> PathPattern:
-    """Raises ConfigError for what cannot be a pattern, or would not mean what it seems to."""
+    """Parses a pattern. Raises ConfigError for invalid text and for text that would not mean what it seems to."""
     _check_pattern_text(text)
     body, is_absolute, also_absolute = text, False, False
     if text.startswith("~/") or text == "~":
@@ -192,11 +194,11 @@ def parse_pattern(text: str, *, home: str | None = None) -> PathPattern:
 
 def _check_pattern_text(text: str) -> None:
     if not text.strip() or text != text.strip():
-        raise ConfigError(f'the pattern "{text}" is empty or has blanks around it.', hint="Example: src/**/*.py")
+        raise ConfigError(f'the pattern "{text}" is empty or has surrounding spaces.', hint="Example: src/**/*.py")
     if len(text) > MAX_PATTERN_CHARS:
         raise ConfigError(f"a pattern is longer than {MAX_PATTERN_CHARS} characters.", hint="Shorten it with `**`.")
     if "\0" in text or "\\" in text:
-        raise ConfigError(f'the pattern "{text}" has a backslash or NUL in it.', hint="Write [*] for a literal star.")
+        raise ConfigError(f'the pattern "{text}" contains a backslash or NUL.', hint="Write [*] for a literal star.")
     if text.startswith("!"):
         raise ConfigError(f'the pattern "{text}" starts with "!".', hint="Use a rule of the other kind instead.")
     if "{" in text or "}" in text:
@@ -208,5 +210,5 @@ def _parse_component(name: str) -> Component:
         return ANY_DEPTH
     if not _WILD.search(name):
         return name
-    # fnmatch's translation cannot backtrack: every star takes the shortest match, once and for all.
+    # fnmatch's translation cannot backtrack: every star becomes an atomic shortest match.
     return re.compile(fnmatch.translate(name.replace("[^", "[!")))

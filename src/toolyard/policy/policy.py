@@ -1,16 +1,17 @@
-"""The decision itself. Pure: no disk, no clock, no environment; the same action always gets the same answer.
+"""Decides whether an action is allowed, denied, or needs approval.
 
-Order, from what always holds to what holds by default:
+Deterministic: the same action always gets the same decision, and nothing is read from disk but the mounts and
+repositories that the circuit breaker checks. Order of precedence:
 
 1. deny rules, in every mode;
 2. the circuit breaker: commands that would destroy something as a whole ask in every mode that would run them;
 3. `bypassPermissions` allows the rest;
-4. walls no rule lifts: plan's read-only, protected paths, read-only context paths;
+4. restrictions that no rule overrides: read-only `plan` mode, protected paths, read-only context paths;
 5. ask rules;
-6. allow rules, which lift an ask, and lift "outside" only when they name an absolute path;
+6. allow rules, which override an ask, and override "outside" only if they name an absolute path;
 7. the mode's row in the table.
 
-Both spellings of a path are judged (as called, and where it really lies), and the stricter answer stands.
+A path is checked both as the caller wrote it and with its links resolved; the stricter decision applies.
 """
 
 from __future__ import annotations
@@ -37,23 +38,23 @@ CIRCUIT_BREAKER = "circuit breaker"
 
 @dataclass(frozen=True, slots=True)
 class _RuleSet:
-    """The rules about one kind of action and one tool."""
+    """The rules that concern one kind of action and one tool."""
 
     deny: tuple[Rule, ...]
     ask: tuple[Rule, ...]
     allow: tuple[Rule, ...]
     refusing: PatternIndex[Rule]
-    """The deny rules, and after them the ask rules, by the paths they may speak to."""
+    """The deny rules followed by the ask rules, indexed by the paths they may match."""
     needs_path_view: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _FolderVisibility:
-    """What is known about the files of a folder: one answer for all, or the names that a rule may be about."""
+    """Cached visibility of the files in a folder: one answer for all, or the names that a rule may match."""
 
     all_visible: bool | None = None
     decides_each_file: bool = False
-    """Every file has to be decided by itself."""
+    """Every file must be decided individually."""
     names: frozenset[str] = frozenset()
     globs: re.Pattern[str] | None = None
 
@@ -73,26 +74,28 @@ class _CompiledPolicy:
     allow_decision: Decision
     workspace_prefix: str
     reads_unrestricted: bool
-    """No deny or ask rule can touch a read, so everything inside is visible."""
+    """No deny or ask rule can match a read, so everything inside is visible."""
     rule_sets: dict[tuple[Kind, str], _RuleSet] = field(default_factory=dict)
     folders: dict[tuple[str, str], _FolderVisibility] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Policy:
+    """The permissions of one agent in one workspace. Immutable; its caches only speed up decisions."""
+
     mode: PermissionMode
     workspace: str
     context: tuple[ContextPath, ...] = ()
     extra_roots: tuple[str, ...] = ()
-    """What `moderate` opens beside the workspace; the other modes leave them closed."""
+    """Roots that only `moderate` mode opens in addition to the workspace."""
     protected: tuple[str, ...] = ()
-    """Patterns that are not written, beside the ones that never are."""
+    """Patterns of paths that may not be written, in addition to DEFAULT_PROTECTED."""
     rules: tuple[Rule, ...] = ()
     home: str | None = None
     display_patterns: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
-    """How protected patterns are shown that have variables in the file."""
+    """The display texts of protected patterns whose text in the file contains variables."""
     breaker: CircuitBreaker | None = field(default=None, repr=False, compare=False)
-    """None where the configuration says `allow_destructive`."""
+    """None if the configuration sets `allow_destructive`."""
     _compiled: _CompiledPolicy = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -130,7 +133,7 @@ class Policy:
         return broken if broken is not None and decision.effect is not Effect.DENY else decision
 
     def is_visible(self, path: str, real_path: str | None = None, *, tool: str = READ_TOOL) -> bool:
-        """Whether reading the path is allowed unasked. Made for filtering thousands of search results."""
+        """Whether the path may be read without approval. Fast enough to filter thousands of search results."""
         if real_path is not None and real_path != path and not self.is_visible(real_path, tool=tool):
             return False
         compiled = self._compiled
@@ -145,7 +148,7 @@ class Policy:
         return self.decide(Action(Kind.READ, tool, path)).effect is Effect.ALLOW
 
     def hidden_name_filter(self, folder: str, *, tool: str = READ_TOOL) -> Callable[[str], bool]:
-        """A quick test for the names in a folder: what it is False for is visible, the rest has to be asked about."""
+        """Returns a cheap test for names in a folder: False means visible, True means `is_visible` must decide."""
         known = self._compiled.folders.get((folder, tool)) or self._folder_visibility(folder, tool)
         return known.may_be_refused if known.all_visible is None else _always_true
 
@@ -161,13 +164,13 @@ class Policy:
         if self._zone_effect(Kind.READ, self._compiled.roots.containing_root(folder)) is not Effect.ALLOW:
             return _FolderVisibility(decides_each_file=True)
         rules = self._rules_for(Kind.READ, tool)
-        place = self._compiled.roots.path_view(folder)
+        view = self._compiled.roots.path_view(folder)
         last: set[str | re.Pattern[str]] = set()
-        # bypassPermissions asks nobody, so there its ask rules hide nothing.
+        # bypassPermissions never asks, so its ask rules hide nothing.
         for rule in rules.deny + (rules.ask if self._compiled.row.guards else ()):
             if rule.paths is None:
                 return _FolderVisibility(all_visible=False)
-            for names in rule.paths.name_sequences(place):
+            for names in rule.paths.name_sequences(view):
                 states = rule.paths.states_after(names)
                 if rule.paths.accepts(states):
                     return (
@@ -208,20 +211,20 @@ class Policy:
     def _decide_path(self, action: Action, path: str) -> Decision:
         compiled = self._compiled
         rules = self._rules_for(action.kind, action.tool)
-        place = compiled.roots.path_view(path) if rules.needs_path_view or action.kind is Kind.WRITE else None
-        refusals = rules.refusing.candidates(place.absolute if place else ())
-        refusal = next((rule for rule in refusals if rule.applies(action, place)), None)
+        view = compiled.roots.path_view(path) if rules.needs_path_view or action.kind is Kind.WRITE else None
+        refusals = rules.refusing.candidates(view.absolute if view else ())
+        refusal = next((rule for rule in refusals if rule.applies(action, view)), None)
         if refusal is not None and refusal.effect is Effect.DENY:
             return _decision_from_rule(refusal, messages.describe_action(action, path))
         if not compiled.row.guards:
             return compiled.allow_decision
         root = compiled.roots.containing_root(path)
-        if action.kind is Kind.WRITE and place is not None:
-            wall = self._hard_denial(action, place, root)
-            if wall is not None:
-                return wall
+        if action.kind is Kind.WRITE and view is not None:
+            denial = self._hard_denial(action, view, root)
+            if denial is not None:
+                return denial
         base = self._zone_effect(action.kind, root)
-        lift = None if base is Effect.ALLOW else _matching_allow_rule(rules.allow, action, place, base)
+        lift = None if base is Effect.ALLOW else _matching_allow_rule(rules.allow, action, view, base)
         if root is None and base is not Effect.ALLOW and lift is None:
             reason = messages.outside_workspace_reason(
                 messages.describe_action(action, path), compiled.roots, self.mode, base
@@ -239,28 +242,28 @@ class Policy:
             )
         return compiled.allow_decision
 
-    def _hard_denial(self, action: Action, place: PathView, root: Root | None) -> Decision | None:
-        """What no rule lifts for a write."""
+    def _hard_denial(self, action: Action, view: PathView, root: Root | None) -> Decision | None:
+        """Returns the denial of a write that no rule can override, or None."""
         if self.mode is PermissionMode.PLAN:
             return Decision(
                 Effect.DENY,
-                messages.plan_mode_write_reason(messages.describe_action(action, place.path)),
+                messages.plan_mode_write_reason(messages.describe_action(action, view.path)),
                 f"mode {self.mode}",
             )
         if root is not None and root.zone is Zone.READ_ONLY:
             reason = messages.read_only_root_reason(
-                messages.describe_action(action, place.path), root.path, self.workspace
+                messages.describe_action(action, view.path), root.path, self.workspace
             )
             return Decision(Effect.DENY, reason, f"context {root.path}")
-        for guard in self._compiled.guards.candidates(place.absolute):
-            if guard.protects(place):
-                what = messages.describe_action(action, place.path)
+        for guard in self._compiled.guards.candidates(view.absolute):
+            if guard.protects(view):
+                what = messages.describe_action(action, view.path)
                 shown = self.display_patterns.get(guard.text, guard.text)
                 return Decision(Effect.DENY, messages.protected_path_reason(what, shown), f"protected {shown}")
         return None
 
     def _decide_call(self, action: Action) -> Decision:
-        """A tool of somebody else's: rules know it by its name, modes by what it says of itself."""
+        """Decides the call of an upstream tool: rules match its name, modes use its read-only annotation."""
         compiled, what = self._compiled, messages.describe_action(action)
         rules = self._rules_for(Kind.CALL, action.tool)
         if rules.deny:
@@ -283,11 +286,11 @@ class Policy:
     def _decide_command(self, action: Action) -> Decision:
         compiled, what = self._compiled, messages.describe_action(action)
         rules = self._rules_for(Kind.EXECUTE, action.tool)
-        # The folder a command starts in is judged as a read of it.
+        # Starting a command in a folder counts as a read of that folder.
         paths = dict.fromkeys(path for path in (action.path, action.real_path) if path is not None)
-        places = [compiled.roots.path_view(path) for path in paths] or [None]
+        views = [compiled.roots.path_view(path) for path in paths] or [None]
         for rule in rules.deny:
-            if any(rule.applies(action, place) for place in places):
+            if any(rule.applies(action, view) for view in views):
                 return _decision_from_rule(rule, what)
         broken = self._circuit_breaker_decision(action, what)
         if not compiled.row.guards:
@@ -305,11 +308,11 @@ class Policy:
         if broken is not None:
             return broken
         for rule in rules.ask:
-            if any(rule.applies(action, place) for place in places):
+            if any(rule.applies(action, view) for view in views):
                 return _decision_from_rule(rule, messages.describe_command(action, does))
         if base is Effect.ALLOW:
             return compiled.allow_decision
-        lifts = [_matching_allow_rule_for_command(rules.allow, action, place, base) for place in places]
+        lifts = [_matching_allow_rule_for_command(rules.allow, action, view, base) for view in views]
         if lifts[0] is None or None in lifts:
             return Decision(
                 base,
@@ -319,7 +322,7 @@ class Policy:
         return _decision_from_rule(lifts[0], what)
 
     def _circuit_breaker_decision(self, action: Action, what: str) -> Decision | None:
-        """The answer of the circuit breaker, where it trips."""
+        """Returns the circuit breaker's decision, or None if it does not trip."""
         if self.breaker is None:
             return None
         loss: str | None = None
@@ -337,27 +340,25 @@ def _always_true(_: str) -> bool:
 
 
 def _matching_allow_rule_for_command(
-    allow: tuple[Rule, ...], action: Action, place: PathView | None, base: Effect
+    allow: tuple[Rule, ...], action: Action, view: PathView | None, base: Effect
 ) -> Rule | None:
-    """As `_matching_allow_rule`; a compound is also allowed when each of its parts is, by a rule or because it only reads."""
-    lift = _matching_allow_rule(allow, action, place, base)
+    """Like `_matching_allow_rule`; a compound command is also allowed if each part is allowed or only reads."""
+    lift = _matching_allow_rule(allow, action, view, base)
     if lift is not None or action.command is None:
         return lift
     first: Rule | None = None
     for piece in analyse_command(action.command).pieces:
-        rule = _matching_allow_rule(allow, replace(action, command=piece.text), place, base) if piece.plain else None
+        rule = _matching_allow_rule(allow, replace(action, command=piece.text), view, base) if piece.plain else None
         if rule is None and not piece.read_only:
             return None
         first = first or rule
     return first
 
 
-def _matching_allow_rule(
-    allow: tuple[Rule, ...], action: Action, place: PathView | None, base: Effect
-) -> Rule | None:
-    """The allow rule that lifts this answer: any for an ask, one with an absolute path for a refusal."""
+def _matching_allow_rule(allow: tuple[Rule, ...], action: Action, view: PathView | None, base: Effect) -> Rule | None:
+    """Returns the allow rule that overrides `base`: any rule for an ask, one with an absolute path for a denial."""
     for rule in allow:
-        if rule.applies(action, place) and (base is Effect.ASK or rule.names_absolute_path):
+        if rule.applies(action, view) and (base is Effect.ASK or rule.names_absolute_path):
             return rule
     return None
 

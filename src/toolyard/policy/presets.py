@@ -1,6 +1,6 @@
-"""Named groups of rules. Each carries its own examples of what it matches and what not, checked when it is loaded.
+"""Named groups of rules, each with examples of what it matches and what it does not, checked when it is loaded.
 
-A preset that fails its own examples is not used: a rule that quietly matches nothing is worse than none.
+A preset that fails its own examples raises an error: a rule that silently matches nothing is worse than none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXAMPLE_WORKSPACE: Final = "/workspace"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """`write a/b.lock` or `run git status`."""
+    """An action in short form: `write a/b.lock` or `run git status`."""
 
     text: str
 
@@ -34,6 +34,8 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
+    """A named group of rules with examples of what they match and do not match."""
+
     name: str
     summary: str
     effect: Effect
@@ -43,16 +45,16 @@ class Preset:
     unless: tuple[str, ...] = ()
 
     def parse_rules(self) -> tuple[Rule, ...]:
-        """The rules, once the examples hold."""
+        """Returns the rules. Raises SystemFault if one of the examples fails."""
         rules = tuple(parse_rule(text, self.effect, unless=self.unless, source=self.name) for text in self.rules)
-        # `default` asks for what no rule speaks to and allows plain reads, so each effect shows there.
+        # `default` mode asks for what no rule matches and allows plain reads, so every rule effect is visible in it.
         policy = Policy(PermissionMode.DEFAULT, _EXAMPLE_WORKSPACE, rules=rules)
         examples = [(text, True) for text in self.matches] + [(text, False) for text in self.does_not_match]
         for text, wanted in examples:
             if policy.decide(Example(text).action()).rule.startswith("rule ") is not wanted:
                 raise SystemFault(
                     f'the preset "{self.name}" fails its own example "{text}".',
-                    hint="Report this as a bug of Toolyard.",
+                    hint="Report this as a bug in Toolyard.",
                 )
         return rules
 
@@ -134,7 +136,7 @@ PRESETS: Final = {
 
 @functools.cache
 def preset_rules(name: str) -> tuple[Rule, ...]:
-    """The checked rules of a preset."""
+    """Returns the checked rules of a preset. Raises ConfigError for an unknown name."""
     preset = PRESETS.get(name)
     if preset is None:
         raise ConfigError(f'there is no preset "{name}".', hint=did_you_mean(name, PRESETS))
@@ -142,11 +144,11 @@ def preset_rules(name: str) -> tuple[Rule, ...]:
 
 
 def may_hold_secrets(path: str, workspace: str) -> bool:
-    """Whether the preset `secrets` speaks of the clean, absolute `path`, be it in force or not."""
+    """Whether the preset `secrets` matches the clean, absolute `path`, whether or not the preset is enabled."""
     return not _secrets_policy(workspace).is_visible(path)
 
 
 @functools.lru_cache(maxsize=8)
 def _secrets_policy(workspace: str) -> Policy:
-    # In this mode everything is allowed that no rule denies, wherever it lies.
+    # This mode allows everything that no rule denies, in every zone.
     return Policy(PermissionMode.BYPASS, workspace, rules=preset_rules("secrets"))

@@ -1,4 +1,4 @@
-"""Which root a path belongs to, and what that root is for. Text only, by component."""
+"""The roots of a workspace: which one contains a path and what access it grants. Works on path text only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 # Git runs what these name (hooks, commands in a config, another repository's hooks through `commondir`, the `exec`
-# lines of a rebase under way), so an agent that could write them would run code as the user, outside every wall.
+# lines of a rebase in progress), so an agent that could write them would run code as the user, outside the sandbox.
 DEFAULT_PROTECTED = (
     "**/.git/hooks/**",
     "**/.git/config",
@@ -30,7 +30,7 @@ DEFAULT_PROTECTED = (
 
 @dataclass(frozen=True, slots=True)
 class ContextPath:
-    """A declared path beside the workspace (or a part of it) with its own access."""
+    """A path declared in the configuration, outside or inside the workspace, with its own access."""
 
     path: str
     access: Access = Access.READ
@@ -39,13 +39,15 @@ class ContextPath:
 
 @dataclass(frozen=True, slots=True)
 class Root:
+    """A folder with the access that it grants."""
+
     path: str
     zone: Zone
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedPattern:
-    """A protected pattern: its matches are not written, and the named folders they lie in not moved or replaced."""
+    """A pattern whose matches may not be written, nor their literally named parent folders moved or replaced."""
 
     text: str
     matches: PathPattern
@@ -58,14 +60,14 @@ class ProtectedPattern:
             pattern = pattern.anchored_at(root)
         return cls(text, pattern, pattern.parent_folder_patterns())
 
-    def protects(self, place: PathView) -> bool:
-        if self.matches.matches_in_any_root(place):
+    def protects(self, view: PathView) -> bool:
+        if self.matches.matches_in_any_root(view):
             return True
-        return any(folder.matches_exactly(names) for folder in self.folders for names in folder.name_sequences(place))
+        return any(folder.matches_exactly(names) for folder in self.folders for names in folder.name_sequences(view))
 
 
 class Roots:
-    """Every root of a workspace, the innermost first."""
+    """All roots of a workspace, innermost first."""
 
     def __init__(self, workspace: str, context: Sequence[ContextPath], extra: Iterable[str]) -> None:
         for path in (workspace, *(entry.path for entry in context), *extra):
@@ -75,7 +77,7 @@ class Roots:
                 )
         zones = {Access.READ: Zone.READ_ONLY, Access.WRITE: Zone.INSIDE}
         roots = [Root(entry.path, zones[entry.access]) for entry in context]
-        # Of two declarations of one path the stricter holds, and a declaration goes before the workspace itself.
+        # If one path is declared twice, the stricter access wins; a declaration also overrides the workspace itself.
         roots.sort(key=lambda root: root.zone is not Zone.READ_ONLY)
         roots.append(Root(workspace, Zone.INSIDE))
         roots.extend(Root(path, Zone.INSIDE) for path in extra)
@@ -85,7 +87,7 @@ class Roots:
         self.paths = frozenset(root.path for root in roots)
 
     def containing_root(self, path: str) -> Root | None:
-        """The innermost root that holds the path."""
+        """Returns the innermost root that contains the path, or None."""
         for root in self.all:
             if relative_to(path, root.path) is not None:
                 return root

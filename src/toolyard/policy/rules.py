@@ -1,12 +1,12 @@
-"""Rules as users write them, parsed once when the configuration is loaded.
+"""Permission rules in the users' syntax, parsed once when the configuration is loaded.
 
 Read(src/**)          every reading tool (Read, Grep, Glob, LS, read_file ...), on these paths
 Write(*.md) Edit(..)  every writing tool; the two mean the same
 Bash(git status:*)    commands that start with these words; Bash(npm run test): exactly this one
 Bash(@read-only)      commands known to only read
-Read, Write, Bash     the same without a pattern: all reading, all writing, all commands and code
+Read, Write, Bash     without a pattern: all reads, all writes, all commands and code
 Grep, Grep(docs/**)   that tool alone
-mcp__github__*        tools by name; mcp__github stands for every tool of that server
+mcp__github__*        tools by name; mcp__github means every tool of that server
 *                     everything
 """
 
@@ -36,23 +36,23 @@ KNOWN_TOOLS: Final = frozenset(
         *("memory_search", "memory_remember", "shared_list", "shared_read", "shared_merge"),
     }
 )
-"""Every tool Toolyard itself serves; a test holds this and the toolsets together."""
+"""Every tool that Toolyard itself serves; a test keeps this in step with the toolsets."""
 _SERVER_PARTS: Final = 2
 """`mcp__server` has two parts, `mcp__server__tool` three."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One parsed rule. `str(rule)` is its text again, as it was written; `source` names the preset it came from."""
+    """One parsed rule. `str(rule)` returns its text as written; `source` names the preset it came from."""
 
     effect: Effect
     name: str
     argument: str | None = None
     unless: tuple[str, ...] = ()
-    """Patterns of paths the rule leaves alone; only presets set them."""
+    """Patterns of paths that the rule excepts; only presets set them."""
     source: str = ""
     written: str = field(default="", compare=False)
-    """What is shown, where the file has variables in it."""
+    """The text to display if the file's text contains variables."""
     paths: PathPattern | None = field(default=None, repr=False, compare=False)
     exceptions: tuple[PathPattern, ...] = field(default=(), repr=False, compare=False)
     commands: CommandPattern | None = field(default=None, repr=False, compare=False)
@@ -63,12 +63,12 @@ class Rule:
 
     @property
     def label(self) -> str:
-        """How a decision names the rule."""
+        """The rule's name in decisions."""
         return f"{self.effect} {self}" + (f" (preset {self.source})" if self.source else "")
 
     @property
     def identity(self) -> str:
-        """What tells it from every other rule; not to be shown."""
+        """A key that is unique to this rule; not for display, because variables are expanded in it."""
         return f"{self.effect} {self._text} {self.source}"
 
     @property
@@ -80,34 +80,34 @@ class Rule:
         return self.paths is not None and self.paths.is_absolute
 
     def governs(self, kind: Kind, tool: str) -> bool:
-        """Whether the rule is about this kind of action or this tool, whatever the path or command."""
+        """Whether the rule concerns this kind of action or this tool, for any path or command."""
         if self.name in _KINDS:
             return _KINDS[self.name] is kind
         return self.names is not None and self.names.match(tool) is not None
 
-    def applies(self, action: Action, place: PathView | None) -> bool:
-        """Whether the rule speaks to this action at this place (None when it has no path)."""
+    def applies(self, action: Action, view: PathView | None) -> bool:
+        """Whether the rule matches this action at this path (None for an action without a path)."""
         if not self.governs(action.kind, action.tool):
             return False
         if self.commands is not None:
             command = action.command
             if command is None:
-                # Code without a command line: a refusal of some commands cannot tell, permission must not guess.
+                # Code has no command line: a deny rule has nothing to match, and an allow rule must not guess.
                 return False
             allow = self.effect is Effect.ALLOW
             return self.commands.matches_whole(command) if allow else self.commands.matches_any_part(command)
-        return self.paths is None or (place is not None and self.matches_path(place))
+        return self.paths is None or (view is not None and self.matches_path(view))
 
-    def matches_path(self, place: PathView) -> bool:
+    def matches_path(self, view: PathView) -> bool:
         if self.paths is None:
             return True
         if self.effect is Effect.ALLOW:
-            return self.paths.matches_in_workspace(place)
-        return self.paths.matches_in_any_root(place) and not self.is_exception(place)
+            return self.paths.matches_in_workspace(view)
+        return self.paths.matches_in_any_root(view) and not self.is_exception(view)
 
-    def is_exception(self, place: PathView) -> bool:
-        """An exception is about a file's own name: a folder called `.env.example` spares nothing in it."""
-        last = place.absolute[-1:]
+    def is_exception(self, view: PathView) -> bool:
+        """Whether the file's own name is excepted; a folder called `.env.example` excepts nothing inside it."""
+        last = view.absolute[-1:]
         return any(exception.matches(last) for exception in self.exceptions)
 
 
@@ -119,7 +119,7 @@ def parse_rule(
     unless: tuple[str, ...] = (),
     source: str = "",
 ) -> Rule:
-    """Raises ConfigError with an example when the text is no rule."""
+    """Parses one rule. Raises ConfigError with an example if the text is not a rule."""
     if len(text) > MAX_PATTERN_CHARS:
         raise ConfigError(f"a rule is longer than {MAX_PATTERN_CHARS} characters.", hint=_EXAMPLE)
     match = _RULE.fullmatch(text.strip())
@@ -143,18 +143,18 @@ def parse_rule(
 
 
 def _check_name(name: str, text: str) -> None:
-    """A rule that matches nothing because of a slip of the pen would protect nothing."""
+    """Refuses unknown tool names: a rule with a typo would match nothing and protect nothing."""
     if name in KNOWN_TOOLS or "*" in name or "__" in name or "." in name:
         return
     guess = did_you_mean(name, KNOWN_TOOLS)
-    raise ConfigError(f'the rule "{text}" names no tool: there is no "{name}".', hint=guess)
+    raise ConfigError(f'the rule "{text}" names an unknown tool "{name}".', hint=guess)
 
 
 def _tool_name_regex(name: str) -> re.Pattern[str]:
     if name.startswith("mcp__") and len(name.split("__")) == _SERVER_PARTS:
         name = f"{name}__*"
-    # The pieces between stars are literal and each star takes what is shortest, so this cannot backtrack far;
-    # collapsing runs of stars keeps it so.
+    # The pieces between stars are literal and each star matches lazily and atomically, so backtracking is bounded;
+    # runs of stars are collapsed to keep it so.
     pieces = [re.escape(piece) for piece in re.split(r"\*+", name)]
     head, *rest = pieces
     if not rest:

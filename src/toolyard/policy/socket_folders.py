@@ -1,4 +1,7 @@
-"""Folders that other programs put their sockets into. A command that can reach one acts outside of every wall."""
+"""Refuses writable context paths that contain other programs' sockets.
+
+A command that reaches such a socket (ssh-agent, tmux, Docker) acts outside the sandbox.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,19 @@ _TEMPORARY_SOCKET_PATTERNS = (
     ".X11-unix",
     ".ICE-unix",
 )
-"""What ssh-agent, tmux and the like call the folders of their sockets in a folder for temporary files."""
+"""Names of the socket folders that ssh-agent, tmux and similar programs create in a temporary folder."""
 _HOME_SOCKET_FOLDERS = (".ssh", ".gnupg", ".screen", ".tmux", ".docker/run", ".local/share/containers")
-_HINT = "List the folder that is really meant, for example one below it, or give the path `permission: read`."
+_HINT = "Name a more specific folder, for example one below it, or give the path `permission: read`."
 
 
 @dataclass(frozen=True, slots=True)
 class SocketFolders:
+    """The folders of this machine in which programs create sockets."""
+
     temporary: tuple[str, ...]
-    """Shared by programs of every kind: a folder in one of them may be given away, the whole may not."""
+    """Folders shared by all programs: a subfolder may be a writable context path, the whole folder may not."""
     runtime: tuple[str, ...]
-    """For sockets and nothing else: no part of it may be given away."""
+    """Folders that contain only sockets: no part of them may be a writable context path."""
 
     @classmethod
     def from_settings(cls, settings: Settings, resolve: Callable[[str], str]) -> SocketFolders:
@@ -44,13 +49,13 @@ class SocketFolders:
         return cls(_with_resolved(settings.temporary_folders, resolve), _with_resolved(runtime, resolve))
 
     def refuse_writable(self, names: Iterable[str]) -> None:
-        """Raises ConfigError where a context path with one of these names cannot be writable."""
+        """Raises ConfigError if one of these paths must not be writable."""
         for path in names:
             if (folder := self._find_socket_folder(path)) is not None:
-                how = "is" if folder == path else "lies in" if relative_to(path, folder) is not None else "holds"
+                how = "is" if folder == path else "is inside" if relative_to(path, folder) is not None else "contains"
                 raise ConfigError(
                     f'the context path "{path}" cannot be writable: it {how} {folder}, where other programs put '
-                    "their sockets, and a command that reaches those acts as you, outside of the sandbox.",
+                    "their sockets, and a command that reaches them acts as you, outside the sandbox.",
                     hint=_HINT,
                 )
 

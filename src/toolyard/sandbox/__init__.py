@@ -1,5 +1,5 @@
-"""Processes under limits: the sandbox that commands and code run in.
+"""Runs commands and code in isolated, limited processes.
 
-`spec` is the interface; each kind of sandbox has a file of its own; `process` is the host's end of the warden that all of
-them start inside; `choose_sandbox` finds out which of them stand on this machine.
+`spec` is the interface and each backend implements one tier. All of them start the supervisor inside; `process` is
+the host's end of it. `selection` chooses the strongest tier that works on this machine.
 """

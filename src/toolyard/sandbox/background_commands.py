@@ -1,7 +1,7 @@
-"""Commands that run on in the background, each in a thread that collects what it prints.
+"""Commands that run in the background, each with a thread that collects its output.
 
-`BackgroundCommands` owns them: `close()` ends every one. What a shell printed is handed out once; when nobody asks for it in
-time the oldest is dropped, and the next answer says so.
+`BackgroundCommands` owns them: `close()` ends every one. Output is handed out once; if it is not read in time the
+oldest part is dropped, and the next answer says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolyard.core.limits import MIB
 from toolyard.sandbox.spec import RunEnding, RunRequest, RunResult, Sandbox, Stream
 
 _MAX_RUNNING = 32
-_MAX_ENDED = 64  # whose output can still be asked for
+_MAX_ENDED = 64  # ended commands whose output can still be read
 _MAX_BUFFERED_BYTES = 1 * MIB
 _UNLIMITED_BYTES = 1 << 40
 _END_SECONDS = 5.0
@@ -27,7 +27,7 @@ _COMMAND_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class OutputUpdate:
-    """What a shell printed since it was last asked, and how it fares."""
+    """What a background command printed since the last read, and how it ended."""
 
     output: dict[Stream, bytes]
     dropped: int
@@ -37,10 +37,12 @@ class OutputUpdate:
 
 @dataclass(slots=True, eq=False)
 class BackgroundCommand:
+    """One command in the background, with the output that was not read yet."""
+
     id: str
     command: str
     session: str = ""
-    """Who started it, and hears of its end."""
+    """The session that started it, which gets the notice of its end."""
     end_reported: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -50,30 +52,33 @@ class BackgroundCommand:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def append(self, stream: Stream, data: bytes) -> None:
+        """Adds output and drops the oldest part of it if there is too much."""
         with self._lock:
-            kept = self._buffers[stream]
-            kept += data
-            if len(kept) > _MAX_BUFFERED_BYTES:
-                self._dropped += len(kept) - _MAX_BUFFERED_BYTES
-                del kept[: len(kept) - _MAX_BUFFERED_BYTES]
+            buffer = self._buffers[stream]
+            buffer += data
+            if len(buffer) > _MAX_BUFFERED_BYTES:
+                self._dropped += len(buffer) - _MAX_BUFFERED_BYTES
+                del buffer[: len(buffer) - _MAX_BUFFERED_BYTES]
 
     def pop_output(self) -> OutputUpdate:
+        """Returns and clears the output since the last call."""
         with self._lock:
             outcome = self.outcome
-            output = {stream: bytes(kept) for stream, kept in self._buffers.items()}
-            for kept in self._buffers.values():
-                kept.clear()
+            output = {stream: bytes(buffer) for stream, buffer in self._buffers.items()}
+            for buffer in self._buffers.values():
+                buffer.clear()
             dropped, self._dropped = self._dropped, 0
         return OutputUpdate(output, dropped, outcome)
 
     def restore_output(self, update: OutputUpdate) -> None:
-        """Hand it out again with the next answer: this one did not reach anybody."""
+        """Puts output back for the next read: this answer did not reach the client."""
         with self._lock:
             for stream, output in update.output.items():
                 self._buffers[stream][:0] = output
             self._dropped += update.dropped
 
     def status(self, outcome: RunResult | None) -> str:
+        """Describes the command's state in a few words."""
         if outcome is None:
             return f"{self.id} is running"
         if outcome.ending is RunEnding.CANCELLED:
@@ -81,7 +86,7 @@ class BackgroundCommand:
         return f"{self.id} ended with exit code {outcome.exit_code}"
 
     def kill(self) -> bool:
-        """End it and wait until it is gone. False when it had ended by itself before."""
+        """Ends the command and waits for that. Returns False if it had already ended."""
         was_running = not self.ended.is_set()
         self.cancelled.set()
         self.ended.wait(_END_SECONDS)
@@ -89,6 +94,8 @@ class BackgroundCommand:
 
 
 class BackgroundCommands(Closeable):
+    """The background commands of one workspace. Thread-safe."""
+
     def __init__(self) -> None:
         self._commands: dict[str, BackgroundCommand] = {}
         self._numbers = itertools.count(1)
@@ -96,7 +103,7 @@ class BackgroundCommands(Closeable):
         self._listeners: list[Callable[[BackgroundCommand], object]] = []
 
     def on_ended(self, listener: Callable[[BackgroundCommand], object]) -> None:
-        """Have `listener` called with each command that ended, in the thread that ran it."""
+        """Registers a listener that is called with each ended command, in the thread that ran it."""
         self._listeners.append(listener)
 
     def start(
@@ -106,6 +113,7 @@ class BackgroundCommands(Closeable):
         on_done: Callable[[BackgroundCommand], None] = lambda _: None,
         session: str = "",
     ) -> BackgroundCommand:
+        """Starts `request` in the background. Raises ToolError if too many commands run already."""
         with self._lock:
             running = [shell for shell in self._commands.values() if not shell.ended.is_set()]
             if len(running) >= _MAX_RUNNING:
@@ -136,10 +144,12 @@ class BackgroundCommands(Closeable):
         return shell
 
     def any_running(self) -> bool:
+        """Whether at least one command is still running."""
         with self._lock:
             return any(not shell.ended.is_set() for shell in self._commands.values())
 
     def get(self, name: str) -> BackgroundCommand:
+        """Returns the command called `name`. Raises ToolError if there is none."""
         shell = self._commands.get(name)
         if shell is None:
             known = ", ".join(tuple(self._commands)) or "none was started"
@@ -147,7 +157,7 @@ class BackgroundCommands(Closeable):
         return shell
 
     def end_notices(self, session: str) -> list[str]:
-        """A line for each command of this session that has ended since it was last asked about. Each is told once."""
+        """Returns a line for each command of this session that has ended and was not reported yet."""
         lines: list[str] = []
         with self._lock:
             shells = [shell for shell in self._commands.values() if shell.session == session and shell.ended.is_set()]

@@ -1,11 +1,11 @@
-"""What of the host's files a sandbox shows, and how: worked out from the policy, by looking at what is there.
+"""Determines which host files a sandbox shows, and how, from the policy and the files that exist.
 
-A command asks nobody before it opens a file, so what the policy says about single files is said to the kernel: hidden
-ones are covered, sealed ones are mounted read-only, and the folders on the way to both are mounted onto themselves,
-which keeps them from being moved away.
+A command asks no one before it opens a file, so the policy's rules for single files are enforced by the kernel:
+hidden files are covered by mounts, sealed ones are mounted read-only, and the folders on the way to both are mounted
+onto themselves, which keeps them from being moved away.
 
-Folders that other programs put sockets into (`/tmp`, `/run`) are never shown: whoever connects to such a socket acts
-outside of every wall, and no cover holds for sockets that are made later. The further roots of `moderate` are shown
+Folders in which other programs put sockets (`/tmp`, `/run`) are never shown: connecting to such a socket would act
+outside the sandbox, and no mount covers sockets that are created later. The additional roots of `moderate` are shown
 read-only; the file tools write to them.
 """
 
@@ -24,22 +24,26 @@ from toolyard.policy.sandbox_rules import SandboxRules
 from toolyard.sandbox.spec import Mount
 from toolyard.sandbox.tree_scan import ScanResult, TreeScan
 
-_MAX_MOUNTS = 4_000  # some seconds of the kernel's time
-_MAX_READ_ONLY_FOLDERS = 100  # folders that are made read-only one by one; where there are more, all of the root is
+_MAX_MOUNTS = 4_000  # they take the kernel some seconds
+_MAX_READ_ONLY_FOLDERS = 100  # with more folders than this, the whole root becomes read-only
 _MAX_NAMED_FOLDERS = 3  # of them in a note
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleFiles:
+    """The mounts that give a sandbox its view of the host's files."""
+
     mounts: tuple[Mount, ...]
-    """Beside the workspace and inside it, the outer before the inner."""
+    """Mounts beside the workspace and inside it, outer ones before inner ones."""
     hidden: tuple[str, ...]
     special: tuple[str, ...] = ()
     note: str = ""
-    """What the agent has to know: where less is shown, or less may be written, than the policy says."""
+    """A note for the agent, if less is visible or writable than the policy says."""
 
 
 class FileVisibility:
+    """Works out the visible files of one workspace."""
+
     def __init__(self, policy: Policy, rules: SandboxRules, state: str, socket_folders: Sequence[str] = ()) -> None:
         self._policy = policy
         self._rules = rules
@@ -47,7 +51,10 @@ class FileVisibility:
         self._socket_folders = tuple({os.path.realpath(folder) for folder in socket_folders})
 
     def visible_files(self, *, writable: bool) -> VisibleFiles:
-        """Raises SecurityError where the workspace itself is a folder that other programs put sockets into."""
+        """Returns the current mounts.
+
+        Raises SecurityError if the workspace is a folder for other programs' sockets.
+        """
         if self._policy.workspace in self._socket_folders:
             raise SecurityError(
                 f"Commands and code do not run in {self._policy.workspace}: other programs have their sockets there.",
@@ -69,7 +76,7 @@ class FileVisibility:
         return plan.build(self._policy.workspace, workspace_writable=writable)
 
     def _roots(self, *, writable: bool) -> list[Mount]:
-        """The workspace and what lies beside it, each path once: of two declarations the stricter counts."""
+        """Returns the workspace and the other roots, each path once with the stricter of its declarations."""
         roots = [Mount(self._policy.workspace, writable)]
         roots += [
             Mount(entry.path, writable=writable and entry.access is Access.WRITE) for entry in self._policy.context
@@ -86,7 +93,7 @@ class FileVisibility:
         return sorted(once.values(), key=lambda root: root.source.count("/"))
 
     def _may_show(self, root: str) -> bool:
-        """Not a folder of sockets, nor one around it where the cover would take in another root."""
+        """Whether a root may be shown: it is not a socket folder, and hiding one inside it hides no other root."""
         if root == self._policy.workspace:
             return True
         others = [self._policy.workspace, *(entry.path for entry in self._policy.context)]
@@ -106,7 +113,7 @@ class FileVisibility:
 
 
 class _MountCollector:
-    """The mounts of a sandbox while they are gathered, by path."""
+    """Collects the mounts of a sandbox, by path."""
 
     def __init__(self, roots: list[Mount]) -> None:
         self._roots = {root.source: root for root in roots}
@@ -120,7 +127,7 @@ class _MountCollector:
             self._notes.append(text)
 
     def pin(self, folders: Iterable[str], *, writable: bool) -> None:
-        """Mount folders onto themselves, which keeps them from being moved away."""
+        """Mounts folders onto themselves, which keeps them from being moved away."""
         for folder in folders:
             self._mounts.setdefault(folder, Mount(folder, writable=writable))
 
@@ -133,12 +140,12 @@ class _MountCollector:
             self.pin(_intermediate_folders(root.source, path), writable=True)
         if scan.unscanned and root.writable:
             closed = self._make_read_only(root, {_top_entry(root.source, path) for path in scan.unscanned})
-            self._notes.append(f"{closed} read-only for commands: there is too much to look through.")
+            self._notes.append(f"{closed} read-only for commands: there are too many files to scan.")
         elif scan.unscanned:
-            self._notes.append(f"{root.source} is too large to be looked through: sockets in it can be reached.")
+            self._notes.append(f"{root.source} is too large to scan: sockets in it can be reached.")
 
     def reduce_mounts(self) -> None:
-        """Where there is too much to mount, close whole folders, those with the most in them first."""
+        """Makes whole folders read-only if there are too many mounts, those with the most mounts first."""
         closed: list[str] = []
         for root in [root for root in self._roots.values() if root.writable]:
             if self._count() <= _MAX_MOUNTS:
@@ -157,7 +164,7 @@ class _MountCollector:
             whole = left > _MAX_MOUNTS
             closed.append(self._make_read_only(root, {root.source} if whole else tops))
         if closed:
-            why = "too many repositories or files in there would have to be guarded one by one."
+            why = "too many repositories or files would have to be protected one by one."
             self._notes.append(f"{'; '.join(closed)} read-only for commands: {why}")
         if self._count() > _MAX_MOUNTS:
             message = (
@@ -176,7 +183,7 @@ class _MountCollector:
             if not _is_below(path, hidden) and (not mount.writable or not self._is_inside_sealed(path, sealed))
         ]
         ordered = sorted(mounts, key=lambda mount: mount.source.count("/"))
-        # The workspace is there anyway, unless another root lies around it and would cover it.
+        # The workspace is mounted anyway, unless another root contains it and would cover it.
         if ordered and ordered[0] == Mount(workspace, workspace_writable):
             ordered = ordered[1:]
         return VisibleFiles(tuple(ordered), tuple(self.hidden), tuple(self._special), " ".join(self._notes))
@@ -185,18 +192,18 @@ class _MountCollector:
         return len(self._mounts) + len(self.hidden) + len(self._special)
 
     def _innermost_root(self, path: str) -> str:
-        """The innermost root that holds it."""
+        """Returns the innermost root that contains `path`."""
         return max((source for source in self._roots if is_beneath(path, source)), key=len)
 
     def _is_inside_sealed(self, path: str, sealed: set[str]) -> bool:
-        """Whether a folder is only pinned, and in one that is sealed: there it stays put, and would be open."""
+        """Whether a pinned folder lies in a sealed one: there it cannot move, and pinning would make it writable."""
         if path in self._roots:
             return False
         owner = self._innermost_root(path)
         return any(folder in sealed for folder in _intermediate_folders(owner, path))
 
     def _make_read_only(self, root: Mount, folders: set[str]) -> str:
-        """Make folders of a root read-only with all that is in them; what lies in other roots stays. In words."""
+        """Makes folders of a root read-only with all their content, except other roots. Returns a description."""
         if len(folders) > _MAX_READ_ONLY_FOLDERS:
             folders = {root.source}
         for path in [path for path in self._mounts if _is_below(path, folders)]:
@@ -209,7 +216,7 @@ class _MountCollector:
 
 
 def _intermediate_folders(root: str, path: str) -> Iterator[str]:
-    """The folders from below `root` down to the one that holds `path`."""
+    """Yields the folders between `root` and `path`, without either."""
     folder = os.path.dirname(path)
     while folder != root and is_beneath(folder, root):
         yield folder
@@ -217,7 +224,7 @@ def _intermediate_folders(root: str, path: str) -> Iterator[str]:
 
 
 def _top_entry(root: str, path: str) -> str:
-    """The entry of `root` that `path` lies in, or is."""
+    """Returns the entry of `root` that contains `path` or is `path`."""
     if path == root:
         return root
     start = len(root.rstrip("/")) + 1
@@ -226,7 +233,7 @@ def _top_entry(root: str, path: str) -> str:
 
 
 def _is_below(path: str, folders: set[str]) -> bool:
-    """Whether one of the folders holds the path, or is it."""
+    """Whether one of the folders is `path` or contains it."""
     while path not in folders:
         if path == "/":
             return False

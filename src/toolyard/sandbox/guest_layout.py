@@ -1,4 +1,4 @@
-"""What every sandbox looks like from inside: its variables, its Python, its user, its walls' finished structures."""
+"""The environment inside every sandbox: variables, Python, user, and the Landlock and seccomp structures."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from toolyard.sandbox.spec import RunSetup, SandboxSpec
 HOME = HOME_IN_SANDBOX
 TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
 RUNTIME = "/run/toolyard"
-"""Where the runtime package is found inside."""
+"""The folder of the runtime package inside."""
 NETWORK = f"{RUNTIME}/network"
-"""The folder with the door to the allowed hosts, where there are any."""
+"""The folder with the socket of the network proxy, if hosts are allowed."""
 BROKER = f"{RUNTIME}/broker"
-"""The folder with the broker's sockets, where the Spec names one."""
+"""The folder with the broker's sockets, if the spec has one."""
 BROKER_SOCKET, BROKER_FD_SOCKET = "socket", "hand"
-"""What code connects to, and what hands connections to code that may make none."""
+"""The socket that code connects to, and the socket that passes connections to code that may not connect."""
 BROKER_DESCRIPTOR = 60
-"""Where such code finds the way to the latter; a number that shells and programs leave alone."""
+"""The descriptor through which such code reaches the latter; shells and programs do not use this number."""
 USER_ID = 1000
 PROXY_PORT = 3128
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _PID_MAX_PER_NAMESPACE = (6, 14)
-_RESERVED_PIDS = 300  # once the kernel has come round, it gives out no number below this one
+_RESERVED_PIDS = 300  # after the pid counter wraps around, the kernel starts again from here
 
 ETC_FILES = {
     "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\nagent:x:{USER_ID}:{USER_ID}:agent:{HOME}:/bin/bash\n"
@@ -46,7 +46,7 @@ ETC_FILES = {
     "/etc/group": f"root:x:0:\nagent:x:{USER_ID}:\nnogroup:x:65534:\n",
     "/etc/hosts": "127.0.0.1 localhost toolyard\n::1 localhost\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    # A plain folder that looks like a repository is none: git would obey the configuration in it.
+    # A folder that only looks like a bare repository is ignored: git would obey the configuration in it.
     "/etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n"
     "[safe]\n\tbareRepository = explicit\n",
 }
@@ -54,7 +54,7 @@ ETC_FILES = {
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The Python that code runs under, and the folders of the host it needs to be seen."""
+    """The Python that code runs under, and the host folders that it needs."""
 
     executable: str
     folders: tuple[str, ...]
@@ -65,7 +65,7 @@ class Interpreter:
 
 
 def own_interpreter() -> Interpreter:
-    """The environment that Toolyard itself is installed in, with whatever else is installed there."""
+    """Returns the environment that Toolyard itself is installed in, with its packages."""
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     folders = {path for prefix in prefixes for path in (prefix, os.path.realpath(prefix))}
     outside_usr = sorted(path for path in folders if not is_beneath(path, "/usr"))
@@ -74,7 +74,10 @@ def own_interpreter() -> Interpreter:
 
 @cache
 def runtime_folder() -> str:
-    """Where the runtime package lies on the host, compiled: inside it is read-only, and nothing would be kept."""
+    """Compiles the runtime package and returns its folder on the host.
+
+    Inside the sandbox it is read-only, so Python could not cache its bytecode there.
+    """
     folder = os.path.dirname(os.path.abspath(toolyard_runtime.__file__))
     for place in (folder, os.path.join(folder, "startup")):
         for name in os.listdir(place):
@@ -84,13 +87,13 @@ def runtime_folder() -> str:
 
 
 def runtime_folders() -> tuple[str, ...]:
-    """The same with its other name, where Python finds both of them in the host's own places."""
+    """Returns the runtime package's folder and its alias's, which must both be readable where Python finds them."""
     folder = runtime_folder()
     return folder, os.path.join(os.path.dirname(folder), "_massgen_runtime")
 
 
 def _compile(source: str) -> None:
-    with contextlib.suppress(OSError):  # a folder that is not ours to write: it works, and starts slower
+    with contextlib.suppress(OSError):  # not writable: it works without bytecode, but starts slower
         compiled = importlib.util.cache_from_source(source)
         if not os.path.exists(compiled) or os.stat(compiled).st_mtime < os.stat(source).st_mtime:
             import py_compile
@@ -101,12 +104,13 @@ def _compile(source: str) -> None:
 def supervisor_command(
     python: str, runtime: str, read_fd: int, write_fd: int, *, module: str = "supervisor"
 ) -> tuple[str, ...]:
-    """The command that starts the warden; `start` gets it up quicker where it needs not build its walls itself."""
+    """Returns the command that starts the supervisor. `bootstrap` starts faster if it need not restrict itself."""
     code = f"import sys; sys.path.insert(0, {runtime!r}); from toolyard_runtime.{module} import main; main()"
     return (python, "-I", "-S", "-c", code, str(read_fd), str(write_fd))
 
 
 def find_shell() -> str:
+    """Returns the path of bash. Raises SystemFault if there is none."""
     for path in _SHELLS:
         if os.access(path, os.X_OK):
             return path
@@ -114,7 +118,7 @@ def find_shell() -> str:
 
 
 def environment_variables(scripts: str, user_variables: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
-    """The whole environment of a run: a few plain values, and what the user named."""
+    """Returns the whole environment of a run: a few defaults, and the variables that the user named."""
     proxy = f"http://127.0.0.1:{PROXY_PORT}"
     return {
         "PATH": f"{scripts}:{_SYSTEM_PATH}",
@@ -128,7 +132,7 @@ def environment_variables(scripts: str, user_variables: Mapping[str, str], *, pr
         "PAGER": "cat",
         "GIT_PAGER": "cat",
         "GIT_TERMINAL_PROMPT": "0",
-        "PYTHONPATH": RUNTIME,  # so that a script started by a command finds the figures' backend too
+        "PYTHONPATH": RUNTIME,  # so that a script started by a command also finds the matplotlib backend
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -145,20 +149,20 @@ def with_broker(
     address: str = f"{BROKER}/{BROKER_SOCKET}",
     runtime: str = f"{RUNTIME}/toolyard_runtime",
 ) -> dict[str, str]:
-    """The environment, with what leads code to its tools where the Spec has a broker."""
+    """Adds the variables that lead code to its tools, if the spec has a broker."""
     if not spec.broker:
         return dict(environment)
     return {
         **environment,
         "TOOLYARD_BROKER": address,
         "TOOLYARD_PACKAGES": spec.packages or spec.workspace,
-        # So that a script started by a command imports tools from wherever it lies.
+        # So that a script started by a command can import tools from any folder.
         "PYTHONPATH": f"{environment['PYTHONPATH']}:{runtime}/startup",
     }
 
 
 def run_setup(spec: SandboxSpec, scripts: str) -> RunSetup:
-    """What every run of a sandbox on this machine starts from."""
+    """Returns the settings for every run of a sandbox on this machine."""
     environment = with_broker(
         environment_variables(scripts, spec.environment, proxied=bool(spec.allowed_hosts)), spec
     )
@@ -166,20 +170,20 @@ def run_setup(spec: SandboxSpec, scripts: str) -> RunSetup:
 
 
 def resource_limits(limits: RunLimits) -> dict[str, int]:
-    """The limits that the kernel holds for each process, by the names the worker knows."""
+    """Returns the limits that the kernel enforces for each process, by the names that the worker knows."""
     return {
         "cpu_seconds": limits.cpu_seconds,
         "memory_bytes": limits.memory_bytes,
         "open_files": limits.open_files,
         "file_bytes": limits.file_bytes,
         "core_bytes": 0,
-        # Counts the user's processes, inside a user namespace only those in there; it does not bind root.
+        # Counts the user's processes, or only those inside the user namespace; it does not bind root.
         "processes": limits.processes,
     }
 
 
 def pid_max(limits: RunLimits) -> int:
-    """What to set the namespace's own limit of processes to; 0 where the kernel has only one for all."""
+    """Returns the value for the namespace's own pid_max; 0 if the kernel has a single one for all namespaces."""
     found = re.match(r"(\d+)\.(\d+)", platform.release())
     if found is None or (int(found[1]), int(found[2])) < _PID_MAX_PER_NAMESPACE:
         return 0
@@ -188,18 +192,18 @@ def pid_max(limits: RunLimits) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Restrictions:
-    """Landlock and seccomp for one sandbox, as far as this kernel has them."""
+    """Landlock and seccomp for one sandbox, as far as this kernel supports them."""
 
     landlock: bytes
     landlock_rules: tuple[tuple[str, int, int], ...]
-    """A path, what may be done beneath it if it is a folder inside, and with it if it is a file."""
+    """A path, the access beneath it if it is a folder inside, and the access if it is a file."""
     seccomp: bytes
 
     @classmethod
     def build(cls, writable: Iterator[str], *, readable: tuple[str, ...] = ("/",), own_network: bool) -> Restrictions:
-        """Everything below `readable` may be read and executed, everything below `writable` changed as well.
+        """Allows reading and executing below `readable`, and writing below `writable` as well.
 
-        A sandbox without a network of its own gets no sockets at all.
+        A sandbox without its own network gets no sockets at all.
         """
         level = landlock.abi_version()
         reading = (landlock.READ | landlock.EXECUTE, landlock.READ_FILE | landlock.EXECUTE)
@@ -214,7 +218,7 @@ class Restrictions:
         )
 
     def setup_fields(self, *, pid_max: int, in_worker: bool) -> dict[str, object]:
-        """As the warden's first frame carries it."""
+        """Returns the fields for the supervisor's first frame."""
         return {
             "pid_max": pid_max,
             "landlock": self.landlock,

@@ -1,6 +1,6 @@
-"""Whether a socket or a named pipe in a folder that is shown inside would lead to a program of the host.
+"""Detects sockets and named pipes in mounted folders that would lead to a program of the host.
 
-Neither cares whether its mount is read-only: who sees it may connect to it, or write into it.
+A read-only mount does not protect them: a process that sees one can connect to it, or write into it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ _NO_LISTENER_ERRORS = frozenset({errno.ECONNREFUSED, errno.ENOENT})
 
 
 def reaches_host_program(path: str, *, writable: bool) -> bool:
-    """Of sockets only those that somebody listens on: one that was left behind may be removed and made anew inside.
+    """Whether the socket or pipe at `path` would connect code inside with a program of the host.
 
-    Pipes where nothing else can be written. Where commands may write they make pipes of their own.
+    Sockets count if a program listens on them; a stale one may be removed and created again inside. Pipes count in
+    read-only folders; in writable ones commands create pipes of their own.
     """
     try:
         mode = os.lstat(path).st_mode
@@ -28,7 +29,7 @@ def reaches_host_program(path: str, *, writable: bool) -> bool:
 
 
 def _has_listener(path: str) -> bool:
-    """Asked for with the wrong type, which the kernel answers by itself: the program is not disturbed."""
+    """Whether a program listens on the socket. Connects with the wrong type, so only the kernel answers."""
     folder, name = os.path.split(path)
     try:
         handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -36,7 +37,7 @@ def _has_listener(path: str) -> bool:
         return True
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
-            asking.connect(f"/proc/self/fd/{handle}/{name}")  # the whole path may be too long for a socket's name
+            asking.connect(f"/proc/self/fd/{handle}/{name}")  # the full path may be too long for a socket address
     except OSError as error:
         return error.errno not in _NO_LISTENER_ERRORS
     finally:

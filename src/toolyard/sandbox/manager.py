@@ -1,9 +1,10 @@
-"""The sandboxes of one workspace: made when first needed, from what the policy and the configuration say.
+"""The sandboxes of one workspace: started on first use, from the policy and the configuration.
 
-For the caller's commands there are two at most: one that may write, and one that only reads, for plan mode. Programs
-of our own have others (`get_read_only_sandbox`). When what must be hidden from commands has changed since a sandbox was made
-(somebody added a file that a rule hides), the next run gets a new one.
-`SandboxManager` owns them and the background commands in them; `close()` ends all.
+There are at most two for the caller's commands: a writable one, and a read-only one for plan mode. Our own programs
+use others (`get_read_only_sandbox`). If the set of hidden files has changed since a sandbox was started, for example
+because somebody added a file that a rule hides, the next run gets a new sandbox.
+
+`SandboxManager` owns the sandboxes and the background commands in them; `close()` ends all of them.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
     from toolyard.sandbox.selection import SandboxChoice
 
 RETRY_STRONGER_SECONDS = 5.0
-"""Between two looks whether a stronger sandbox can be had again."""
+"""Time between two checks whether a stronger sandbox is available again."""
 _FOLDER_CHARS = 4_095
 _MAX_REFUSED_HOSTS = 20
-_MAX_READ_ONLY_SANDBOXES = 8  # sandboxes of our own programs; the one that was made first goes first
-_MAX_SESSION_FOLDERS = 1_000  # of sessions; who was not seen for longest starts in the workspace again
+_MAX_READ_ONLY_SANDBOXES = 8  # for our own programs; the oldest is closed first
+_MAX_SESSION_FOLDERS = 1_000  # the least recently used session starts in the workspace again
 _REPLACED = "The sandbox was replaced, because {reason}: /tmp, sessions and background commands are gone."
-_CHANGED = "what it hides or seals has changed"
-_STRONGER = "a stronger one can be had again"
+_CHANGED = "its hidden or protected files have changed"
+_STRONGER = "a stronger one is available again"
 
 Chooser = Callable[[], "SandboxChoice"]
 OnConnection = Callable[[str, int, bool], None]
@@ -51,16 +52,16 @@ OnConnection = Callable[[str, int, bool], None]
 
 @dataclass(frozen=True, slots=True)
 class ReadySandbox:
-    """A sandbox to run in, and what has to be said about it with each result."""
+    """A started sandbox, and the note that each result has to carry."""
 
     sandbox: Sandbox
     spec: SandboxSpec
     note: str
     is_provisional: bool = False
-    """Whether a stronger kind of sandbox failed for a passing reason when this one was started."""
+    """Whether a stronger tier failed for a transient reason when this one was started."""
 
     def matches_spec(self, spec: SandboxSpec) -> bool:
-        """Whether it is what would be started now. Sockets made since may be its own: none are looked for."""
+        """Whether a new sandbox would get the same spec. Ignores sockets: newer ones may be the sandbox's own."""
         return replace(spec, special=self.spec.special) == self.spec
 
 
@@ -69,12 +70,12 @@ class CodeModeAttachment:
     """What code mode adds to a sandbox."""
 
     broker_folder: Callable[[], str]
-    """Gives the folder of the agent's broker, which is made when first asked for."""
+    """Returns the folder of the agent's broker, which is created on the first call."""
     agent: str
     packages: str
-    """Where `servers`, `tools` and `skills` are imported from."""
+    """The folder that `servers`, `tools` and `skills` are imported from."""
     skills: tuple[str, ...] = ()
-    """The name of the folder of the agent's own skills, and folders of skills elsewhere."""
+    """The name of the folder with the agent's own skills, then folders with other skills."""
 
     def environment(self) -> dict[str, str]:
         skills = (path for path in self.skills if os.pathsep not in path)
@@ -82,6 +83,8 @@ class CodeModeAttachment:
 
 
 class SandboxManager(Closeable):
+    """Starts, reuses and replaces the sandboxes of one workspace. Thread-safe."""
+
     def __init__(
         self,
         policy: Policy,
@@ -93,7 +96,7 @@ class SandboxManager(Closeable):
         socket_folders: Sequence[str] = (),
         records_changes: bool = False,
     ) -> None:
-        """Of the `socket_folders`, where other programs have their sockets, none is shown in a sandbox.
+        """`socket_folders` contain sockets of other programs and are never visible in a sandbox.
 
         `records_changes`: other agents may work in the same folders.
         """
@@ -108,7 +111,7 @@ class SandboxManager(Closeable):
         self._rules = SandboxRules(policy)
         self._visibility = FileVisibility(policy, self._rules, state, socket_folders)
         self._sandboxes: dict[bool | tuple[Mount, ...], ReadySandbox] = {}
-        """By whether it may be written, for commands; by what it shows beside, for programs of our own."""
+        """By writability, for commands; by the extra mounts, for our own programs."""
         self._retry_stronger_at = 0.0
         self._lock = threading.Lock()
         self._session_folders: dict[str, str] = {}
@@ -118,16 +121,19 @@ class SandboxManager(Closeable):
     def attach(
         self, broker_folder: Callable[[], str], agent: str, packages: str, skills: tuple[str, ...] = ()
     ) -> None:
-        """Give sandboxes a way to call tools: for code mode, before the first one is made."""
+        """Connects sandboxes to code mode, so that code inside can call tools.
+
+        Call it before the first one is started.
+        """
         self._code_mode = CodeModeAttachment(broker_folder, agent, packages, skills)
 
     @property
     def is_sandboxed(self) -> bool:
-        """Whether commands run in a sandbox, as the configuration and the mode say."""
+        """Whether the configuration and the mode run commands in a sandbox."""
         return not runs_on_host(self._execution, self._policy.mode)
 
     def get_sandbox(self) -> ReadySandbox:
-        """The sandbox for the next run. Raises SecurityError where none can be had."""
+        """Returns the sandbox for the next run. Raises SecurityError if none is available."""
         if not self._execution.enabled:
             raise SecurityError(
                 "Commands and code are switched off for this workspace.",
@@ -137,9 +143,9 @@ class SandboxManager(Closeable):
         return self._get_or_start(writable, lambda: self._command_spec(writable=writable))
 
     def get_read_only_sandbox(self, extra_mounts: tuple[Mount, ...] = ()) -> ReadySandbox:
-        """A sandbox that only reads, for programs of our own: no network, no variables of the user's, no tools.
+        """Returns a read-only sandbox for our own programs, without network, tools or the user's variables.
 
-        `extra_mounts` is seen in it too, never to be written. Raises SecurityError where there are no walls to be had.
+        `extra_mounts` are visible in it too, read-only. Raises SecurityError if no isolation is available.
         """
         return self._get_or_start(extra_mounts, lambda: self._read_only_spec(extra_mounts))
 
@@ -157,19 +163,19 @@ class SandboxManager(Closeable):
                 return found
             if found is not None:
                 self._sandboxes.pop(key).sandbox.close()
-                # What ran in there could still move folders while they were looked at. Now nobody is left.
+                # Processes inside could still move folders during the scan. Now none is left.
                 spec, note = plan_spec()
-            made = self._sandboxes[key] = self._start_sandbox(spec, note, must_isolate=isinstance(key, tuple))
+            started = self._sandboxes[key] = self._start_sandbox(spec, note, must_isolate=isinstance(key, tuple))
             others = [each for each in self._sandboxes if isinstance(each, tuple)]
             for oldest in others[:-_MAX_READ_ONLY_SANDBOXES]:
                 self._sandboxes.pop(oldest).sandbox.close()
             if found is None:
-                return made
-            told = _REPLACED.format(reason=_STRONGER if stronger else _CHANGED)
-            return replace(made, note=f"{told} {made.note}".rstrip())
+                return started
+            reason_note = _REPLACED.format(reason=_STRONGER if stronger else _CHANGED)
+            return replace(started, note=f"{reason_note} {started.note}".rstrip())
 
     def current_sandbox(self) -> ReadySandbox:
-        """The sandbox in which code runs now, for a run that this code waits for: it is never replaced for it."""
+        """Returns the sandbox that runs code now, never a new one: for a run that this code waits for."""
         with self._lock:
             found = self._sandboxes.get(True) or self._sandboxes.get(False)
         return found or self.get_sandbox()
@@ -177,10 +183,10 @@ class SandboxManager(Closeable):
     def _start_sandbox(self, spec: SandboxSpec, note: str, *, must_isolate: bool) -> ReadySandbox:
         if self._is_closed:
             raise SystemFault("The workspace is closed.", hint="Open it again.")
-        choice = self._choose()  # each time: which walls can be had may have changed
+        choice = self._choose()  # each time: the available tiers may have changed
         if must_isolate and choice.tier is Tier.NONE:
             raise SecurityError(
-                "This needs a sandbox, and the configuration or the mode says that there shall be none.",
+                "This needs a sandbox, but the configuration or the permission mode disables it.",
                 hint="Set `code_execution: {mode: bubblewrap}`, or leave `mode` out.",
             )
         sandbox = choice.make()
@@ -194,7 +200,7 @@ class SandboxManager(Closeable):
         return ReadySandbox(sandbox, spec, f"{choice.note} {note}".strip(), is_provisional=choice.is_provisional)
 
     def _is_stronger_available(self, current: ReadySandbox) -> bool:
-        """Whether a better kind of sandbox, which could not be had for a passing reason, can be had by now."""
+        """Whether a stronger tier, which failed for a transient reason, is available now."""
         if not current.is_provisional or self.background_commands.any_running():
             return False
         now = time.monotonic()
@@ -204,27 +210,33 @@ class SandboxManager(Closeable):
         tiers = list(Tier)
         try:
             return tiers.index(self._choose().tier) < tiers.index(current.sandbox.tier)
-        except SecurityError:  # at this moment not even this kind can be started anew
+        except SecurityError:  # at this moment not even the current tier could be started
             return False
 
     def record_refused_host(self, address: str) -> None:
-        """Code wanted to reach a host that is not allowed. Takes no lock: who ends a proxy holds it, and waits."""
+        """Records that code tried to reach a host that is not allowed.
+
+        Takes no lock: closing a proxy holds it and waits.
+        """
         self._refused_hosts.append(address)
 
     def pop_refused_host_notes(self) -> list[str]:
-        """What was refused since this was last asked, as notes for a result."""
+        """Returns a note for each host that was refused since the last call."""
         places: dict[str, None] = {}
         with contextlib.suppress(IndexError):
-            for _ in range(_MAX_REFUSED_HOSTS):  # more may come meanwhile
+            for _ in range(_MAX_REFUSED_HOSTS):  # more may be added meanwhile
                 places[self._refused_hosts.popleft()] = None
         return [f"{place} was refused: it is not in code_execution.allowed_hosts." for place in places]
 
     def session_folder(self, session: str) -> str:
-        """Where the next command of this session starts: where its last one ended."""
+        """Returns the folder in which the session's last command ended, where the next one starts."""
         return self._session_folders.get(session, "")
 
     def set_session_folder(self, session: str, folder: str) -> str:
-        """Keep where a command ended, if it can be true: it crossed the wall. What was kept, or nothing."""
+        """Stores the folder in which a command ended, if it is plausible: the sandbox reports it.
+
+        Returns it, or "".
+        """
         if not os.path.isabs(folder) or "\0" in folder or len(folder) > _FOLDER_CHARS:
             return ""
         self._session_folders.pop(session, None)
@@ -242,9 +254,11 @@ class SandboxManager(Closeable):
             self._sandboxes.clear()
 
     def _command_spec(self, *, writable: bool) -> tuple[SandboxSpec, str]:
-        """What a sandbox started now would be, and what has to be said about it."""
+        """Returns the spec of a sandbox for commands, and the note about it."""
         attached = self._code_mode
-        broker = attached.broker_folder() if attached else ""  # first: it may write tool files, which are shown
+        broker = (
+            attached.broker_folder() if attached else ""
+        )  # first: it may write tool files, which have to be visible
         shown = self._visibility.visible_files(writable=writable)
         spec = SandboxSpec(
             workspace=self._policy.workspace,
@@ -262,6 +276,7 @@ class SandboxManager(Closeable):
         return spec, shown.note
 
     def _read_only_spec(self, extra_mounts: tuple[Mount, ...]) -> tuple[SandboxSpec, str]:
+        """Returns the spec of a sandbox for our own programs, and the note about it."""
         shown = self._visibility.visible_files(writable=False)
         spec = SandboxSpec(
             workspace=self._policy.workspace,
@@ -275,13 +290,14 @@ class SandboxManager(Closeable):
 
 
 def clear_probe_cache() -> None:
+    """Makes the next selection probe every tier again."""
     from toolyard.sandbox.probe import clear_cache
 
     clear_cache()
 
 
 def select_sandbox(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> SandboxChoice:
-    """The sandbox for commands in this mode. Raises SecurityError where it cannot be had."""
+    """Selects the sandbox for commands in this mode. Raises SecurityError if it is not available."""
     from toolyard.sandbox.probe import SandboxPrograms
     from toolyard.sandbox.selection import choose_sandbox
 
@@ -295,14 +311,14 @@ def select_sandbox(execution: CodeExecution, settings: Settings, mode: Permissio
 
 
 def display_folder(folder: str) -> str:
-    """A folder's name as text; the bytes in it that are no UTF-8 are replaced."""
+    """Returns a folder's name as text; bytes that are not UTF-8 are replaced."""
     return folder.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def own_environment(workspace: str) -> str | None:
-    """The Python environment that Toolyard runs from, where it lies inside the workspace.
+    """Returns the Python environment that Toolyard runs from, if it lies inside the workspace.
 
-    Whoever could write it would decide what the next server does, outside every wall.
+    Write access to it would control the next server, outside every sandbox.
     """
     prefix = os.path.realpath(sys.prefix)
     return prefix if is_beneath(prefix, workspace) and prefix != workspace else None

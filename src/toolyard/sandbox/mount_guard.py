@@ -1,7 +1,7 @@
-"""Which files something is mounted over. The kernel takes a mount off a name that is given to another file.
+"""Detects replaced files under protective mounts: the kernel drops a mount when its name is replaced.
 
-Editors and git replace files by renaming a new one over them, and what was hidden or read-only inside is then open.
-So it is looked at while runs are under way, and a sandbox that lost a cover is ended.
+Editors and git replace files by renaming a new one over them; a file that was hidden or read-only inside then becomes
+accessible. So the files are checked while runs are active, and a sandbox that lost a mount is ended.
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ from toolyard.sandbox.spec import Mount, SandboxSpec
 _AT_FDCWD = -100  # AT_FDCWD, of no effect on an absolute path
 
 Inodes = tuple[tuple[str, int, int], ...]
+"""Paths with their device and inode."""
 
 
 def mounted_inodes(spec: SandboxSpec) -> Inodes:
-    """Each covered path with the file it names now. Looked at often, so that it costs one call a path.
+    """Returns each protected path with its current device and inode. Called often: one system call per path.
 
-    A link in the way that leads to the same file takes no cover off: a cover lies on the file, not on its path.
+    A link on the way to the same file does no harm: a mount covers the file, not its path.
     """
     return tuple(_lstat_inode(path) for path in (*spec.hidden, *(mount.source for mount in spec.mounts)))
 
 
 def special_inodes(spec: SandboxSpec) -> Inodes:
-    """The same for sockets and pipes, which services replace when they start again."""
+    """Returns the same for sockets and pipes, which services replace when they restart."""
     return tuple(_lstat_inode(path) for path in spec.special)
 
 
 def expected_mounts(spec: SandboxSpec) -> list[tuple[str, int, int]]:
-    """The workspace and each mount by its path inside, with the file that has to be found there."""
+    """Returns the workspace and each mount, by path inside, with the expected device and inode."""
     return [(mount.inside, *_open_inode(mount.source)[1:]) for mount in (Mount(spec.workspace), *spec.mounts)]
 
 
 def open_without_symlinks(path: str) -> int:
-    """A handle on exactly this path. Raises SystemFault when a link lies anywhere on the way.
+    """Opens exactly this path. Raises SystemFault if any part of it is a symbolic link.
 
-    Whoever may write a folder above it may have put one there, to have something else shown, or written.
+    An agent that may write a parent folder could have put a link there to expose something else.
     """
     try:
         if openat2.is_available():
@@ -49,9 +50,9 @@ def open_without_symlinks(path: str) -> int:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        why = "a link was put in its way" if error.errno == errno.ELOOP else error.strerror
+        why = "its path contains a symbolic link" if error.errno == errno.ELOOP else error.strerror
         message = f"{path} cannot be shown in the sandbox: {why}."
-        raise SystemFault(message, hint="Look at that folder before you run anything there.") from error
+        raise SystemFault(message, hint="Inspect that folder before you run anything there.") from error
 
 
 def _lstat_inode(path: str) -> tuple[str, int, int]:

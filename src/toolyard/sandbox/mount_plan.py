@@ -1,7 +1,7 @@
-"""The file system that a sandbox with mounts of its own sees, as steps that build it. A later one covers an earlier.
+"""The file system of a sandbox with its own mounts, as steps that build it. A later step covers an earlier one.
 
-The steps are neutral: `bubblewrap` words them as options, `namespaces` hands them to the warden, which makes the
-mounts itself.
+The steps are independent of the tier: `bubblewrap` translates them into options, `namespaces` sends them to the
+supervisor, which makes the mounts itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SYSTEM_FILES = (
     "/etc/ld.so.conf.d",
     "/etc/alternatives",
     "/etc/fonts",
-    # What programs trust and how they speak TLS. The folders around hold private keys, which root could read.
+    # Trusted certificates and TLS settings only. The parent folders contain private keys, which root could read.
     "/etc/ssl/certs",
     "/etc/ssl/cert.pem",
     "/etc/ssl/ca-bundle.pem",
@@ -45,7 +45,7 @@ SYSTEM_FILES = (
     "/etc/services",
     "/etc/terminfo",
 )
-# Root on the host stays root to these files, whatever it is called inside: the kernel checks the real user.
+# For these files the kernel checks the real user: root on the host stays root, whatever its name inside.
 _READ_ONLY_PROC = (
     "/proc/sys",
     "/proc/sysrq-trigger",
@@ -61,25 +61,28 @@ _PID_MAX = "/proc/sys/kernel/pid_max"
 
 
 class StepKind(StrEnum):
-    """What a step does. `toolyard_runtime.mounts` knows these words too."""
+    """What a step does. `toolyard_runtime.mounts` uses the same values."""
 
     LINK = "link"
-    """A symbolic link; `source` is its text."""
+    """Creates a symbolic link with the text `source`."""
     BIND = "bind"
-    """The host's `source` is seen at `target`."""
+    """Mounts the host's `source` at `target`."""
     BIND_IF_THERE = "bind-if-there"
+    """As BIND, if `source` exists."""
     TEXT = "text"
-    """A file that cannot be changed; `source` is what it says."""
+    """Creates a read-only file with the content `source`."""
     MEMORY = "memory"
-    """An empty folder of its own that holds `size` bytes."""
+    """Mounts an empty tmpfs of `size` bytes."""
     PROC = "proc"
     DEV = "dev"
     READ_ONLY = "read-only"
-    """What was built at `target` so far stays as it is."""
+    """Makes `target`, as built so far, read-only."""
 
 
 @dataclass(frozen=True, slots=True)
 class MountStep:
+    """One step of building the file system."""
+
     kind: StepKind
     target: str
     source: str = ""
@@ -87,14 +90,15 @@ class MountStep:
     size: int = 0
     mode: int = 0
     no_symlinks: bool = False
-    """No link may lie on the way to `source`."""
+    """The path to `source` must not contain symbolic links."""
 
     def as_tuple(self) -> tuple[str, str, str, bool, int, int, bool]:
-        """As the warden's first frame carries it."""
+        """Returns it in the form that the supervisor's first frame carries."""
         return self.kind.value, self.target, self.source, self.writable, self.size, self.mode, self.no_symlinks
 
 
 def mount_steps(spec: SandboxSpec, python: Interpreter, *, sets_pid_max: bool) -> Iterator[MountStep]:
+    """Yields the steps that build the file system for `spec`."""
     yield from _system_steps()
     yield from _kernel_file_steps(sets_pid_max=sets_pid_max)
     yield MountStep(StepKind.MEMORY, guest_layout.TEMPORARY, size=spec.limits.temporary_bytes, mode=0o1777)
@@ -102,7 +106,7 @@ def mount_steps(spec: SandboxSpec, python: Interpreter, *, sets_pid_max: bool) -
     yield MountStep(StepKind.BIND, spec.workspace, spec.workspace, writable=spec.writable, no_symlinks=True)
     for mount in spec.mounts:
         yield MountStep(StepKind.BIND, mount.inside, mount.source, writable=mount.writable, no_symlinks=True)
-    # After the workspace, which may hold the very environment that Toolyard runs from.
+    # After the workspace, because it may contain the environment that Toolyard runs from.
     for path in python.folders:
         yield MountStep(StepKind.BIND, path, path, no_symlinks=is_beneath(path, spec.workspace))
     yield MountStep(StepKind.BIND, f"{guest_layout.RUNTIME}/toolyard_runtime", guest_layout.runtime_folder())
@@ -115,11 +119,13 @@ def mount_steps(spec: SandboxSpec, python: Interpreter, *, sets_pid_max: bool) -
 def _hiding_step(path: str) -> MountStep:
     if os.path.isdir(path):
         return MountStep(StepKind.MEMORY, path, size=_HIDDEN_BYTES, mode=0)
-    return MountStep(StepKind.BIND, path, os.devnull)  # a device on such a mount cannot be opened
+    return MountStep(
+        StepKind.BIND, path, os.devnull
+    )  # devices cannot be opened on such a mount, so this hides the file
 
 
 def writable_paths(spec: SandboxSpec) -> Iterator[str]:
-    """The paths inside that runs may write to."""
+    """Yields the paths inside that runs may write to."""
     yield from (guest_layout.TEMPORARY, guest_layout.HOME, "/dev")
     if spec.writable:
         yield spec.workspace
@@ -151,7 +157,7 @@ def _kernel_file_steps(*, sets_pid_max: bool) -> Iterator[MountStep]:
 
 
 def _hidden_proc_files() -> Iterator[str]:
-    """What the kernel tells of itself and code has no use for; to root, whatever it tells nobody else."""
+    """Yields files of /proc that code has no use for; for root, also those that other users cannot read."""
     yield from filter(os.path.exists, _HIDDEN_KERNEL_FILES)
     if os.geteuid() != 0:  # an ordinary user cannot read the rest anywhere
         return

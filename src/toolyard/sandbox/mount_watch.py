@@ -1,7 +1,7 @@
-"""One thread for each box that looks, while runs are under way, whether what it covers is still covered.
+"""Checks, in one thread per sandbox while runs are active, that the mounts over protected files are intact.
 
-`MountWatch` owns the thread, which is started when the first run is and ends with `close()`, or when it has told that
-a cover is gone. It never takes more than a small part of a processor, however many covers there are.
+`MountWatch` owns the thread. It starts with the first run and ends with `close()`, or after it reported a lost mount.
+It uses only a small share of a processor, however many mounts there are.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from collections.abc import Callable, Generator
 from toolyard.core.closeable import Closeable
 
 _CHECK_SECONDS = 0.05
-_REST_FACTOR = 15  # it rests this many times as long as a look took
+_REST_FACTOR = 15  # it rests this many times as long as a check took
 _END_SECONDS = 5.0
 
 
 class MountWatch(Closeable):
+    """Calls `on_loss` once if `is_intact` returns False while a run is active."""
+
     def __init__(self, is_intact: Callable[[], bool], on_loss: Callable[[], None]) -> None:
         self._is_intact, self._on_loss = is_intact, on_loss
         self._runs = 0
@@ -29,7 +31,7 @@ class MountWatch(Closeable):
 
     @contextlib.contextmanager
     def while_running(self) -> Generator[None]:
-        """While a run is under way."""
+        """Keeps the checks active while the block runs."""
         with self._lock:
             self._runs += 1
             self._run_active.set()

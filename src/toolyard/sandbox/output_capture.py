@@ -1,6 +1,6 @@
-"""What a run printed, gathered while it runs and shown as a result may show it.
+"""Captures the output of a run and prepares it for a result.
 
-What is long goes whole to a file in the workspace, and the result has a preview: the beginning and the end.
+Long output is saved whole to a file in the workspace, and the result shows a preview: the beginning and the end.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ _PREVIEW_CHARS = 4_000
 
 
 class OutputCapture:
+    """The output of one run, by stream."""
+
     def __init__(
         self, initial: Mapping[Stream, bytes] | None = None, on_output: OutputCallback = discard_output
     ) -> None:
-        """`on_output` is told what is taken."""
+        """`on_output` is called with all captured output."""
         self._on_output = on_output
         self._buffers = {stream: bytearray((initial or {}).get(stream, b"")) for stream in Stream}
 
@@ -36,7 +38,7 @@ class OutputCapture:
         return self._buffers[stream].decode("utf-8", "replace")
 
     def preview(self, mounts: Mounts, name: str, limits: Limits, *, writable: bool) -> tuple[dict[Stream, str], str]:
-        """Each stream as a result shows it, and the file that has all of it; no file where nothing was left out."""
+        """Returns each stream as the result shows it, and the file with the whole output if it was cut."""
         most = min(limits.command_chars, limits.output_chars)
         if sum(len(self.text(stream)) for stream in Stream) <= most:
             return self._truncated_streams(most, ""), ""
@@ -46,11 +48,11 @@ class OutputCapture:
         return self._truncated_streams(min(_PREVIEW_CHARS, most), f"; the whole output is in {saved}"), saved
 
     def _truncated_streams(self, max_chars: int, file: str) -> dict[Stream, str]:
-        """Each stream, cut in the middle when both together are longer than `max_chars` characters."""
+        """Returns both streams, cut in the middle if they are longer than `max_chars` together."""
         texts = {stream: self.text(stream) for stream in Stream}
         if sum(map(len, texts.values())) <= max_chars:
             return texts
-        # A short stream is shown whole and leaves its room to the other.
+        # A short stream is shown whole and leaves its space to the other.
         short = min(texts, key=lambda stream: len(texts[stream]))
         other = Stream.ERR if short is Stream.OUT else Stream.OUT
         texts[short] = truncate_middle(texts[short], max_chars // 2, file)
@@ -58,22 +60,27 @@ class OutputCapture:
         return texts
 
     def save(self, mounts: Mounts, name: str, limits: Limits) -> str | None:
-        """Write everything to a file in the workspace; its path as shown to the agent, or None where that fails."""
+        """Writes all output to a file in the workspace.
+
+        Returns its path as shown to the agent; None if that fails.
+        """
         whole = b"".join(
-            f"--- {stream} ---\n".encode() + bytes(kept) + b"\n" for stream, kept in self._buffers.items() if kept
+            f"--- {stream} ---\n".encode() + bytes(buffer) + b"\n"
+            for stream, buffer in self._buffers.items()
+            if buffer
         )
         path = f"{OUTPUT_FOLDER}/{name}.txt"
         try:
             _write_file(mounts, _IGNORE_FILE, _IGNORE_ALL, limits, overwrite=False)
             _write_file(mounts, path, whole[: limits.file_bytes], limits)
         except ToolyardError:
-            return None  # a full or read-only disk: what can be shown is shown all the same
+            return None  # the disk is full or read-only: show the preview without a file
         return path
 
 
 def _write_file(mounts: Mounts, path: str, data: bytes, limits: Limits, *, overwrite: bool = True) -> None:
     with mounts.find(mounts.clean(path)) as target:
-        # A command may have put a link here, to have a file written that it may not write itself.
+        # A command may have put a link here, to make us write a file that it may not write itself.
         if target.relative != path:
             raise SecurityError(f"{path} leads elsewhere, so nothing was written there.")
         if overwrite or not target.exists:
@@ -81,7 +88,7 @@ def _write_file(mounts: Mounts, path: str, data: bytes, limits: Limits, *, overw
 
 
 def truncate_middle(text: str, max_chars: int, saved_note: str = "") -> str:
-    """The beginning and the end of a text that is longer than `max_chars` characters; `saved_note` says where all of it is."""
+    """Cuts the middle out of a text longer than `max_chars`. `saved_note` says where the whole text is."""
     if len(text) <= max_chars:
         return text
     half = max_chars // 2

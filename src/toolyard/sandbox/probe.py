@@ -1,9 +1,9 @@
-"""What this machine offers: each kind of sandbox is really started once, with a trivial run in it.
+"""Probes what this machine supports: starts each tier once and runs a trivial command in it.
 
-Nothing here decides; `choose` does. A kind that stood is remembered, and so is one that cannot stand, together with
-what that depended on: the programs and the kernel's settings. A kind that failed for a passing reason (no namespaces,
-descriptors or memory left at that moment) is tried again by the next question. A probe owns the sandbox it starts and
-the temporary workspace around it, and leaves neither behind.
+Probing decides nothing; `choose_sandbox` does. A tier that works is cached, and so is one that cannot work, together
+with what that depends on: the programs and the kernel's settings. A tier that failed for a transient reason (out of
+namespaces, descriptors or memory) is probed again next time. A probe owns the sandbox that it starts and its
+temporary workspace, and removes both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TRANSIENT_ERRORS = tuple(
     os.strerror(number)
     for number in (errno.EAGAIN, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EUSERS, errno.ENOBUFS)
 )
-"""As programs spell them. The kernel says ENOSPC and EUSERS where `user.max_*_namespaces` are used up."""
+"""As programs print them. The kernel reports ENOSPC and EUSERS if `user.max_*_namespaces` are used up."""
 _KERNEL_SETTINGS = (
     "/proc/sys/user/max_user_namespaces",
     "/proc/sys/kernel/unprivileged_userns_clone",
@@ -55,7 +55,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class SandboxPrograms:
-    """The programs that sandboxes are made with; None for what is not there."""
+    """The programs that sandboxes need; None for those that are missing."""
 
     bubblewrap: str | None = None
     unshare: str | None = None
@@ -63,7 +63,7 @@ class SandboxPrograms:
     image: str = docker_engine.DEFAULT_IMAGE
     network: str = _NO_NETWORK
     client_environment: tuple[tuple[str, str], ...] = ()
-    """The variables a container client needs."""
+    """The variables that a container client needs."""
     user_environment: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """The caller's own HOME, USER, LANG and TERM, for commands without a sandbox."""
 
@@ -71,6 +71,7 @@ class SandboxPrograms:
     def find_programs(
         cls, client: Mapping[str, str] | None = None, *, image: str | None = None, network: str = _NO_NETWORK
     ) -> SandboxPrograms:
+        """Finds the programs on this machine."""
         return cls(
             bubblewrap=find_bubblewrap(),
             unshare=find_unshare(),
@@ -81,7 +82,7 @@ class SandboxPrograms:
         )
 
     def make_sandbox(self, tier: Tier) -> ProcessSandbox:
-        """A new one, not started. Raises SystemFault where a program for it is missing."""
+        """Creates a sandbox without starting it. Raises SystemFault if a program for it is missing."""
         match tier:
             case Tier.DOCKER:
                 return docker_sandbox(
@@ -102,21 +103,21 @@ class SandboxPrograms:
 
 @dataclass(frozen=True, slots=True)
 class TierReport:
-    """Whether one kind of sandbox can be had here."""
+    """Whether one tier is available here."""
 
     tier: Tier
     is_available: bool
     reason: str = ""
-    """Why it does not stand."""
+    """Why it is not available."""
     hint: str = ""
-    """How to get it."""
+    """How to make it available."""
     is_transient: bool = False
-    """Whether it failed for a reason that may be gone in a moment."""
+    """Whether the reason may pass in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestrictionReport:
-    """One means of containment by itself, whatever sandbox uses it."""
+    """Whether one kernel feature that sandboxes use is available."""
 
     name: str
     is_available: bool
@@ -127,7 +128,7 @@ _report_cache: dict[tuple[Tier, SandboxPrograms, tuple[str, ...]], TierReport] =
 
 
 def probe_tier(tier: Tier, programs: SandboxPrograms) -> TierReport:
-    """Start one of these sandboxes, run something trivial in it, and tell how that went."""
+    """Starts a sandbox of this tier, runs a trivial command in it, and reports the result."""
     key = tier, programs, _cache_dependencies(programs)
     known = _report_cache.get(key)
     if known is not None:
@@ -139,7 +140,7 @@ def probe_tier(tier: Tier, programs: SandboxPrograms) -> TierReport:
 
 
 def clear_cache() -> None:
-    """Try every kind again with the next question: one that stood has failed to start."""
+    """Probes every tier again next time: one that worked has failed to start."""
     _report_cache.clear()
 
 
@@ -168,7 +169,7 @@ def _is_transient(reason: str) -> bool:
 
 
 def _cache_dependencies(programs: SandboxPrograms) -> tuple[str, ...]:
-    """What decides whether a sandbox can be made: when this changes, everything is found out again."""
+    """Returns what the availability of a sandbox depends on: when it changes, every tier is probed again."""
     found: list[str] = [str(os.geteuid())]
     for program in (programs.bubblewrap, programs.unshare, programs.engine):
         with contextlib.suppress(OSError, TypeError):
@@ -181,54 +182,56 @@ def _cache_dependencies(programs: SandboxPrograms) -> tuple[str, ...]:
 
 
 def probe_tiers(programs: SandboxPrograms) -> tuple[TierReport, ...]:
-    """All kinds, the strongest first. `none` always stands and is left out."""
+    """Probes all tiers, the strongest first. `none` is always available and left out."""
     return tuple(probe_tier(tier, programs) for tier in Tier if tier is not Tier.NONE)
 
 
 def probe_restrictions(programs: SandboxPrograms) -> tuple[RestrictionReport, ...]:
-    """The single walls. A sandbox uses all that stand, and says nothing about those that do not: this does."""
+    """Reports each restriction separately. A sandbox uses all that are available, without mentioning the others."""
     limits = RunLimits()
     apart = [tier for tier in (Tier.BUBBLEWRAP, Tier.NAMESPACES) if probe_tier(tier, programs).is_available]
     level = landlock.abi_version()
     held = _cgroup_limits()
     counted = guest_layout.pid_max(limits) > 0
     return (
-        RestrictionReport("namespaces", bool(apart), f"by {apart[0].value}" if apart else "none can be made"),
+        RestrictionReport("namespaces", bool(apart), f"by {apart[0].value}" if apart else "cannot be created"),
         RestrictionReport(
             "landlock", level > 0, f"level {level}" if level else "not in this kernel, or switched off"
         ),
         RestrictionReport(
-            "seccomp", seccomp.is_available(), "a filter is taken" if seccomp.is_available() else "no filter is taken"
+            "seccomp", seccomp.is_available(), "supported" if seccomp.is_available() else "not supported"
         ),
         RestrictionReport("cgroup memory", "memory" in held, _cgroup_detail("memory", held)),
         RestrictionReport("cgroup processes", "processes" in held, _cgroup_detail("processes", held)),
         RestrictionReport(
-            "pid_max", counted, "of each namespace" if counted else "one for the whole machine before Linux 6.14"
+            "pid_max", counted, "set per namespace" if counted else "shared by the whole machine before Linux 6.14"
         ),
         RestrictionReport(
-            "rlimit processes", os.geteuid() != 0, "does not bind root" if os.geteuid() == 0 else "binds this user"
+            "rlimit processes",
+            os.geteuid() != 0,
+            "does not apply to root" if os.geteuid() == 0 else "applies to this user",
         ),
         RestrictionReport(
-            "network", bool(apart), "off, or the allowed hosts only" if apart else "off: no sockets at all"
+            "network", bool(apart), "off, or limited to the allowed hosts" if apart else "off: no sockets at all"
         ),
     )
 
 
 def _trivial_run_failure(sandbox: ProcessSandbox) -> str:
-    """Why it failed; empty when it went well."""
-    said = bytearray()
+    """Runs a trivial command. Returns why it failed; empty if it succeeded."""
+    output = bytearray()
 
     def collect_output(_stream: Stream, data: bytes) -> None:
-        said.extend(data)
+        output.extend(data)
 
     outcome = sandbox.run(RunRequest(RunKind.COMMAND, "echo fine", _RUN_SECONDS), collect_output, threading.Event())
-    if outcome.ending is RunEnding.FINISHED and bytes(said) == b"fine\n":
+    if outcome.ending is RunEnding.FINISHED and bytes(output) == b"fine\n":
         return ""
     return f"a trivial command failed in it ({outcome.ending.value}, exit code {outcome.exit_code})"
 
 
 class _CoverageSink:
-    """Hears whether changes are recorded."""
+    """Notes whether changes are recorded."""
 
     is_recorded = False
 
@@ -236,11 +239,11 @@ class _CoverageSink:
         self.is_recorded = is_complete
 
     def add_changes(self, paths: Sequence[ChangedPath]) -> None:
-        """Which ones does not matter."""
+        """Ignores the paths."""
 
 
 def recording_unsupported_reason(tier: Tier, programs: SandboxPrograms) -> str:
-    """Why this kind of sandbox cannot record what its runs change; empty where it does, which is tried."""
+    """Returns why this tier cannot record what its runs change; empty if a trial recording worked."""
     if reason := change_filter.unsupported_reason():
         return reason
     sink = _CoverageSink()
@@ -272,4 +275,4 @@ def _cgroup_limits() -> frozenset[str]:
 
 
 def _cgroup_detail(which: str, held: frozenset[str]) -> str:
-    return "held for all processes together" if which in held else "this user may not create control groups"
+    return "enforced for all processes together" if which in held else "this user may not create control groups"

@@ -1,8 +1,8 @@
-"""Which sandbox commands and code run in. Never none by accident: what cannot be walled in is refused.
+"""Selects the sandbox for commands and code. Never runs unsandboxed by accident: it refuses instead.
 
-`bubblewrap`, the default, stands for the best this machine offers: where bubblewrap does not run, the next tier takes
-over and every result says so, down to the configured `minimum`. `docker` is taken at its word: it runs there or not
-at all. `none` is chosen by nobody but the one who wrote it.
+`bubblewrap`, the default, means the best tier of this machine: if bubblewrap does not run, the next tier is used and
+every result says so, down to the configured `minimum`. `docker` runs in a container or not at all. `none` is used
+only if the configuration names it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _FALLBACK_ORDER = (Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.LANDLOCK)
 _MIN_DESCRIPTORS = 96
-"""Processes inside have the same limit. With fewer some fail, and do not say why."""
-_DOCTOR_HINT = "Run `toolyard doctor` for the walls of this machine and how to get the missing ones."
+"""Processes inside have the same limit. With fewer descriptors some fail without saying why."""
+_DOCTOR_HINT = "Run `toolyard doctor` to see which sandbox features are missing here and how to get them."
 _WEAKER_HINT = "`code_execution: {minimum: landlock}` accepts the weak Landlock sandbox."
 _UNSANDBOXED_NOTE = (
     "Not sandboxed: this ran with all rights of the user, because the configuration says "
@@ -36,16 +36,18 @@ _UNSANDBOXED_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class SandboxChoice:
+    """The selected tier and how to start it."""
+
     tier: Tier
     make: Callable[[], ProcessSandbox]
     note: str = ""
-    """What every result has to say about it: that the walls are weaker than they could be, or missing."""
+    """A note for every result: that the isolation is weaker than it could be, or missing."""
     is_provisional: bool = False
-    """Whether a stronger kind failed for a passing reason, so that the choice may be another in a moment."""
+    """Whether a stronger tier failed for a transient reason, so that another choice may be possible soon."""
 
 
 def choose_sandbox(execution: CodeExecution, programs: SandboxPrograms | None = None) -> SandboxChoice:
-    """The sandbox that the configuration asks for. Raises SecurityError where it cannot be had."""
+    """Selects the sandbox that the configuration asks for. Raises SecurityError if it is not available."""
     if execution.mode == "none":
         return SandboxChoice(
             Tier.NONE, functools.partial((programs or SandboxPrograms()).make_sandbox, Tier.NONE), _UNSANDBOXED_NOTE
@@ -73,10 +75,10 @@ def choose_sandbox(execution: CodeExecution, programs: SandboxPrograms | None = 
 
 
 def _docker_choice(programs: SandboxPrograms) -> SandboxChoice:
-    """Whether a container can be started is found out by starting it, which takes long; nothing takes its place."""
+    """Selects the docker tier without probing, because starting a container takes long; there is no fallback."""
     if programs.engine is None:
         raise SecurityError(
-            "The configuration asks for the docker sandbox, and neither docker nor podman was found.",
+            "The configuration asks for the docker sandbox, but neither docker nor podman was found.",
             hint="Install one of them, or set `code_execution: {mode: bubblewrap}`. Nothing ran.",
         )
     return SandboxChoice(Tier.DOCKER, functools.partial(programs.make_sandbox, Tier.DOCKER))
@@ -88,7 +90,7 @@ def _fallback_note(tier: Tier, failed: list[probe.TierReport]) -> str:
     why = f"bubblewrap does not run here ({failed[0].reason.rstrip('.')})"
     if tier.is_weak:
         return (
-            f"Weak sandbox ({tier.value}): {why}. Files and the network are walled off; file names and the use "
+            f"Weak sandbox ({tier.value}): {why}. Files and the network are isolated; file names and the use "
             f"of the machine are not. {_DOCTOR_HINT}"
         )
     return f"Sandbox: {tier.value}, because {why}."

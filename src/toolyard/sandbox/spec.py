@@ -1,8 +1,8 @@
-"""What a sandbox is asked for, and what it gives back. Pure data, the same for every kind of sandbox.
+"""What a sandbox is started with, and what its runs return. Pure data, the same for every kind of sandbox.
 
-Sandbox.start(Spec)                 a box around one agent's folders
-Sandbox.run(Request, sink) -> Outcome   any number of times, from any thread
-Sandbox.close()                     ends everything in it
+Sandbox.start(SandboxSpec)                    isolates one agent's folders
+Sandbox.run(RunRequest, sink) -> RunResult    any number of times, from any thread
+Sandbox.close()                               ends everything in it
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolyard.core.limits import DEFAULT_RUN_LIMITS, RunLimits
 
 
 class Tier(StrEnum):
-    """How strong the walls are, the strongest first."""
+    """The kinds of sandbox, the strongest isolation first."""
 
     DOCKER = "docker"
     BUBBLEWRAP = "bubblewrap"
@@ -32,7 +32,7 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder of the host that is seen inside, at `target` (the same path when left out)."""
+    """A file or folder of the host that is visible inside at `target` (the same path if that is empty)."""
 
     source: str
     writable: bool = False
@@ -45,28 +45,32 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
+    """Everything a sandbox needs to know when it starts."""
+
     workspace: str
-    """Real path of the agent's folder: where runs start."""
+    """Real path of the agent's folder, where runs start."""
     writable: bool = True
     mounts: tuple[Mount, ...] = ()
-    """Beside the workspace, and inside it where a part has other rights; a later one covers an earlier one."""
+    """Mounts beside the workspace, and inside it for parts with other rights; a later one covers an earlier one."""
     hidden: tuple[str, ...] = ()
-    """Real paths that seem empty inside: what the policy does not let agents read."""
+    """Real paths that appear empty inside: files that the policy does not let agents read."""
     special: tuple[str, ...] = ()
-    """Sockets and named pipes of the host's programs, which a wall of mounts has to cover too."""
+    """Sockets and named pipes of the host's programs, which a sandbox with mounts has to hide too."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Variables that runs see beside the few every run gets. Nothing else of the host's environment is seen."""
+    """Variables for runs, in addition to the few that every run gets. The host's other variables are not visible."""
     allowed_hosts: tuple[str, ...] = ()
     limits: RunLimits = DEFAULT_RUN_LIMITS
     broker: str = ""
-    """Real path of the folder with the agent's broker's sockets: how code inside calls tools. None when empty."""
+    """Real path of the folder with the broker's sockets, through which code inside calls tools. Empty: no broker."""
     packages: str = ""
-    """With a broker: where `servers`, `tools` and `skills` are imported from, the workspace when empty."""
+    """With a broker: the folder that `servers`, `tools` and `skills` are imported from; the workspace if empty."""
     records_changes: bool = False
-    """Whether runs can be asked for with a record of what they change. Each run starts a little later then."""
+    """Whether runs can record what they change. Each run then starts a little later."""
 
 
 class RunKind(StrEnum):
+    """What a run executes."""
+
     COMMAND = "command"
     PYTHON = "python"
 
@@ -75,45 +79,55 @@ class ChangedPath(NamedTuple):
     """A path that a process of a run created, changed or removed, or tried to."""
 
     path: bytes
-    """On the host, absolute, without links on the way."""
+    """The absolute path on the host, with links resolved."""
     is_tree: bool
-    """Whether everything beneath it is meant."""
+    """Whether everything beneath it may have changed."""
     time_ns: int
 
 
 class ChangeSink(Protocol):
-    """Gets what a run changes while it runs, in the thread that called `run`."""
+    """Receives what a run changes, while it runs, in the thread that called `run`."""
 
     def report_coverage(self, *, is_complete: bool) -> None:
-        """Whether `add_changes` gets all that the run changes. Never called where nothing can be recorded."""
+        """Reports whether `add_changes` gets everything that the run changes.
+
+        Never called if recording is impossible.
+        """
         ...
 
     def add_changes(self, paths: Sequence[ChangedPath]) -> None:
-        """The run's processes say what they do: believe that it is about this run, and nothing else."""
+        """Adds changed paths.
+
+        They come from the run's own processes: trust them only as a statement about this run.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
+    """One command or piece of Python code to run."""
+
     kind: RunKind
     code: str
     seconds: float
     session: str = ""
     """Python only: the name of the session whose variables the code shares."""
     folder: str = ""
-    """Where it starts, the workspace when empty."""
+    """The working folder; the workspace if empty."""
     output_bytes: int = 0
-    """What it may print before it is ended; the sandbox's own limit when 0."""
+    """How much it may print before it is ended; the sandbox's own limit if 0."""
     changes: ChangeSink | None = None
-    """Where what it changes is recorded, in a sandbox whose Spec says so."""
+    """The sink for its changes, in a sandbox whose spec has `records_changes`."""
 
 
 class RunEnding(StrEnum):
+    """How a run ended."""
+
     FINISHED = "finished"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     BUSY = "busy"
-    """It never began: another run had its session until its time was up."""
+    """It never started: another run occupied its session until its time was up."""
     OUTPUT = "output"
     """It printed more than `output_bytes`."""
     DISK = "disk"
@@ -121,41 +135,48 @@ class RunEnding(StrEnum):
     MEMORY = "memory"
     """The kernel ended it because the sandbox used more than `memory_bytes`."""
     MOUNT_LOST = "uncovered"
-    """A file that was hidden or read-only inside was replaced on the host, which takes the cover off."""
+    """A file that was hidden or read-only inside was replaced on the host, which removes the mount over it."""
     LOST = "lost"
-    """The sandbox itself went away under it."""
+    """The sandbox itself went away during the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
+    """What one run returned."""
+
     ending: RunEnding
     exit_code: int
-    """As a shell tells it: 128 and the signal's number for a process that was killed."""
+    """The exit code as a shell reports it: 128 plus the signal's number for a killed process."""
     value: Mapping[str, object] | None = None
-    """What the Python code answered. It crossed the wall: believe none of it."""
+    """The answer of the Python code. It comes from inside the sandbox: do not trust it."""
     folder: str = ""
-    """Where a command ended, when it told."""
+    """The folder in which a command ended, if it reported one."""
     leftover_processes: int = 0
-    """Processes that outlived the run and were ended."""
+    """How many processes outlived the run and were ended."""
     reason: str = ""
     hit_process_limit: bool = False
-    """The sandbox had as many processes as it may, and was refused another, while it ran."""
+    """Whether the sandbox was refused another process during the run because of its limit."""
     session_is_new: bool = False
     sandbox_is_new: bool = False
-    """The sandbox was lost since the last run: its /tmp and its sessions are gone."""
+    """Whether the sandbox was lost since the last run: its /tmp and its sessions are gone."""
 
 
 class Stream(StrEnum):
+    """The output streams of a run."""
+
     OUT = "stdout"
     ERR = "stderr"
 
 
 OutputSink = Callable[[Stream, bytes], None]
-"""Gets output as it comes, in the thread that called `run`."""
+"""Receives output as it arrives, in the thread that called `run`."""
 
 
 class Sandbox(Protocol):
-    """One box. `start` is called once; `run` from any thread; `close` ends all runs and may be called twice."""
+    """An isolated environment for one agent.
+
+    Call `start` once, `run` from any thread; `close` may be called twice.
+    """
 
     tier: Tier
 
@@ -164,11 +185,11 @@ class Sandbox(Protocol):
     def run(self, request: RunRequest, sink: OutputSink, cancelled: threading.Event) -> RunResult: ...
 
     def drop_session(self, name: str) -> bool:
-        """Forget a Python session and its variables. False when there was none."""
+        """Ends a Python session and drops its variables. Returns False if there was none."""
         ...
 
     def mounts_intact(self) -> bool:
-        """Whether each file that is covered is the one that it was at the start: one put in its place is open."""
+        """Whether each protected file is still the one from the start: a replacement would be unprotected."""
         ...
 
     def close(self) -> None: ...
@@ -176,7 +197,7 @@ class Sandbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What is the same for every run of a box."""
+    """The settings that all runs of a sandbox share."""
 
     workspace: str
     shell: str

@@ -1,8 +1,8 @@
-"""Looking through a folder for what commands must not see, write or move, before a sandbox shows it.
+"""Scans a folder for paths that commands must not see, write or move, before a sandbox mounts it.
 
-Everything is looked through: whoever could leave something out by putting enough in front of it would have opened it.
-Only past a bound that no usual tree reaches, and where nothing has to be hidden, what is left is told instead
-(`Found.unseen`); it is then not to be written.
+The scan covers everything: otherwise a protected file could be exposed by putting enough entries in front of it. Only
+past a bound that no usual tree reaches, and if nothing has to be hidden, the remaining folders are reported in
+`ScanResult.unscanned` instead; they must then not be writable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_PATH_BYTES = 3_500  # bytes; mounts need a little of the 4,095 for themselv
 
 @dataclass(slots=True)
 class ScanResult:
-    """What of a root is not like the rest of it, each the outer before the inner."""
+    """The paths of a root that need special treatment, outer paths before inner ones."""
 
     hidden: list[str] = field(default_factory=list[str])
     special: list[str] = field(default_factory=list[str])
@@ -29,9 +29,9 @@ class ScanResult:
     sealed: list[str] = field(default_factory=list[str])
     pinned: list[str] = field(default_factory=list[str])
     in_writable_folders: list[str] = field(default_factory=list[str])
-    """Those of all that lie where commands may write: their folders must be kept from being moved away."""
+    """All of these paths that lie in writable folders: their parent folders must be kept from being moved away."""
     unscanned: list[str] = field(default_factory=list[str])
-    """Folders that were not looked into."""
+    """Folders that were not scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class _PendingFolder:
     path: str
     writable: bool
     checks_all: bool
-    """Everything in it has to be judged, whatever its name."""
+    """Every entry has to be checked, whatever its name."""
     is_priority: bool = False
-    """It goes before what waits already."""
+    """It is scanned before the folders that already wait."""
 
 
 class TreeScan:
-    """One look at one root. What `skipped` holds is a root too, and is looked at for itself."""
+    """One scan of one root. The paths in `skipped` are roots themselves and are scanned separately."""
 
     def __init__(self, rules: SandboxRules, root: Mount, skipped: set[str]) -> None:
         self._rules = rules
@@ -57,7 +57,7 @@ class TreeScan:
         self._entry_count = 0
 
     def scan(self) -> ScanResult:
-        """Breadth first, but into a repository at once: little lies there, and it matters."""
+        """Scans breadth first, but repositories immediately: they are small and important."""
         waiting, found = self._pending, self._result
         while waiting:
             if self._entry_count > _MAX_ENTRIES and not self._rules.has_hiding_rules:
@@ -69,20 +69,20 @@ class TreeScan:
             except FileNotFoundError:
                 continue
             except OSError:
-                # Closed to us for the moment, or deeper than any path can say: commands get there all the same.
+                # Unreadable for the moment, or deeper than a path can be: commands could still get there.
                 self._add_path(found.hidden, folder.path, folder)
         return found
 
     def _scan_folder(self, folder: _PendingFolder) -> None:
         if len(os.fsencode(folder.path)) > _MAX_PATH_BYTES:
-            raise OSError(f"too long to be looked into: {folder.path}")
+            raise OSError(f"path too long to scan: {folder.path}")
         speaks_of = self._rules.may_match_name
         hides = self._rules.hidden_name_filter(folder.path)
         with os.scandir(folder.path) as found:
             entries = list(found)
         self._entry_count += len(entries)
         for entry in entries:
-            # Almost everything is a file that nobody speaks of: that has to be told quickly.
+            # Almost every entry is a file that no rule mentions: this test has to be fast.
             name = entry.name
             if (
                 not folder.checks_all
@@ -115,7 +115,7 @@ class TreeScan:
         inner = _PendingFolder(path, folder.writable, checks_all=False, is_priority=folder.is_priority)
         if judged and self._rules.is_write_protected(path):
             self._add_path(self._result.sealed, path, folder)
-            inner = replace(inner, writable=False)  # what is hidden in there is still to be found
+            inner = replace(inner, writable=False)  # hidden files inside it must still be found
         elif judged:
             is_pinned = self._rules.is_move_protected(path)
             if is_pinned:

@@ -1,1 +1,1 @@
-"""Agents see each other's work: publishing snapshots, reading them, merging. See docs/sharing.md."""
+"""Sharing between agents: publishes snapshots, reads those of peers, merges them. See docs/sharing.md."""

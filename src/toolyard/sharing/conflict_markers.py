@@ -1,4 +1,4 @@
-"""Conflicts as they are marked in a text: writing the marks, and finding those that nobody has resolved."""
+"""Writes conflict markers into a text and finds markers that are still unresolved."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ _OURS_MARKER, _SEPARATOR_MARKER, _THEIRS_MARKER = b"<<<<<<< ", b"=======", b">>>
 
 
 class Side(StrEnum):
+    """The two sides of a merge."""
+
     OURS = "ours"
     THEIRS = "theirs"
 
     def lines_of(self, conflict: Conflict) -> Lines:
+        """Returns this side's lines of a conflict."""
         return conflict.ours if self is Side.OURS else conflict.theirs
 
 
 @dataclass(frozen=True, slots=True)
 class SideNames:
-    """Of the two sides, in the marks."""
+    """The names of both sides, as the markers show them."""
 
     ours: str
     theirs: str
@@ -30,7 +33,7 @@ class SideNames:
 def render_merge(
     pieces: Iterable[MergedLines | Conflict], names: SideNames, ending: bytes, prefer: Side | None
 ) -> bytes:
-    """One text, with each conflict marked, or settled by the side that is preferred."""
+    """Returns the merged text. Conflicts are marked, or resolved to the preferred side."""
     parts: list[bytes] = []
     for piece in pieces:
         if isinstance(piece, MergedLines):
@@ -55,11 +58,13 @@ def _with_final_newline(lines: Lines, ending: bytes) -> Iterator[bytes]:
 
 
 def parse_conflict_markers(text: bytes, ours: str) -> list[MergedLines | Conflict]:
-    """The pieces of a text in which the agent `ours` has conflicts marked; whole marks alone count."""
+    """Splits a text into its marked conflicts of the agent `ours` and the lines between. Incomplete markers are
+    ignored.
+    """
     first = _OURS_MARKER + ours.encode()
     done: list[MergedLines | Conflict] = []
-    begun: Lines = []  # what stands, or the lines of a mark whose end has not come
-    between = 0  # where the second side begins among them; 0 when that has not come
+    begun: Lines = []  # ordinary lines, or those of a conflict whose end marker is still missing
+    between = 0  # index of the second side in `begun`; 0 before its separator
     is_inside = False
     for line in text.splitlines(keepends=True):
         bare = line.rstrip(b"\r\n")

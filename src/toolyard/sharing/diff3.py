@@ -1,10 +1,10 @@
-"""Three versions of a text's lines made one: diff3. Pure, and bounded in time whatever the lines are.
+"""Three-way merge of lines (diff3). Pure, with bounded running time for any input.
 
-Lines are paired between the base and either side. Where a line of the base is paired on both, the three are in step;
-what lies between two such places is taken from the side that changed it, or is a conflict when both did.
+Lines of the base are paired with each side. Where a line is paired on both sides, the three versions are in step. The
+lines between two such points come from the side that changed them, or are a conflict if both did.
 
-Pairing first takes lines that occur once on either side and keep their order, then the shortest edit between those.
-It may give up early when the sides have little in common: that makes conflicts larger, and loses nothing.
+Pairing first matches lines that occur once on each side and keep their order, then uses the shortest edit between
+those. It may give up early if the sides have little in common: conflicts become larger, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -15,26 +15,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _MAX_STEPS = 1_000_000
-"""Of one pairing: about half a second."""
+"""Steps of one pairing: about half a second."""
 _MAX_EDITS = 400
-"""Between two paired lines; the way there is remembered, which takes memory in the square of it."""
+"""Edits between two paired lines. The path is stored, which takes quadratic memory."""
 
 Lines = list[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class MergedLines:
+    """Lines without a conflict."""
+
     lines: Lines
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
+    """Lines that both sides changed differently."""
+
     ours: Lines
     theirs: Lines
 
 
 def merge_lines(base: Lines, ours: Lines, theirs: Lines) -> Iterator[MergedLines | Conflict]:
-    """The merged text, piece by piece. Exchanging the sides exchanges those of its conflicts, and nothing else."""
+    """Yields the merged text in pieces. Swapping the sides swaps the sides of each conflict, and nothing else."""
     in_ours, in_theirs = match_lines(base, ours), match_lines(base, theirs)
     at = our_at = their_at = 0
     for place in range(len(base) + 1):
@@ -54,7 +58,7 @@ def _merge_chunk(base: Lines, ours: Lines, theirs: Lines) -> Iterator[MergedLine
         yield from [MergedLines(theirs)] * bool(theirs)
     elif theirs == base:
         yield from [MergedLines(ours)] * bool(ours)
-    elif ours <= theirs:  # either order has to give the same pairs
+    elif ours <= theirs:  # both orders have to give the same pairs
         yield from _narrow_conflict(ours, theirs)
     else:
         for piece in _narrow_conflict(theirs, ours):
@@ -62,7 +66,7 @@ def _merge_chunk(base: Lines, ours: Lines, theirs: Lines) -> Iterator[MergedLine
 
 
 def _narrow_conflict(ours: Lines, theirs: Lines) -> Iterator[MergedLines | Conflict]:
-    """A conflict without what both sides have alike, but not torn apart by lines that are blank or mere brackets."""
+    """Yields a conflict without the lines that both sides share. Blank lines and lone brackets do not split it."""
     pairs = match_lines(ours, theirs)
     at = their_at = place = 0
     while place < len(ours):
@@ -86,15 +90,15 @@ def _narrow_conflict(ours: Lines, theirs: Lines) -> Iterator[MergedLines | Confl
 
 
 def match_lines(left: Lines, right: Lines) -> list[int | None]:
-    """For each line on the left, the one on the right that it is; both in order."""
-    numbers: dict[bytes, int] = {}  # comparing long lines over and over would take long
+    """Returns, for each line on the left, the index of the equal line on the right, or None. Both are in order."""
+    numbers: dict[bytes, int] = {}  # numbers are faster to compare than long lines
     sides = _LineMatcher(*([numbers.setdefault(line, len(numbers)) for line in side] for side in (left, right)))
     return sides.match_all()
 
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """Lines `first` to `last` on the left, `start` to `stop` on the right, whose pairs are not yet known."""
+    """Lines `first` to `last` on the left and `start` to `stop` on the right that are not yet paired."""
 
     first: int
     last: int
@@ -103,6 +107,8 @@ class _Gap:
 
 
 class _LineMatcher:
+    """Pairs equal lines of two sequences of line numbers."""
+
     def __init__(self, left: list[int], right: list[int]) -> None:
         self._left = left
         self._right = right
@@ -126,7 +132,7 @@ class _LineMatcher:
         return self._pairs
 
     def _pair_common_ends(self, gap: _Gap) -> _Gap:
-        """The gap without what is alike at its ends, which is paired."""
+        """Pairs the equal lines at both ends of the gap and returns what is left of it."""
         left, right = self._left, self._right
         first, last, start, stop = gap.first, gap.last, gap.start, gap.stop
         while first < last and start < stop and left[first] == right[start]:
@@ -145,7 +151,7 @@ class _LineMatcher:
             first, start = place + 1, there + 1
 
     def _match_unique_lines(self, gap: _Gap) -> list[tuple[int, int]]:
-        """The most lines that occur once on either side and stand in the same order there."""
+        """Returns the largest set of lines that occur once on each side, in the same order."""
         left, right = self._left[gap.first : gap.last], self._right[gap.start : gap.stop]
         counts, their_counts = Counter(left), Counter(right)
         where = {line: there for there, line in enumerate(right, gap.start) if their_counts[line] == 1}
@@ -155,9 +161,9 @@ class _LineMatcher:
         return _longest_increasing_run(both)
 
     def _match_by_shortest_edit(self, gap: _Gap) -> list[tuple[int, int]]:
-        """Pairs of Myers' greedy algorithm; none when it takes too many edits."""
+        """Returns the pairs of Myers' greedy algorithm, or none if it takes too many edits."""
         left, right = self._left[gap.first : gap.last], self._right[gap.start : gap.stop]
-        ends = {1: 0}  # by diagonal, how far on the left so many edits lead
+        ends = {1: 0}  # by diagonal: the furthest position on the left after this many edits
         past: list[dict[int, int]] = []
         for edits in range(min(len(left) + len(right), _MAX_EDITS) + 1):
             past.append(ends.copy())
@@ -177,7 +183,7 @@ class _LineMatcher:
 
 
 def _furthest_reach(ends: dict[int, int], diagonal: int, edits: int) -> int:
-    """Where one more edit leads on a diagonal: a line of the right put in, or one of the left taken out."""
+    """Returns where one more edit leads on a diagonal: inserting a line of the right, or deleting one of the left."""
     if diagonal == -edits or (diagonal != edits and ends[diagonal - 1] < ends[diagonal + 1]):
         return ends[diagonal + 1]
     return ends[diagonal - 1] + 1
@@ -198,7 +204,7 @@ def _backtrack_pairs(past: list[dict[int, int]], place: int, there: int) -> list
 
 
 def _longest_increasing_run(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs, rising on the left already, that rises on the right too."""
+    """Returns the longest subsequence of pairs that increases on the right. On the left it already does."""
     tops: list[int] = []
     heads: list[int] = []
     before: list[int] = []

@@ -1,6 +1,6 @@
-"""The note in a published tree: whose it is, which snapshot, and what the last publications changed.
+"""The manifest of a published tree: its agent, its snapshot, and the changes of the latest publications.
 
-It lies in the tree itself, so that it is switched together with it. Agents may read it, only the host writes it.
+It is stored in the tree, so that both are switched together. Agents can read it; only the host writes it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from toolyard.core.limits import KIB
 
 MANIFEST_FILE = ".toolyard-snapshot.json"
 MAX_STEPS = 20
-"""Publications that a note remembers. Who has missed more is told that much has changed."""
+"""Publications that a manifest lists. An agent that missed more only learns that much has changed."""
 MAX_PATHS = 20
-"""Changed files that are named for each."""
+"""Changed files that are listed for each publication."""
 _MAX_BYTES = 512 * KIB
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -24,17 +24,19 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class PublicationStep:
-    """What one publication changed."""
+    """The changes of one publication."""
 
     snapshot: str
     total: int | None
-    """How many files; None where the snapshot before is gone and nobody can tell."""
+    """How many files changed; None if the previous snapshot is gone, so that the number is unknown."""
     paths: tuple[str, ...] = ()
-    """The first of them."""
+    """The first of the changed files."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationManifest:
+    """What an agent has published."""
+
     agent: str
     snapshot: str
     number: int
@@ -43,12 +45,14 @@ class PublicationManifest:
     tree: bytes
     mode: int
     stamp: str
-    """What decided which files are shown. Trees of another stamp are made anew."""
+    """Identifies the rules that decided which files are shown. Trees with another stamp are rebuilt."""
     steps: tuple[PublicationStep, ...] = ()
-    """The newest last."""
+    """The latest step is last."""
 
     def changes_since(self, snapshot: str) -> PublicationStep | None:
-        """What changed after `snapshot`, all steps together. None: nothing did. Empty: since nothing was there."""
+        """Returns all changes after `snapshot` as one step, or None if there are none. Empty means since the first
+        publication.
+        """
         if snapshot == self.snapshot:
             return None
         names = [step.snapshot for step in self.steps]
@@ -61,13 +65,13 @@ class PublicationManifest:
         if any(step.total is None for step in after):
             return PublicationStep(self.snapshot, None)
         paths = tuple(dict.fromkeys(path for step in after for path in step.paths))
-        # A file that was changed twice counts once, as far as the files are named.
+        # A file that was changed twice counts once, if it is listed by name.
         unnamed = sum((step.total or 0) - len(step.paths) for step in after)
         return PublicationStep(self.snapshot, len(paths) + unnamed, paths)
 
 
 def read_manifest(tree: int | str) -> PublicationManifest | None:
-    """The note of the tree at a descriptor or path; None where there is none that can be understood."""
+    """Returns the manifest of the tree at a descriptor or path, or None if it is missing or invalid."""
     try:
         fd = (
             os.open(MANIFEST_FILE, _READ, dir_fd=tree)
@@ -89,10 +93,10 @@ def read_manifest(tree: int | str) -> PublicationManifest | None:
 
 
 def write_manifest(tree: int, manifest: PublicationManifest) -> None:
-    """The last thing that is written into a tree: one that has it is whole."""
+    """Writes the manifest. This comes last: a tree with a manifest is complete."""
     data = _encode_manifest(manifest, MAX_PATHS)
     most = MAX_PATHS
-    while len(data) > _MAX_BYTES and most:  # paths may be long: of so large a note nobody would read the end
+    while len(data) > _MAX_BYTES and most:  # paths may be long, and readers stop at this size
         most //= 2
         data = _encode_manifest(manifest, most)
     fd = os.open(MANIFEST_FILE, _NEW, 0o644, dir_fd=tree)
@@ -101,7 +105,7 @@ def write_manifest(tree: int, manifest: PublicationManifest) -> None:
 
 
 def _encode_manifest(manifest: PublicationManifest, max_paths: int) -> bytes:
-    """With at most so many paths of each step: the others are only counted."""
+    """Encodes the manifest with at most `max_paths` paths per step. The totals stay."""
     text = {
         "agent": manifest.agent,
         "snapshot": manifest.snapshot,
@@ -119,18 +123,18 @@ def _encode_manifest(manifest: PublicationManifest, max_paths: int) -> bytes:
 
 def _decode_manifest(raw: object) -> PublicationManifest:
     if not isinstance(raw, dict):
-        raise TypeError("no note")
-    said = cast("dict[str, Any]", raw)
+        raise TypeError("a manifest has to be a JSON object")
+    fields = cast("dict[str, Any]", raw)
     return PublicationManifest(
-        agent=str(said["agent"]),
-        snapshot=str(said["snapshot"]),
-        number=int(said["number"]),
-        time_ns=int(said["time_ns"]),
-        tree=bytes.fromhex(said["tree"]),
-        mode=int(said["mode"]),
-        stamp=str(said["stamp"]),
+        agent=str(fields["agent"]),
+        snapshot=str(fields["snapshot"]),
+        number=int(fields["number"]),
+        time_ns=int(fields["time_ns"]),
+        tree=bytes.fromhex(fields["tree"]),
+        mode=int(fields["mode"]),
+        stamp=str(fields["stamp"]),
         steps=tuple(
             PublicationStep(str(name), None if total is None else int(total), tuple(map(str, paths)))
-            for name, total, paths in said["changes"]
+            for name, total, paths in fields["changes"]
         ),
     )

@@ -1,7 +1,7 @@
-"""Three versions of a file and what becomes of them. Pure: contents in, a decision out.
+"""Decides how three versions of a file are merged. Pure: contents in, a decision out.
 
-Text is merged line by line, with conflict markers that name both sides. What is not text, or too large, is never
-overwritten when both sides have changed it.
+Text is merged line by line, with conflict markers that name both sides. Files that are not text, or too large, are
+never overwritten if both sides changed them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from toolyard.snapshots.store.objects import TreeEntry
 
 _MAX_BYTES = 1 * MIB
 _MAX_LINES = 20_000
-"""Of a text that is merged line by line."""
+"""Limit of a text that is merged line by line."""
 _TOO_LARGE = "changed on both sides, and too large to merge"
 _PERMISSION_BITS = 0o777
 
 
 class MergeOutcome(StrEnum):
+    """What happens to a file in a merge."""
+
     ADDED = "added"
     MERGED = "merged"
     REMOVED = "removed"
@@ -34,14 +36,16 @@ class MergeOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MergeDecision:
+    """The outcome for one file, and what to write."""
+
     outcome: MergeOutcome
     why: str = ""
     data: bytes | None = None
-    """What is to be written; None when nothing is."""
+    """The content to write; None if nothing is written."""
     mode: int | None = None
-    """The mode to set, where it is not to stay as it is."""
+    """The mode to set; None to keep the current one."""
     beside: bool = False
-    """It goes beside the file, which stays."""
+    """Whether `data` goes into a second file beside ours, which stays unchanged."""
 
 
 ReadEntry = Callable[[TreeEntry], bytes]
@@ -56,7 +60,9 @@ def decide_merge(
     *,
     prefer: Side | None = None,
 ) -> MergeDecision:
-    """What is to become of our file. `read` gives a version's bytes, and may raise. `prefer` settles conflicts."""
+    """Decides what happens to our file. `read` returns a version's bytes and may raise;
+    `prefer` resolves conflicts.
+    """
     if theirs is None:
         return _decide_removed(base, ours)
     if ours is None:
@@ -81,7 +87,9 @@ def decide_merge(
 
 
 def _decide_marked(ours: TreeEntry, read: ReadEntry, names: SideNames, prefer: Side | None) -> MergeDecision | None:
-    """Marks of an earlier merge that are still there: merging over them would mark the marks."""
+    """Returns the decision for a file with unresolved markers of an earlier merge, or None. Merging again would nest
+    the markers.
+    """
     if ours.size > _MAX_BYTES:
         return None
     pieces = parse_conflict_markers(read(ours), names.ours)
@@ -95,7 +103,7 @@ def _decide_marked(ours: TreeEntry, read: ReadEntry, names: SideNames, prefer: S
 
 
 def _apply_preference(decision: MergeDecision, prefer: Side | None) -> MergeDecision:
-    """A file that would go beside ours, as one side settles it."""
+    """Returns the decision with the preferred side in place of a second file beside ours."""
     if prefer is None or not decision.beside:
         return decision
     why = f"{decision.why}: {prefer} taken"
@@ -129,7 +137,7 @@ def _decide_absent(base: TreeEntry | None, theirs: TreeEntry, read: ReadEntry) -
 
 
 def _merged_mode(base: TreeEntry | None, ours: TreeEntry, theirs: TreeEntry) -> int | None:
-    """Their mode, where they changed it and we did not."""
+    """Returns their mode if they changed it and we did not."""
     mine, their = ours.mode & _PERMISSION_BITS, theirs.mode & _PERMISSION_BITS
     if mine == their or base is None or base.mode & _PERMISSION_BITS != mine:
         return None
@@ -152,17 +160,19 @@ def _merge_three_way(
     data = {version.ref: read(version) for version in versions}
     their_data = data[theirs.ref]
     if not all(_is_text(text) for text in data.values()):
-        return replace(beside, why="changed on both sides, and no text", data=their_data)
+        return replace(beside, why="changed on both sides, and not text", data=their_data)
     if any(text.count(b"\n") >= _MAX_LINES for text in data.values()):
         return replace(beside, why=_TOO_LARGE, data=their_data)
     merged, conflicts = merge_texts(data[base.ref] if base else b"", data[ours.ref], their_data, names, prefer)
-    told = f"{conflicts} conflict{'s' * (conflicts != 1)}"
+    counted = f"{conflicts} conflict{'s' * (conflicts != 1)}"
     if conflicts and prefer is None:
-        return MergeDecision(MergeOutcome.CONFLICT, f"{told} to resolve", merged)
+        return MergeDecision(MergeOutcome.CONFLICT, f"{counted} to resolve", merged)
     if merged == data[ours.ref]:
-        return MergeDecision(MergeOutcome.KEPT, f"{told}: ours taken" if conflicts else "holds their changes already")
+        return MergeDecision(
+            MergeOutcome.KEPT, f"{counted}: ours taken" if conflicts else "holds their changes already"
+        )
     return MergeDecision(
-        MergeOutcome.MERGED, f"{told}: {prefer} taken" if conflicts else "changed on both sides", merged
+        MergeOutcome.MERGED, f"{counted}: {prefer} taken" if conflicts else "changed on both sides", merged
     )
 
 
@@ -173,7 +183,7 @@ def _is_text(data: bytes) -> bool:
 def merge_texts(
     base: bytes, ours: bytes, theirs: bytes, names: SideNames, prefer: Side | None = None
 ) -> tuple[bytes, int]:
-    """Both sides' changes in one text, and how many conflicts there were: marked in it, or settled."""
+    """Returns the merged text and the number of conflicts, which are marked in it or resolved."""
     lines = [text.splitlines(keepends=True) for text in (base, ours, theirs)]
     ending = b"\r\n" if ours.partition(b"\n")[0].endswith(b"\r") else b"\n"
     pieces = list(merge_lines(lines[0], lines[1], lines[2]))

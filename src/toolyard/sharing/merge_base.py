@@ -1,6 +1,6 @@
-"""The common ancestor of one file in two agents' histories: the newest content that both have held.
+"""Finds the common ancestor of a file in two agents' histories: the newest content that both have held.
 
-Held is what a snapshot of an agent has at that path, and what one of them once merged from the other.
+An agent has held a content if one of its snapshots has it at that path, or if it merged it from the other agent.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 @dataclass(frozen=True, slots=True)
 class MergeRecords:
-    """What each side merged of the other at the path in question, the newest first."""
+    """Earlier merges of a path from the other side, the newest first."""
 
     ours: Sequence[MergeOrigin] = ()
     theirs: Sequence[MergeOrigin] = ()
 
 
 class AgentHistory:
-    """One agent's snapshots, the newest first, looked into by path. Folders that stayed are read once."""
+    """The snapshots of one agent, the newest first, searched by path. Unchanged folders are read once."""
 
     def __init__(self, trees: TreeReader, snapshots: Sequence[Snapshot]) -> None:
         self._trees = trees
@@ -32,17 +32,18 @@ class AgentHistory:
         self._folders: dict[bytes, dict[bytes, TreeEntry]] = {}
 
     def versions(self, path: bytes) -> list[tuple[Snapshot, TreeEntry | None]]:
-        """The file at `path` in each snapshot, without repetitions of the same content."""
+        """Returns the file at `path` in each snapshot, without consecutive duplicates."""
         found: list[tuple[Snapshot, TreeEntry | None]] = []
         for snapshot in self._snapshots:
             entry = self.entry(snapshot, path)
             if found and found[-1][1] == entry:
-                found[-1] = (snapshot, entry)  # since when it has been so
+                found[-1] = (snapshot, entry)  # the oldest snapshot with this content
             else:
                 found.append((snapshot, entry))
         return found
 
     def entry(self, snapshot: Snapshot, path: bytes) -> TreeEntry | None:
+        """Returns the file at `path` in a snapshot, or None."""
         found: TreeEntry | None = root_entry(snapshot)
         for name in path.split(b"/"):
             if found is None or found.kind is not EntryKind.FOLDER:
@@ -55,7 +56,7 @@ class AgentHistory:
         if known is None:
             try:
                 known = {entry.name: entry for entry in self._trees.entries(tree)}
-            except DamagedObjectError:  # what cannot be read is no ancestor
+            except DamagedObjectError:  # unreadable content cannot be an ancestor
                 known = {}
             self._folders[tree] = known
         return known
@@ -64,7 +65,7 @@ class AgentHistory:
 def common_ancestor(
     ours: AgentHistory, theirs: AgentHistory, path: bytes, peer_path: bytes, merged: MergeRecords
 ) -> TreeEntry | None:
-    """The newest content that both sides have held; None when there is none."""
+    """Returns the newest content that both sides have held, or None."""
     own = [entry for _, entry in ours.versions(path) if entry is not None]
     mine = {entry.ref: entry for entry in reversed(own)}
     versions = theirs.versions(peer_path)
@@ -72,10 +73,10 @@ def common_ancestor(
     given = [(origin.time_ns, mine[origin.digest]) for origin in merged.theirs if origin.digest in mine]
     for snapshot, entry in versions:
         while given and given[0][0] > snapshot.time_ns and (entry is None or entry.ref not in mine):
-            # After this state of theirs they merged something of ours: that is newer than all that follows.
+            # They merged our content after this state, so it is newer than all remaining candidates.
             return given[0][1]
         if entry is not None and (entry.ref in mine or entry.ref in taken):
-            # The mode has a history of its own: where only that was changed, what both had before is the ancestor.
+            # Modes have their own history: if only the mode changed, the version before that is the ancestor.
             modes = {one.mode for one in own if one.ref == entry.ref}
             same = (one for _, one in versions if one is not None and one.ref == entry.ref and one.mode in modes)
             return next(same, entry)

@@ -1,4 +1,4 @@
-"""What a merge would do, file by file, worked out from snapshots alone. Nothing is changed."""
+"""Plans a merge file by file, from snapshots alone. Changes nothing."""
 
 from __future__ import annotations
 
@@ -21,62 +21,70 @@ from toolyard.snapshots.store.object_reader import ObjectReader
 from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 MAX_FILES = 5_000
-"""In one merge: each is judged, compared and perhaps written."""
+"""Files of one merge: each is judged, compared and possibly written."""
 SHORT_ID_CHARS = 8
-"""Of a snapshot's id, in the name of a second file that goes beside another."""
+"""Characters of a snapshot's id in the name of a second file beside another."""
 _PERMISSION_BITS = 0o777
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """Who merges what of whom."""
+    """Which agent merges what from which peer."""
 
     agent: str
     peer: str
     ours: Snapshot
     theirs: Snapshot
     peer_filter: VisibilityFilter
-    """What the peer shows."""
+    """Decides which files the peer shows."""
     is_visible: Callable[[str], bool]
-    """Whether our own policy lets us see a path of theirs, relative to their workspace."""
+    """Whether our own policy allows reading a path of the peer, relative to its workspace."""
     selection: PathSelection
     limits: Limits
     prefer: Side | None = None
-    """Whose lines, or whose file, settles a conflict."""
+    """The side whose lines, or whose file, resolve a conflict."""
     suffix: str = ""
-    """What the name of a peer's file ends with that was put beside ours."""
+    """The end of the name of a peer's file that is put beside ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeItem:
+    """The planned merge of one file."""
+
     path: bytes
     decision: MergeDecision
     ours: TreeEntry | None
     theirs: TreeEntry | None
     base: TreeEntry | None = None
     old_path: bytes | None = None
-    """Where our file is now, when the peer has renamed it: it goes to `path`."""
+    """The current path of our file if the peer renamed it: it moves to `path`."""
     aside: tuple[bytes, TreeEntry] | None = None
-    """What an earlier merge put beside ours and nobody has touched: it goes when theirs is taken."""
+    """An unmodified second file of an earlier merge, removed when theirs is taken."""
 
     @property
     def is_change(self) -> bool:
+        """Whether the merge changes our workspace."""
         decision = self.decision
         return decision.data is not None or decision.mode is not None or self.removes or self.old_path is not None
 
     @property
     def removes(self) -> bool:
+        """Whether the merge removes our file."""
         return self.decision.outcome is MergeOutcome.REMOVED
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
+    """All files of a merge, with their decisions."""
+
     items: list[MergeItem]
     repositories: tuple[str, ...]
-    """Folders of the peer's repositories whose `.git` is meant and differs from ours: left alone."""
+    """The peer's repositories whose `.git` is selected and differs from ours. They are left unchanged."""
 
 
 class MergePlanner:
+    """Works out the plan of one merge request."""
+
     def __init__(
         self, store: SnapshotStore, provenance: Provenance, request: MergeRequest, check: Callable[[], None]
     ) -> None:
@@ -87,19 +95,19 @@ class MergePlanner:
         self._names = SideNames(request.agent, f"{request.peer} (snapshot {request.theirs.id[:8]})")
 
     def build_plan(self) -> MergePlan:
-        """Raises ToolError when nothing is selected, or too much."""
-        wish = self._request
+        """Returns the plan. Raises ToolError if no files or too many are selected."""
+        request = self._request
         repositories: dict[bytes, TreeEntry] = {}
         mine_too: dict[bytes, TreeEntry] = {}
         with self._store.reader() as reader:
-            theirs = self._select_files(reader, wish.theirs, repositories, their=True)
-            ours = self._select_files(reader, wish.ours, mine_too, their=False)
+            theirs = self._select_files(reader, request.theirs, repositories, their=True)
+            ours = self._select_files(reader, request.ours, mine_too, their=False)
             links = sorted(path for path, entry in theirs.items() if not entry.is_file)
             files = {path: entry for path, entry in theirs.items() if entry.is_file}
             mine = {path: entry for path, entry in ours.items() if entry.is_file}
             histories = [
-                AgentHistory(reader, self._store.list(wish.ours.root)),
-                AgentHistory(reader, self._history_until(wish.theirs)),
+                AgentHistory(reader, self._store.list(request.ours.root)),
+                AgentHistory(reader, self._history_until(request.theirs)),
             ]
             items = [
                 MergeItem(path, MergeDecision(MergeOutcome.KEPT, "a link there"), None, theirs[path])
@@ -113,18 +121,19 @@ class MergePlanner:
         left = sorted(path for path, entry in repositories.items() if mine_too.get(path) != entry)
         if not items and not left:
             raise ToolError(
-                f"{wish.peer} shows no such files, and had none.", hint=f"See what shared/{wish.peer} holds."
+                f"{request.peer} has no matching files, and never had any.",
+                hint=f"List shared/{request.peer} to see its files.",
             )
         return MergePlan(_with_renames(items), tuple(os.fsdecode(os.path.dirname(path)) for path in left))
 
     def _history_until(self, newest: Snapshot) -> list[Snapshot]:
-        """What the peer had up to the snapshot that it shows."""
+        """Returns the peer's snapshots up to the published one."""
         return [one for one in self._store.list(newest.root) if one.number <= newest.number]
 
     def _select_files(
         self, reader: ObjectReader, snapshot: Snapshot, repositories: dict[bytes, TreeEntry], *, their: bool
     ) -> dict[bytes, TreeEntry]:
-        """The files that are meant. Each `.git` that is meant goes to `repositories`, and nothing inside it."""
+        """Returns the selected files. Each selected `.git` goes to `repositories`, without its contents."""
         found: dict[bytes, TreeEntry] = {}
         for path, entry in self._walk(reader, snapshot, their=their):
             text = os.fsdecode(path)
@@ -137,13 +146,16 @@ class MergePlanner:
                 continue
             found[path] = entry
             if len(found) > MAX_FILES:
-                raise ToolError(f"More than {MAX_FILES:,} files are meant.", hint="Merge a folder at a time.")
+                raise ToolError(
+                    f"The paths select more than {MAX_FILES:,} files.", hint="Merge one folder at a time."
+                )
         return found
 
     def _walk(self, reader: ObjectReader, snapshot: Snapshot, *, their: bool) -> Iterator[tuple[bytes, TreeEntry]]:
-        """Everything of a snapshot, as far as it is shown, and of each `.git` only that it is there.
+        """Yields every visible entry of a snapshot. Folders named `.git` are not entered.
 
-        A repository is whole or broken: half of its index, refs and objects from somebody else breaks it.
+        Mixing index, refs and objects of two repositories would corrupt both, so a `.git` is never merged file by
+        file.
         """
         waiting = [(b"", root_entry(snapshot))]
         while waiting:
@@ -166,35 +178,37 @@ class MergePlanner:
     ) -> MergeItem:
         if ours is not None and theirs is not None and ours.ref == theirs.ref and ours.mode == theirs.mode:
             return MergeItem(path, MergeDecision(MergeOutcome.UNCHANGED), ours, theirs)
-        wish = self._request
+        request = self._request
         known = MergeRecords(
-            self._provenance.origins_of(wish.agent, path, wish.peer),
-            self._provenance.origins_of(wish.peer, path, wish.agent),
+            self._provenance.origins_of(request.agent, path, request.peer),
+            self._provenance.origins_of(request.peer, path, request.agent),
         )
         base = common_ancestor(histories[0], histories[1], path, path, known)
 
         def read(entry: TreeEntry) -> bytes:
-            if entry.size > wish.limits.file_bytes:
+            if entry.size > request.limits.file_bytes:
                 raise _TooLarge
             return reader.content(entry)
 
         try:
-            decision = decide_merge(base, ours, theirs, read, self._names, prefer=wish.prefer)
+            decision = decide_merge(base, ours, theirs, read, self._names, prefer=request.prefer)
         except _TooLarge:
             decision = MergeDecision(
-                MergeOutcome.KEPT, f"larger than {wish.limits.file_bytes:,} bytes: copy it with a command"
+                MergeOutcome.KEPT, f"larger than {request.limits.file_bytes:,} bytes: copy it with a command"
             )
         except DamagedObjectError as damage:
             decision = MergeDecision(MergeOutcome.KEPT, damage.message)
         item = MergeItem(path, decision, ours, theirs, base)
         return (
-            self._take_theirs_from_copy(item, histories[0], known.ours, read) if wish.prefer is Side.THEIRS else item
+            self._take_theirs_from_copy(item, histories[0], known.ours, read)
+            if request.prefer is Side.THEIRS
+            else item
         )
 
     def _take_theirs_from_copy(
         self, item: MergeItem, history: AgentHistory, merged: Sequence[MergeOrigin], read: ReadEntry
     ) -> MergeItem:
-        """Theirs is to be taken where an earlier merge put it beside ours, and what it put there was not cleared."""
+        """Takes their version if an earlier merge put it beside ours and the copy still exists."""
         theirs = item.theirs
         if theirs is None or not merged or merged[0].outcome != MergeOutcome.CONFLICT:
             return item
@@ -203,7 +217,7 @@ class MergePlanner:
             (name, history.entry(self._request.ours, name)) for name in (item.path + os.fsencode(n) for n in names)
         ]
         there = [(name, entry) for name, entry in beside if entry is not None]
-        untouched = next((each for each in there if each[1].ref == merged[0].digest), None)
+        untouched = next((copy for copy in there if copy[1].ref == merged[0].digest), None)
         decision = item.decision
         if decision.outcome is MergeOutcome.KEPT and there and merged[0].digest == theirs.ref:
             try:
@@ -219,21 +233,21 @@ class MergePlanner:
 
 
 class _TooLarge(Exception):  # noqa: N818 - becomes a decision
-    """More than is read into memory."""
+    """The file is larger than the limit for reading."""
 
 
 def _is_unrelated(item: MergeItem) -> bool:
-    """A file of ours that never was the peer's, or one that neither has."""
+    """Whether the file was never the peer's, or neither side has it."""
     return item.theirs is None and item.base is None
 
 
 def _with_renames(items: list[MergeItem]) -> list[MergeItem]:
-    """Where the peer renamed a file without changing it, and we changed it, ours goes to the new name."""
+    """Moves our changed file to the new name if the peer renamed it without changing it."""
     new = {item.theirs.ref: item for item in items if item.decision.outcome is MergeOutcome.ADDED and item.theirs}
     done: dict[bytes, MergeItem] = {}
     for item in items:
-        kept = item.decision.outcome is MergeOutcome.KEPT and item.theirs is None and item.ours is not None
-        target = new.get(item.base.ref) if kept and item.base is not None else None
+        is_kept = item.decision.outcome is MergeOutcome.KEPT and item.theirs is None and item.ours is not None
+        target = new.get(item.base.ref) if is_kept and item.base is not None else None
         if target is not None and target.path not in done:
             renamed = MergeDecision(MergeOutcome.MERGED, f"renamed there from {os.fsdecode(item.path)}, changed here")
             done[target.path] = replace(target, decision=renamed, ours=item.ours, old_path=item.path)

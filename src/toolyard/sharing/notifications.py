@@ -1,6 +1,6 @@
-"""What peers have published since this agent was last told: one line for each of them, with its next result.
+"""Notifies an agent of new publications of its peers: one line per peer, with the agent's next result.
 
-Looking costs a few microseconds and may be done on the event loop's thread.
+Checking costs a few microseconds and may run on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ _MAX_NAMED_FILES = 3
 
 
 class PeerNotifications:
+    """Collects the lines about publications that the agent has not seen."""
+
     def __init__(self, peers: Peers, prefix: str) -> None:
-        """What is published by now is known. `prefix` is how the agent spells the shared folder."""
+        """Publications up to now count as seen. `prefix` is the agent's path of the shared folder."""
         self._following = PublicationFollower(peers)
         self._prefix = prefix
 
     def new_lines(self) -> list[str]:
-        """What is new, each told once."""
+        """Returns the lines about new publications, each once."""
         return [f"[{describe_step(agent, step, self._prefix)}]" for agent, step in self._following.new_steps()]
 
 
 def describe_step(agent: str, step: PublicationStep, prefix: str) -> str:
-    """A step in words: `agent_b changed 2 files: shared/agent_b/x, shared/agent_b/y`."""
+    """Describes a step: `agent_b changed 2 files: shared/agent_b/x, shared/agent_b/y`."""
     place = f"{prefix}/{folder_name(agent)}"
     if step.total is None:
         return f"{agent} published new work: {place}"

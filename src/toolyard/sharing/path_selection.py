@@ -1,4 +1,4 @@
-"""Which files of a peer are meant: paths of files and folders, and globs, relative to the peer's workspace."""
+"""Selects files of a peer by paths and globs, relative to the peer's workspace."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ _GIT = ".git"
 
 
 def is_git_name(name: str) -> bool:
-    """Whether a name is a repository's own folder, or the file that leads to it."""
-    return name.lower() == _GIT  # where case does not count, git takes any spelling for it
+    """Whether a name is a repository's `.git` folder or file."""
+    return name.lower() == _GIT  # on case-insensitive file systems, git accepts any spelling
 
 
 class PathSelection:
+    """The files that a merge request selects."""
+
     def __init__(self, patterns: Iterable[str], folder_spellings: Sequence[str], limits: Limits) -> None:
-        """`folder_spellings` are spellings of the folder in which the peer's files are seen, and may stand before a path."""
+        """`folder_spellings` are paths of the folder with the peer's files; a pattern may start with one of them."""
         self._exact: list[tuple[str, ...]] = []
         self._globs: list[Glob] = []
         for pattern in patterns:
             path = _relative_pattern(pattern, folder_spellings)
             names = tuple(name for name in path.split("/") if name not in {"", "."})
             if ".." in names:
-                raise ValidationError.of("paths", "go up with ..", hint="Name files of the peer's workspace.")
+                raise ValidationError.of("paths", "must not contain ..", hint="Name files of the peer's workspace.")
             if any(is_git_name(name) for name in names):
                 raise ValidationError.of(
                     "paths",
@@ -43,6 +45,7 @@ class PathSelection:
             raise ValidationError.of("paths", "is empty", hint='Name files or folders, or "**" for all of them.')
 
     def includes(self, path: str) -> bool:
+        """Whether the selection contains a path."""
         parts = tuple(path.split("/"))
         if any(parts[: len(names)] == names for names in self._exact):
             return True
@@ -50,7 +53,7 @@ class PathSelection:
 
 
 def git_pull_command(place: str) -> str:
-    """How commits are taken from a repository at `place`."""
+    """Returns the command that pulls commits from a repository at `place`."""
     return f"git pull {place} BRANCH"
 
 

@@ -1,4 +1,4 @@
-"""What peers have published, as their reader finds it: a note each, and one quick look to see whether any changed."""
+"""Reads what peers have published: a manifest each, and a quick check whether any has changed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from toolyard.sharing.manifest import MANIFEST_FILE, PublicationManifest, Public
 
 
 class Peers:
+    """The published trees of other agents."""
+
     def __init__(self, shared: str, agents: Iterable[str]) -> None:
         self.shared = shared
         self.agents = tuple(agents)
         self._notes = tuple(os.path.join(self.folder_of(agent), MANIFEST_FILE) for agent in self.agents)
 
     def folder_of(self, agent: str) -> str:
+        """Returns the published folder of an agent."""
         return os.path.join(self.shared, folder_name(agent))
 
     def manifest_of(self, agent: str) -> PublicationManifest | None:
+        """Returns the manifest of an agent's publication, or None."""
         return read_manifest(self.folder_of(agent))
 
     def publication_stamps(self) -> tuple[tuple[int, int], ...]:
-        """Something that is another one whenever a peer has published since. A few microseconds for each of them."""
+        """Returns a value that changes whenever a peer publishes. Costs a few microseconds per peer."""
         return tuple(map(_file_stamp, self._notes))
 
 
 class PublicationFollower:
-    """What peers publish from now on, each step once. Used from any thread; quick enough for the event loop's."""
+    """Reports each new publication once. Thread-safe, and fast enough for the event loop's thread."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
@@ -39,7 +43,7 @@ class PublicationFollower:
         }
 
     def new_steps(self) -> list[tuple[str, PublicationStep]]:
-        """By agent, what is new since this was last asked."""
+        """Returns the agents' new steps since the last call."""
         if self._peers.publication_stamps() == self._last_stamps:
             return []
         with self._lock:

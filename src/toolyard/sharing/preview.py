@@ -1,4 +1,4 @@
-"""What a merge brings, as a diff of our own files."""
+"""Shows the effect of a merge as a diff of our own files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _MODE = 0o644
 class _PreviewChange:
     change: PathChange
     data: bytes = b""
-    """What would be there."""
+    """The content after the merge."""
 
 
 def preview_changes(
     items: Iterable[MergeItem], content: Callable[[TreeEntry], bytes], suffix: str, limits: DiffLimits
 ) -> tuple[PathChange, ...]:
-    """The changes with their texts. `content` reads a version of ours; `suffix` ends what goes beside a file."""
+    """Returns the changes with their texts. `content` reads our version of a file; `suffix` ends the names of second
+    files.
+    """
     shown = [_preview_change(item, os.fsencode(suffix)) for item in items if item.is_change]
     written = {one.change.path: one.data for one in shown}
     changes = [one.change for one in shown]

@@ -1,8 +1,8 @@
-"""Where files came from: which agent merged what, from which peer's snapshot, with which content. SQLite.
+"""Records the origin of merged files: which agent merged what, from which peer's snapshot. SQLite.
 
-One file for all agents of a layout, in the state folder: `<state>/sharing/provenance.sqlite3`. It is also asked for
-the common ancestor of two versions: what was merged once is held by both sides. A Provenance owns its connection
-until `close()` and may be used by several threads.
+One file for all agents of a layout, in the state folder: `<state>/sharing/provenance.sqlite3`. It also helps to find
+the common ancestor of two versions: both sides hold what was once merged. A `Provenance` owns its connection until
+`close()` and may be used by several threads.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ CREATE TABLE IF NOT EXISTS looked (
     agent TEXT NOT NULL, peer TEXT NOT NULL, snapshot TEXT NOT NULL, PRIMARY KEY (agent, peer)
 ) WITHOUT ROWID;
 """
-_CANNOT_RECORD, _DISK_FULL = "Where merged files come from cannot be kept in", "the disk is full"
+_CANNOT_RECORD, _DISK_FULL = "The origin of merged files cannot be recorded in", "the disk is full"
 _MERGE_STAYS = "What was merged stays merged."
 _COLUMNS = "agent, path, peer, peer_path, snapshot, digest, outcome, time_ns"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeOrigin:
-    """One merge of one file: `agent` took what `peer` had."""
+    """One merge of one file: `agent` took the content of `peer`."""
 
     agent: str
     path: bytes
@@ -50,12 +50,14 @@ class MergeOrigin:
     peer_path: bytes
     snapshot: str
     digest: bytes
-    """Of the peer's content, as the snapshot store knows it."""
+    """Digest of the peer's content in the snapshot store."""
     outcome: str
     time_ns: int = 0
 
 
 class Provenance(Closeable):
+    """The records of all merges."""
+
     def __init__(self, state: str) -> None:
         folder = ensure_state_dir(os.path.join(state, SHARING))
         self._path = path = os.path.join(folder, _FILE)
@@ -76,7 +78,7 @@ class Provenance(Closeable):
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Generator[None]:
-        """What SQLite or the disk says, as an error of ours."""
+        """Raises errors of SQLite and the disk as SystemFault."""
         try:
             yield
         except sqlite3.Error as error:
@@ -88,24 +90,24 @@ class Provenance(Closeable):
             )
             raise SystemFault(f"{_CANNOT_RECORD} {self._path}: {why}. {_MERGE_STAYS}", hint=hint) from error
         except OSError as error:
-            hint = "Free some space, or look at the folder's rights."
+            hint = "Free some space, or check the folder's permissions."
             raise SystemFault(
                 f"{_CANNOT_RECORD} {self._path}: {error.strerror}. {_MERGE_STAYS}", hint=hint
             ) from error
 
     def record(self, origins: Iterable[MergeOrigin]) -> None:
-        """All of them or none."""
+        """Records all of the merges, or none."""
         now = time.time_ns()
         rows = [
             (one.agent, one.path, one.peer, one.peer_path, one.snapshot, one.digest, one.outcome, one.time_ns or now)
             for one in origins
         ]
-        with self._lock, self._translate_errors(), self._db:  # which commits, or takes all of it back
+        with self._lock, self._translate_errors(), self._db:  # commits, or rolls back
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(f"INSERT INTO origins ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)  # noqa: S608
 
     def origins_of(self, agent: str, path: bytes | None = None, peer: str | None = None) -> list[MergeOrigin]:
-        """What `agent` merged, the newest first; of one path, of one peer."""
+        """Returns the merges of `agent`, the newest first, optionally only of one path or peer."""
         statement = f"SELECT {_COLUMNS} FROM origins WHERE agent = ?"  # noqa: S608 - constants
         parameters: list[str | bytes] = [agent]
         if path is not None:
@@ -119,7 +121,7 @@ class Provenance(Closeable):
         return [MergeOrigin(*row) for row in rows]
 
     def last_seen_snapshot(self, agent: str, peer: str) -> str:
-        """The snapshot of `peer` that `agent` last looked at; empty when it never did."""
+        """Returns the snapshot of `peer` that `agent` last looked at, or an empty string."""
         with self._lock, self._translate_errors():
             row = self._db.execute(
                 "SELECT snapshot FROM looked WHERE agent = ? AND peer = ?", (agent, peer)
@@ -127,5 +129,6 @@ class Provenance(Closeable):
         return str(row[0]) if row else ""
 
     def record_seen_snapshot(self, agent: str, peer: str, snapshot: str) -> None:
+        """Records that `agent` has looked at a snapshot of `peer`."""
         with self._lock, self._translate_errors():
             self._db.execute("INSERT OR REPLACE INTO looked VALUES (?, ?, ?)", (agent, peer, snapshot))

@@ -1,12 +1,12 @@
-"""Publishing: the tree of an agent's snapshot becomes `<shared>/<agent>`, whole and in one step.
+"""Publishes the tree of an agent's snapshot as `<shared>/<agent>`, complete and in one step.
 
-    <shared>/<agent>/             what is published now, with a note (see notes.py); sandboxes show it read-only
-    <dir>/.<shared>.trees/<agent>/<snapshot>/    what was published before, where sandboxes do not look
-    <state>/sharing/<agent>.lock  held by whoever publishes for that agent
+    <shared>/<agent>/             the published tree, with its manifest; read-only in sandboxes
+    <dir>/.<shared>.trees/<agent>/<snapshot>/    former trees, not visible in sandboxes
+    <state>/sharing/<agent>.lock  held while a process publishes for that agent
 
-Two former trees stay, for readers that stand in them. The older one becomes the next tree: only what differs is
-touched, and what the present tree has is linked. A process that is killed leaves the old tree or the new one
-in place; what it was making is removed by the next. Nothing is ever linked to the agent's own files.
+Two former trees stay for readers that are still inside them. The older one becomes the next tree: only differences
+are written, and unchanged files are linked from the current tree. A killed process leaves either the old tree or the
+new one in place; the next one removes its leftovers. Nothing is ever linked to the agent's own files.
 """
 
 from __future__ import annotations
@@ -51,26 +51,28 @@ from toolyard.workspace.layout import SHARING, previous_trees_folder
 
 _LOCK_SECONDS = 120.0
 _KEPT_TREES = 2
-"""Former trees that stay."""
+"""Former trees to keep."""
 _FOLDER_MODE = 0o700
-"""Of the folders around the trees: a file for anybody may come from a folder that nobody else may enter."""
+"""Mode of the folders around the trees: a world-readable file may come from a private folder."""
 _OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 _MAX_CHANGES = 100_000
-"""Changes that are counted for a note."""
+"""Changes that are counted for a manifest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
+    """The result of publishing."""
+
     manifest: PublicationManifest
     changed: bool
-    """False when this, or something newer, was published already."""
+    """False if this snapshot, or a newer one, was already published."""
     written: int = 0
     linked: int = 0
 
 
 class Publisher:
-    """For one shared folder. Several, in any number of processes, may publish at once."""
+    """Publishes to one shared folder. Several publishers, in any number of processes, may run at once."""
 
     def __init__(self, shared: str, state: str, store: SnapshotStore) -> None:
         self._shared = shared
@@ -80,7 +82,7 @@ class Publisher:
     def publish(
         self, agent: str, snapshot: Snapshot, visibility: VisibilityFilter, check: Callable[[], None] = no_check
     ) -> Publication:
-        """Show a snapshot of `agent` to its peers, unless a newer one is shown."""
+        """Shows a snapshot of `agent` to its peers, unless a newer one is shown."""
         name = folder_name(agent)
         lock = os.path.join(ensure_state_dir(self._state), f"{name}.lock")
         try:
@@ -89,7 +91,7 @@ class Publisher:
         except OSError as error:
             raise SystemFault(
                 f"The work of {agent} cannot be shared: {error.strerror or error}.",
-                hint="Peers still see what was shared before. Free some space, or look at the folder's rights.",
+                hint="Peers still see what was shared before. Free some space, or check the folder's permissions.",
             ) from error
 
     def _publish(
@@ -125,19 +127,19 @@ class Publisher:
             return True
         if now.snapshot == snapshot.id or now.tree == snapshot.tree:
             return now.mode != snapshot.mode
-        # Of a store that was begun anew the numbers mean nothing.
+        # The store may have been recreated; then the numbers are not comparable.
         is_known = any(known.id == now.snapshot for known in self._store.list(snapshot.root))
         return not is_known or now.number < snapshot.number
 
     def _prepare_folder(
         self, trees: str, spares: list[tuple[str, PublicationManifest]], reader: ObjectReader
     ) -> tuple[str, TreeEntry | None]:
-        """A folder to make the tree in: the oldest spare one with what it holds, or a new one."""
+        """Returns a folder for the new tree: the oldest spare tree with its contents, or a new folder."""
         temporary = temporary_name()
         path = os.path.join(trees, temporary)
         if len(spares) >= _KEPT_TREES and _has_tree(reader, spares[0][1].tree):
             os.rename(os.path.join(trees, spares[0][0]), path)
-            os.unlink(os.path.join(path, MANIFEST_FILE))  # from here on it is no whole tree any more
+            os.unlink(os.path.join(path, MANIFEST_FILE))  # without its manifest it no longer counts as complete
             return temporary, _root_entry(spares[0][1])
         os.mkdir(path, _FOLDER_MODE)
         return temporary, None
@@ -152,11 +154,9 @@ class Publisher:
     ) -> PublicationManifest:
         steps = now.steps if now is not None else ()
         step = PublicationStep(snapshot.id, None)
-        with contextlib.suppress(
-            DamagedObjectError
-        ):  # the snapshot that was shown is gone: nobody can tell what changed
+        with contextlib.suppress(DamagedObjectError):  # the previous snapshot is gone, so the changes are unknown
             changed = islice(self._changed_paths(agent, snapshot, visibility, reader, now), _MAX_CHANGES)
-            # Agents choose names, and these are told to others: nothing in them may pass for a line of ours.
+            # Agents choose file names, and others read them: no name may imitate a line of ours.
             listed = [name_shown(os.fsdecode(path)) for path in dict.fromkeys(changed)]
             step = PublicationStep(snapshot.id, len(listed), tuple(listed[:MAX_PATHS]))
         return PublicationManifest(
@@ -172,26 +172,28 @@ class Publisher:
         reader: ObjectReader,
         now: PublicationManifest | None,
     ) -> Iterator[bytes]:
-        """What the agent changed since it last published. Raises Damaged."""
+        """Yields the paths that the agent changed since it last published. Raises Damaged."""
         top, since_ns, number = (_root_entry(now), now.time_ns, now.number) if now is not None else (None, 0, 0)
         if now is None and snapshot.reason == BASELINE_REASON:
-            return  # all of it was there before the agent changed anything
+            return  # everything existed before the agent changed anything
         with open_recorded_authors(self._state) as authors:
             if authors is None or not authors.has_others(snapshot.root, agent):
                 yield from _changed_files(reader, top, root_entry(snapshot), visibility)
                 return
-            snapshots = [each for each in self._store.list(snapshot.root) if number < each.number <= snapshot.number]
-            for each in sorted(snapshots, key=lambda one: one.number):
-                interval = authors.interval(each.root, since_ns, each.time_ns)
-                changed = _changed_files(reader, top, root_entry(each), visibility)
+            snapshots = [
+                later for later in self._store.list(snapshot.root) if number < later.number <= snapshot.number
+            ]
+            for later in sorted(snapshots, key=lambda item: item.number):
+                interval = authors.interval(later.root, since_ns, later.time_ns)
+                changed = _changed_files(reader, top, root_entry(later), visibility)
                 yield from (path for path in changed if agent in interval.authors_of(path))
-                top, since_ns = root_entry(each), each.time_ns
+                top, since_ns = root_entry(later), later.time_ns
 
 
 def _changed_files(
     reader: ObjectReader, old: TreeEntry | None, new: TreeEntry, visibility: VisibilityFilter
 ) -> Iterator[bytes]:
-    """Files and links that differ. Raises Damaged where a side is no longer held."""
+    """Yields the files and links that differ. Raises Damaged if a side is no longer stored."""
     for change in compare_trees(reader, reader, (old, new)):
         entry = change.after or change.before
         if (
@@ -206,13 +208,13 @@ def _changed_files(
 
 
 def former_trees_folder(shared: str) -> str:
-    """Where former trees are kept: beside the shared folder, or in it where that is a disk of its own."""
+    """Returns the folder for former trees: beside the shared folder, or inside if that is a separate file system."""
     beside = previous_trees_folder(shared)
     os.makedirs(shared, mode=_FOLDER_MODE, exist_ok=True)
     try:
         os.makedirs(beside, mode=0o700, exist_ok=True)
         status = os.stat(beside, follow_symlinks=False)
-        # One that somebody else made first, in a folder that all may write, is theirs.
+        # In a world-writable folder, another user may have created it first.
         if status.st_dev == os.stat(shared).st_dev and status.st_uid == os.geteuid() and S_ISDIR(status.st_mode):
             return beside
     except OSError:
@@ -223,9 +225,9 @@ def former_trees_folder(shared: str) -> str:
 
 
 def _require_published_folder(place: str) -> None:
-    """What stands there without a note of ours is somebody's own, and not to be taken away.
+    """Raises SystemFault if the folder holds files that were not published here, to avoid replacing them.
 
-    A note that cannot be understood is ours all the same: the power may have gone before it was on disk.
+    An unreadable manifest still counts as ours: after a power failure its content may be missing.
     """
     try:
         names = os.listdir(place)
@@ -236,8 +238,8 @@ def _require_published_folder(place: str) -> None:
         is_free = False
     if not is_free:
         raise SystemFault(
-            f"{place} holds something that was not put there by sharing.",
-            hint="Move it away: the agent's work is shown to its peers at that place.",
+            f"{place} contains files that sharing did not put there.",
+            hint="Move them away: peers see the agent's work in that folder.",
         )
 
 
@@ -254,9 +256,9 @@ def _has_tree(reader: ObjectReader, tree: bytes) -> bool:
 
 
 def _prune_trees(trees: str, stamp: str) -> list[tuple[str, PublicationManifest]]:
-    """The former trees that stay, the oldest first.
+    """Removes superfluous former trees and returns the others, the oldest first.
 
-    What else is in there was left by somebody who was killed, or may show what is not to be shown any more.
+    Leftovers of killed processes, and trees of other visibility rules, are removed as well.
     """
     found: list[tuple[str, PublicationManifest]] = []
     for name in os.listdir(trees):
@@ -265,10 +267,10 @@ def _prune_trees(trees: str, stamp: str) -> list[tuple[str, PublicationManifest]
         if note is None or note.stamp != stamp:
             shutil.rmtree(path)
             continue
-        if name != note.snapshot:  # whole, but it was not yet given its name
+        if name != note.snapshot:  # complete, but not yet renamed
             try:
                 os.rename(path, os.path.join(trees, note.snapshot))
-            except OSError:  # there is one of that name: one of the two is enough
+            except OSError:  # the name is taken: one of the two is enough
                 shutil.rmtree(path)
                 continue
         found.append((note.snapshot, note))
@@ -279,7 +281,7 @@ def _prune_trees(trees: str, stamp: str) -> list[tuple[str, PublicationManifest]
 
 
 def _switch_tree(trees: str, temporary: str, shared: str, name: str) -> None:
-    """Put the new tree in place. The former one is left under the temporary name."""
+    """Puts the new tree in place. The former one stays under the temporary name."""
     here = os.open(trees, _OPEN_FOLDER_FLAGS)
     try:
         there = os.open(shared, _OPEN_FOLDER_FLAGS)
@@ -304,7 +306,7 @@ def _rename_or_exchange(temporary: str, here: int, name: str, there: int) -> Non
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        # A file system that cannot exchange names: for a moment nothing is published.
+        # The file system cannot exchange names: for a moment nothing is published.
         former = temporary_name()
         os.rename(name, former, src_dir_fd=there, dst_dir_fd=here)
         os.rename(temporary, name, src_dir_fd=here, dst_dir_fd=there)

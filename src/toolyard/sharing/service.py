@@ -1,8 +1,8 @@
-"""One agent's part in sharing: its snapshots are published, and what its peers publish is at hand.
+"""The sharing service of one agent: publishes its snapshots and gives access to those of its peers.
 
-It owns one thread, started with the first snapshot, that publishes the newest one and skips those in between, and a
-connection of its own to the snapshot store. Nobody waits for the thread but who flushes. What cannot be published is
-told in the audit log, and peers go on seeing what was there. `close()` publishes what is pending, in bounded time.
+It owns one thread, started with the first snapshot, which publishes the newest snapshot and skips older ones, and its
+own connection to the snapshot store. Only `flush` waits for the thread. Failures go to the audit log, and peers
+continue to see the previous state. `close()` publishes what is pending, in bounded time.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 _CLOSE_SECONDS = 10.0
 _CATCH_UP_SECONDS = 10.0
-"""Between two looks after peers: each costs something for every one of them."""
+"""Between two checks of the peers; each check costs something per peer."""
 _MIN_PEER_AGE_SECONDS = 5.0
-"""What is younger its agent, if it lives, is about to publish itself."""
+"""An agent that is alive is about to publish younger snapshots itself."""
 
 
 def build_sharing(home: AgentPaths, config: Config, settings: Settings, log: Callable[[str], None]) -> SharingService:
-    """The part of a layout's agent that has peers."""
+    """Creates the service for an agent of a layout that has peers."""
     from toolyard.policy.builder import policy_for
 
     def policy_at(workspace: str) -> Policy:
-        # The rules of the file alone: what is closed to one agent for the sake of another has no part in it.
+        # Only the rules of the file: restrictions that protect agents from each other do not apply here.
         return replace(policy_for(config, settings, home.workspace, agent=home.agent), workspace=workspace)
 
     beside = os.path.join(home.workspace, SHARED)
@@ -51,16 +51,18 @@ def build_sharing(home: AgentPaths, config: Config, settings: Settings, log: Cal
 
 
 class _DeadlineExceeded(Exception):  # noqa: N818 - the end, not an error
-    """The time that the end may take is over."""
+    """The time limit for closing has passed."""
 
 
 class SharingService(Closeable):
+    """Publishes one agent's snapshots and reads those of its peers."""
+
     def __init__(
         self, home: AgentPaths, prefix: str, policy_at: Callable[[str], Policy], log: Callable[[str], None]
     ) -> None:
-        """`policy_at` gives the policy of the configuration alone, for a workspace; `log` writes to the audit log.
+        """`policy_at` returns the configured policy for a workspace; `log` writes to the audit log.
 
-        `prefix` is how the agent spells the shared folder.
+        `prefix` is the agent's path of the shared folder.
         """
         self.paths = home
         self.prefix = prefix
@@ -78,7 +80,7 @@ class SharingService(Closeable):
         self._provenance: Provenance | None = None
 
     def on_snapshot_taken(self, taken: SnapshotResult) -> None:
-        """A snapshot of this agent was taken: it will be published."""
+        """Schedules a new snapshot of this agent for publication."""
         with self._ready:
             if self._is_closed:
                 return
@@ -89,14 +91,15 @@ class SharingService(Closeable):
             self._ready.notify_all()
 
     def flush(self, seconds: float | None = None) -> bool:
-        """Wait until what was taken is published, or could not be. False when it took longer."""
+        """Waits until the pending snapshot is published or has failed. Returns False on timeout."""
         with self._ready:
             return self._ready.wait_for(lambda: self._pending is None and not self._is_busy, seconds)
 
     def catch_up(self, *, min_age_seconds: float = 0.0) -> None:
-        """Publish what peers have a snapshot of and did not live to publish, or published under other rules.
+        """Publishes snapshots of peers that ended before they published, or that published under other rules.
 
-        News of the last `min_age_seconds` seconds are left to who made them. Takes long, and raises nothing of the disk's.
+        Snapshots younger than `min_age_seconds` are left to their agents. Takes long; disk errors are logged, not
+        raised.
         """
         from toolyard.sharing.publisher import Publisher
         from toolyard.sharing.visibility import filter_stamp
@@ -121,10 +124,10 @@ class SharingService(Closeable):
         except _DeadlineExceeded:
             return
         except (ToolyardError, OSError, sqlite3.Error) as error:
-            self._log(f"What peers did last could not be looked up: {error}")
+            self._log(f"The latest snapshots of peers could not be checked: {error}")
 
     def filter_for(self, agent: str, workspace: str) -> VisibilityFilter:
-        """What of an agent that works in `workspace` its peers may see."""
+        """Returns the filter for the files of an agent in `workspace` that its peers may see."""
         from toolyard.sharing.visibility import VisibilityFilter
 
         policy = self._policy_at(workspace)
@@ -134,7 +137,7 @@ class SharingService(Closeable):
 
     @property
     def provenance(self) -> Provenance:
-        """Where merged files came from, for all agents of the layout. Opened when first asked for."""
+        """The origins of merged files of all agents of the layout. Opened on first use."""
         from toolyard.sharing.provenance import Provenance
 
         with self._ready:
@@ -143,12 +146,13 @@ class SharingService(Closeable):
             return self._provenance
 
     def close(self) -> None:
+        """Publishes what is pending, in bounded time, and ends the thread."""
         with self._ready:
             self._is_closed = True
             self._deadline = time.monotonic() + _CLOSE_SECONDS
             self._ready.notify_all()
         if self._thread is not None:
-            self._thread.join(_CLOSE_SECONDS + 1)  # one that hangs on a dead disk goes with the process
+            self._thread.join(_CLOSE_SECONDS + 1)  # a thread that hangs on a dead disk ends with the process
         if self._provenance is not None:
             self._provenance.close()
 
@@ -157,8 +161,8 @@ class SharingService(Closeable):
             try:
                 self._publish(snapshot)
             except _DeadlineExceeded:
-                self._log("What was changed last is not shared: there was no time left.")
-            except Exception as error:  # noqa: BLE001 - the thread's edge: the next snapshot is to be shared all the same
+                self._log("The last changes were not shared: the time limit for closing was reached.")
+            except Exception as error:  # noqa: BLE001 - outermost frame of the thread: the next snapshot must still be published
                 self._log(f"Snapshot {snapshot.id} could not be shared: {error}")
             finally:
                 with self._ready:

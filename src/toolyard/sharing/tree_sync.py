@@ -1,7 +1,7 @@
-"""Making a tree of files what a snapshot says, with hard links for what another tree of ours has already.
+"""Makes a file tree match a snapshot, with hard links to files that another published tree already has.
 
-Only the host writes these trees, and nobody looks at one while it is made. Files and links are never written to: they
-are made, linked and taken away, so that a hard link can never carry a change from one tree to another.
+Only the host writes these trees, and nothing reads one while it is built. Existing files and links are never written
+to, only created, linked and removed, so that a hard link cannot carry a change into another tree.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from toolyard.snapshots.store.object_reader import ObjectReader
 from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 _PERMISSION_BITS = 0o777
-"""Bits of a mode that come along: none that lend the owner's rights."""
+"""Mode bits that are copied: none that lend the owner's rights."""
 _FOLDER_OWNER, _FILE_OWNER = 0o700, 0o400
-"""What the host needs to make the next tree of this one."""
+"""Permissions that the host needs to turn this tree into the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSource:
-    """A tree that is there already, and the folder entry of the snapshot that it shows."""
+    """An existing tree, and the folder entry of the snapshot that it shows."""
 
     root: RootFolder
     top: TreeEntry
@@ -36,15 +36,19 @@ class LinkSource:
 
 @dataclass(frozen=True, slots=True)
 class _FolderTask:
+    """A folder that has to be synchronised."""
+
     path: bytes
     old: TreeEntry | None
-    """What the folder holds now; None when it is new."""
+    """The current contents; None for a new folder."""
     new: TreeEntry
     beside: TreeEntry | None
-    """The same folder in the tree that is linked from."""
+    """The same folder in the tree to link from."""
 
 
 class TreeSync:
+    """Updates one tree."""
+
     def __init__(
         self,
         root: RootFolder,
@@ -53,7 +57,7 @@ class TreeSync:
         source: LinkSource | None,
         check: Callable[[], None],
     ) -> None:
-        """`root` is the tree to be made. What `source` has is linked from there."""
+        """`root` is the tree to update. Files that `source` has are linked from there."""
         self._root = root
         self._reader = reader
         self._visibility = visibility
@@ -62,9 +66,9 @@ class TreeSync:
         self.written = self.linked = 0
 
     def run(self, old: TreeEntry | None, new: TreeEntry) -> None:
-        """Make the tree, which shows `old`, show `new`. Raises OSError, what `check` raises, Damaged for a folder.
+        """Changes the tree from `old` to `new`. Raises OSError, what `check` raises, and Damaged for a folder.
 
-        A file whose stored bytes are damaged is left out.
+        Files whose stored bytes are damaged are omitted.
         """
         waiting = [_FolderTask(b"", old, new, self._source.top if self._source else None)]
         while waiting:
@@ -72,7 +76,7 @@ class TreeSync:
             waiting += self._sync_folder(waiting.pop())
 
     def _sync_folder(self, folder: _FolderTask) -> list[_FolderTask]:
-        """Make one folder right; those in it that are not yet are returned."""
+        """Synchronises one folder and returns its subfolders that still differ."""
         had, has = self._visible_entries(folder.path, folder.old), self._visible_entries(folder.path, folder.new)
         fd = self._root.open(folder.path)
         try:
@@ -115,7 +119,7 @@ class TreeSync:
             return {}
         try:
             return self._visible_entries(folder.path, folder.beside)
-        except DamagedObjectError:  # nothing can be linked then, and all is written
+        except DamagedObjectError:  # then nothing is linked, and everything is written
             return {}
 
     def _visible_entries(self, path: bytes, folder: TreeEntry | None) -> dict[bytes, TreeEntry]:
@@ -127,7 +131,7 @@ class TreeSync:
     def _write_entries(
         self, fd: int, folder: _FolderTask, entries: list[TreeEntry], beside: dict[bytes, TreeEntry]
     ) -> None:
-        """Put files and links where nothing stands."""
+        """Creates files and links that do not exist yet."""
         rest = (
             self._link_entries(fd, folder.path, entries, beside) if self._source is not None and beside else entries
         )
@@ -137,7 +141,7 @@ class TreeSync:
             if entry.kind is EntryKind.FILE:
                 small[entry.ref].append(entry)
                 continue
-            with contextlib.suppress(DamagedObjectError):  # the rest can be shown all the same
+            with contextlib.suppress(DamagedObjectError):  # the other files can still be shown
                 write_entry(fd, entry.name, entry, data_pieces(self._reader, entry))
                 self.written += 1
         for digest, data in self._reader.read_many(list(small)):
@@ -150,8 +154,8 @@ class TreeSync:
     def _link_entries(
         self, fd: int, path: bytes, entries: list[TreeEntry], beside: dict[bytes, TreeEntry]
     ) -> list[TreeEntry]:
-        """Link what the other tree has. What is left has to be written."""
-        assert self._source is not None  # noqa: S101 - for the type checker: the caller looked
+        """Links files from the source tree. Returns the entries that have to be written."""
+        assert self._source is not None  # noqa: S101 - for the type checker: the caller has checked
         same = [entry for entry in entries if entry.is_file and beside.get(entry.name) == entry]
         if not same:
             return entries
@@ -162,7 +166,7 @@ class TreeSync:
         linked: set[bytes] = set()
         try:
             for entry in same:
-                with contextlib.suppress(OSError):  # not there, too many links: it is written instead
+                with contextlib.suppress(OSError):  # missing, or too many links: it is written instead
                     os.link(entry.name, entry.name, src_dir_fd=there, dst_dir_fd=fd, follow_symlinks=False)
                     linked.add(entry.name)
         finally:
@@ -172,7 +176,7 @@ class TreeSync:
 
 
 def _is_folder(entry: TreeEntry) -> bool:
-    """Files and links take each other's place; a folder's is another matter."""
+    """Whether an entry is a folder. Files and links replace each other, folders do not."""
     return entry.kind is EntryKind.FOLDER
 
 

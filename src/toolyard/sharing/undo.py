@@ -1,4 +1,4 @@
-"""What has to be restored to undo a merge, and nothing beside it."""
+"""Finds the paths to restore to undo a merge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 
 def paths_to_restore(changed: Iterable[bytes], before: TreeEntry, trees: TreeReader) -> list[bytes]:
-    """Each path that was changed, or the folder that came with it: the topmost that `before` does not hold."""
+    """Returns each changed path, or the topmost new folder that contains it: one that `before` does not have."""
     known: dict[bytes, dict[bytes, TreeEntry]] = {}
 
     def folder_entries(folder: TreeEntry) -> dict[bytes, TreeEntry]:

@@ -1,7 +1,7 @@
-"""What of an agent's files its peers get to see.
+"""Decides which files of an agent its peers may see.
 
-The rules of the configuration are the same for every agent. A file that they hide from the agent itself, or that they
-would hide at the place where its peers find it, is not published: inside a sandbox nobody asks the policy again.
+The configured rules apply to every agent. A file is not published if the rules hide it from the agent itself, or
+would hide it at the place where peers read it: inside a sandbox the policy is not asked again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ _STAMP_BYTES = 12
 
 
 class VisibilityFilter:
-    """Which entries of one agent's snapshots are shown to others."""
+    """Selects the entries of one agent's snapshots that are shown to others."""
 
     def __init__(self, policy: Policy, *, workspace: str, root: str, published_folder: str) -> None:
-        """`workspace` is the agent's, `root` the layout's, `published_folder` where its peers see the tree. Real paths."""
-        # Modes ask and allow; here only what the rules say counts, and who would have to ask is not asked.
+        """`workspace` is the agent's, `root` the layout's, `published_folder` where peers
+        see the tree. Real paths.
+        """
+        # Permission modes add approvals and allowances. Only rules count here, and no approval is asked for.
         self._policy = replace(
             policy,
             mode=PermissionMode.STRICT,
@@ -60,7 +62,7 @@ class VisibilityFilter:
         return visible(f"{self._workspace}/{path}") and visible(f"{self._published_folder}/{path}")
 
     def shows_path(self, path: bytes) -> bool:
-        """The same for a path with all the folders on its way."""
+        """Whether a path and all folders above it are shown."""
         names = path.split(b"/")
         return all(
             self.shows(b"/".join(names[:at]), TreeEntry(name, EntryKind.FILE, 0, 0, b""))
@@ -72,7 +74,7 @@ class VisibilityFilter:
 
 
 def filter_stamp(rules: Iterable[str], workspace: str, root: str, published_folder: str) -> str:
-    """The stamp of a filter by these rules, without making one."""
+    """Returns the stamp of a filter with these rules, without creating the filter."""
     text = "\0".join([*sorted(rules), workspace, root, published_folder, _boot_id()]).encode(
         "utf-8", "surrogateescape"
     )
@@ -80,7 +82,7 @@ def filter_stamp(rules: Iterable[str], workspace: str, root: str, published_fold
 
 
 def _layout_folders(workspace: str, root: str, published_folder: str) -> Iterator[str]:
-    """Where an agent works around the root, or in it: what is the others' is not published with its own."""
+    """Yields the layout's folders that belong to other agents and may lie inside the agent's workspace."""
     shared = os.path.dirname(published_folder)
     yield from (shared, previous_trees_folder(shared))
     if workspace != root:
@@ -90,7 +92,7 @@ def _layout_folders(workspace: str, root: str, published_folder: str) -> Iterato
 
 
 def _boot_id() -> str:
-    """Trees are not synced to disk; those from before the machine last stopped are not built upon."""
+    """Returns the boot id. Trees are not synced to disk, so those from before the last boot are not reused."""
     try:
         with open(_BOOT_ID_FILE, encoding="ascii") as file:
             return file.read().strip()

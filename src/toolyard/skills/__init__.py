@@ -1,4 +1,4 @@
-"""Skills: workflows that agents keep, as folders that any reader of the agentskills format and any Python can use."""
+"""Skills: reusable workflows of agents, stored as folders that any agentskills reader and any Python can use."""
 
 from toolyard.skills.archive import export_skill, import_skill
 from toolyard.skills.discovery import SkillEntry, find_skill, list_skills

@@ -1,7 +1,7 @@
-"""Skills in and out of a workspace: as a folder, or as one file (`.zip`, `.skill`) with that folder in it.
+"""Exports and imports skills as a folder or as one archive file (`.zip`, `.skill`).
 
-An archive is somebody else's: names that lead out, links, files that unpack to more than they say, and more than a
-skill may be are refused before anything is written. What is written out never replaces anything.
+Archives are untrusted: names that lead outside, links, files that unpack to more than they declare, and archives
+beyond the limits of a skill are refused before anything is written. An export never replaces existing files.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ from toolyard.workspace.layout import skills_folder
 
 ARCHIVE_SUFFIXES = (".zip", ".skill")
 _MAX_ARCHIVE_BYTES = MAX_BYTES
-_EARLIEST_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say: the same skill is the same file
+_EARLIEST_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of the format, so that the same skill gives the same file
 _PLAIN_ATTRIBUTES, _EXECUTABLE_ATTRIBUTES = (stat.S_IFREG | 0o644) << 16, (stat.S_IFREG | 0o755) << 16
 _CREATED_ON_UNIX = 3
 _COMPRESSION_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-"""Of the others some take as much memory as the archive says, before a byte comes out."""
+"""The other methods may allocate as much memory as the archive declares before they yield a byte."""
 
 
 def export_skill(root: Root, owner: str, name: str, target: str) -> str:
-    """Write a skill to `target`: a new archive when it ends as one does, else a new folder. The path written."""
+    """Writes a skill to `target`, a new archive if the name ends like one, otherwise a new
+    folder. Returns the path.
+    """
     tree = load_skill_files(root, owner, name)
     folder = page_name(name)
     path = os.path.abspath(target)
@@ -63,9 +65,9 @@ def export_skill(root: Root, owner: str, name: str, target: str) -> str:
 
 
 def import_skill(root: Root, owner: str, source: str, *, by: str, name: str = "") -> str:
-    """Keep the skill of a folder or an archive, in the place of one of the same name. Its folder in the workspace.
+    """Saves the skill of a folder or archive, replacing one of the same name. Returns its folder in the workspace.
 
-    One that is as it was makes no new version.
+    An identical skill creates no new version.
     """
     path = os.path.abspath(source)
     chosen, tree = read_source(path, name)
@@ -75,7 +77,7 @@ def import_skill(root: Root, owner: str, source: str, *, by: str, name: str = ""
 
 
 def read_source(source: str, name: str = "") -> tuple[str, dict[str, SkillFile]]:
-    """The name under which the skill of a folder or an archive would be kept, and its files."""
+    """Returns the name and the files of the skill in a folder or archive."""
     path = os.path.abspath(source)
     tree, folder = _unpack_file(path) if os.path.isfile(path) else (read_skill_folder(path), os.path.basename(path))
     if PAGE not in tree:
@@ -90,13 +92,13 @@ def read_source(source: str, name: str = "") -> tuple[str, dict[str, SkillFile]]
 
 
 def find_skill_sources(folder: str) -> list[str]:
-    """The skills of a folder of skills: those below it that have a page, and archives."""
+    """Returns the skills in a folder: subfolders with a SKILL.md, and archives."""
     inside = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
     return [path for path in inside if os.path.isfile(os.path.join(path, PAGE)) or path.endswith(ARCHIVE_SUFFIXES)]
 
 
 def pack_skill(folder: str, tree: SkillTree) -> bytes:
-    """The archive of a skill: the same bytes for the same files."""
+    """Returns the archive of a skill. The same files always give the same bytes."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(tree):
@@ -109,7 +111,7 @@ def pack_skill(folder: str, tree: SkillTree) -> bytes:
 
 
 def read_skill_folder(path: str) -> dict[str, SkillFile]:
-    """The files of a skill that lies at a path of the user's."""
+    """Returns the files of a skill at a path that the user chose."""
     there = Root(path)
     try:
         fd = there.open_folder(".")
@@ -135,7 +137,7 @@ def _unpack_file(path: str) -> tuple[dict[str, SkillFile], str]:
 
 
 def unpack_skill(data: bytes, what: str) -> tuple[dict[str, SkillFile], str]:
-    """The files of an archive and the name of the folder they were in, which may be none."""
+    """Returns the files of an archive and the name of their folder, which may be empty."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -189,7 +191,7 @@ def _checked_path(info: zipfile.ZipInfo, what: str) -> str:
     if info.flag_bits & 1:
         raise _archive_error(what, "it is encrypted")
     if info.compress_type not in _COMPRESSION_METHODS:
-        raise _archive_error(what, f"{name} in it is compressed in a way that is not read")
+        raise _archive_error(what, f"{name} in it uses an unsupported compression method")
     return name
 
 
@@ -205,4 +207,4 @@ def _strip_folder(tree: dict[str, SkillFile], what: str) -> tuple[dict[str, Skil
 
 
 def _archive_error(what: str, why: str) -> ToolError:
-    return ToolError(f"{what} is no archive of a skill: {why}.", hint="Pack one folder with a SKILL.md in it.")
+    return ToolError(f"{what} is not a skill archive: {why}.", hint="Pack one folder that contains a SKILL.md.")

@@ -1,6 +1,6 @@
-"""Which skills there are: every agent's, the community's, and those of other programs' folders, which are only read.
+"""Lists skills: those of every agent, the community's, and those of attached folders, which are read-only.
 
-A skill that cannot be read is listed with the reason. Nothing here raises for what is in a skill.
+A skill that cannot be read is listed with the reason. Invalid skills never raise.
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ from toolyard.workspace.layout import SKILLS
 _MAX_PAGE_BYTES = 1 << 20
 _MAX_OWNERS = 200
 _MAX_SKILLS = 1_000
-"""Of one owner. Each has a share of its own: whoever makes a million folders hides nobody else's skills by that."""
+"""Per owner, so that an owner with a million folders cannot hide other owners' skills."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillEntry:
+    """One skill as it is listed."""
+
     owner: str
-    """The folder of an agent or `community`; of an attached folder, its path."""
+    """The folder name of an agent or `community`; for an attached folder, its path."""
     name: str
-    """Its folder's name."""
+    """The name of its folder."""
     path: str
-    """Relative to the workspace, absolute for one that is attached."""
+    """Relative to the workspace; absolute for attached skills."""
     title: str = ""
-    """Its name as its page gives it."""
+    """The name in its SKILL.md."""
     description: str = ""
     fault: str = ""
-    """Why it cannot be used as it is."""
+    """Why it cannot be used."""
     remarks: tuple[str, ...] = ()
     importable: bool = False
     attached: bool = False
     version: Version | None = None
-    """The newest that was saved here, with who saved it."""
+    """The newest saved version, with its author."""
     edited: bool = False
-    """Whether somebody changed it by hand since."""
+    """Whether its files were edited by hand since that version."""
 
     @property
     def module(self) -> str:
-        """How it is imported; empty where it has no Python, or none that is found by a name."""
+        """The module to import; empty if it has no Python, or a name that Python cannot import."""
         if not self.importable:
             return ""
         name = module_name(self.name)
@@ -58,12 +60,13 @@ class SkillEntry:
 def list_skills(
     root: Root, agent: str = "", attached: Iterable[str] = (), *, history: bool = True
 ) -> tuple[SkillEntry, ...]:
-    """All of them in the order in which `skills.<name>` is looked for: the agent's own, the community's, others'.
+    """Returns all skills in the order in which `skills.<name>` is resolved: the agent's own, the community's,
+    others'.
 
-    Without `history` nothing is told of versions, for which every file of every skill is read.
+    Without `history` no versions are included, which saves reading every file of every skill.
     """
     own = folder_name(agent) if agent else ""
-    # A folder with a page of its own is a skill that somebody put among the owners: it can be attached.
+    # A folder with its own SKILL.md is a skill in the place of an owner; such folders can be attached instead.
     folders = [folder for folder in _folder_names(root, SKILLS) if not _has_file(root, f"{SKILLS}/{folder}/{PAGE}")]
     owners = sorted(folders, key=lambda owner: ({own: 0, COMMUNITY: 1}.get(owner, 2), owner))[:_MAX_OWNERS]
     entries = [
@@ -79,17 +82,17 @@ def list_skills(
 def find_skill(
     root: Root, name: str, agent: str = "", attached: Iterable[str] = (), *, history: bool = True
 ) -> SkillEntry | None:
-    """The nearest of that name: `name`, or `owner/name`."""
+    """Returns the nearest skill called `name` or `owner/name`, or None."""
     return pick_skill(list_skills(root, agent, attached, history=history), name)
 
 
 def pick_skill(
     entries: Iterable[SkillEntry], name: str, labels: Mapping[str, str] | None = None, *, titles: bool = True
 ) -> SkillEntry | None:
-    """Of `entries` the first whose folder is `name`, or `owner/name`; `labels` are further names of owners.
+    """Returns the first entry whose folder is `name` or `owner/name`; `labels` are further names of owners.
 
-    Where no folder is called so, the title of a page counts, with `titles`. Raises ValidationError when folders of
-    different names have that title: a title is free text, and whoever writes one is not to stand in for another.
+    If no folder matches, the title in SKILL.md counts, unless `titles` is false. Raises ValidationError if folders
+    with different names share that title: titles are free text, and one author must not impersonate another.
     """
     owner, _, last = name.rpartition("/")
     labels = labels or {}
@@ -101,13 +104,13 @@ def pick_skill(
     if len({entry.name for entry in titled}) > 1:
         forms = [f"{labels.get(entry.owner, entry.owner)}/{entry.name}" for entry in titled]
         raise ValidationError.of(
-            "name", f"{name!r} is the title of several skills: {', '.join(forms)}", hint="Name one of them so."
+            "name", f"{name!r} is the title of several skills: {', '.join(forms)}", hint="Use one of these names."
         )
     return titled[0] if titled else None
 
 
 def _attached_entries(folder: str) -> Iterator[SkillEntry]:
-    """Skills of another program. The folder is the user's choice; what is in it is reached without links."""
+    """Yields the skills of another program. The user chose the folder; links inside it are not followed."""
     path = os.path.abspath(os.path.expanduser(folder))
     try:
         there = Root(path)
@@ -122,7 +125,7 @@ def _attached_entries(folder: str) -> Iterator[SkillEntry]:
 
 
 def _folder_names(root: Root, folder: str) -> list[str]:
-    """The folders in a folder, without hidden ones. One that is not there, or cannot be read, has none."""
+    """Returns the visible folders in a folder; none if it is missing or unreadable."""
     try:
         fd = open_folder(root, folder)
     except ToolyardError:

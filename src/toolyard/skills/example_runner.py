@@ -1,7 +1,7 @@
-"""Examples of skills, run in the agent's own sandbox, beside whatever runs there.
+"""Runs the examples of skills in the agent's own sandbox, beside other code that runs there.
 
-The code that keeps a skill waits for its example in the same sandbox. So the sandbox is never replaced for one, it
-runs under a deadline of its own, in an empty folder, and it is told to stop when nobody waits for it any more.
+The code that saves a skill waits for its example in the same sandbox. An example therefore never replaces the
+sandbox, has its own deadline, starts in an empty folder, and is stopped when its caller no longer waits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MAX_PRINTED_BYTES = 1_000_000
 def sandboxed_checks(
     sandboxes: SandboxManager, library: SkillLibrary, cancelled: threading.Event | None = None, *, agent: str = ""
 ) -> SkillChecks:
-    """The checks of a skill, with a sandbox to ask and to try it in. `agent` is whose it is, if not the shelf's."""
+    """Returns the checks of a skill, which use a sandbox. `agent` is its author, if not the library's agent."""
     inside = _SandboxRunner(sandboxes, cancelled or threading.Event())
     return SkillChecks(
         ImportResolver(
@@ -75,14 +75,14 @@ class _SandboxRunner:
         return ExampleResult(ok=True, output=printed)
 
     def can_import(self, module: str) -> bool:
-        """Whether the sandbox's Python can import it wherever it stands: it may be another Python than ours."""
+        """Whether the sandbox's Python, which may differ from ours, can import the module from any folder."""
         first = module.partition(".")[0]
         if first in sys.stdlib_module_names:
             return is_installed(module)
         return self._probe_module(first) == _INSTALLED
 
     def can_import_locally(self, first: str) -> bool:
-        """Whether only code that stands in the workspace can import it."""
+        """Whether the module can only be imported from the workspace folder."""
         return first not in sys.stdlib_module_names and self._probe_module(first) == _LOCAL
 
     def _probe_module(self, first: str) -> int:
@@ -91,7 +91,7 @@ class _SandboxRunner:
             outcome, printed = self._run_python(look, _PROBE_SECONDS)
             exit_code = (outcome.value or {}).get("exit_code")
             if not isinstance(exit_code, int) or exit_code not in {_INSTALLED, _MISSING, _LOCAL}:
-                raise ToolError(f"It cannot be told which modules are there. {printed}".strip(), hint="Try again.")
+                raise ToolError(f"The installed modules cannot be determined. {printed}".strip(), hint="Try again.")
             self.probed[first] = exit_code
         return self.probed[first]
 
@@ -101,6 +101,6 @@ class _SandboxRunner:
         request = RunRequest(RunKind.PYTHON, code, seconds, output_bytes=_MAX_PRINTED_BYTES)
         outcome = ready.sandbox.run(request, captured.append, self.cancelled)
         if outcome.ending is RunEnding.CANCELLED:
-            raise ToolError("It was stopped, because nobody waits for it any more.", hint="Save the skill again.")
+            raise ToolError("It was stopped because its caller no longer waits.", hint="Save the skill again.")
         text = "".join(captured.text(stream) for stream in Stream)[-_MAX_SHOWN_CHARS:]
         return outcome, text if not text or text.endswith("\n") else f"{text}\n"

@@ -1,8 +1,8 @@
-"""Whether the imports of a skill lead anywhere, told without importing anything.
+"""Checks whether the imports of a skill can be resolved, without importing anything.
 
-Looked for in the standard library, among what is installed, and in the workspace's `servers`, `tools` and `skills`,
-where also the imported names are looked for. Imports that the code itself expects to fail (in a `try`), or that are
-there for type checkers only, are left out.
+Modules are looked up in the standard library, among installed packages, and in the workspace's `servers`, `tools` and
+`skills`, where the imported names are checked too. Imports that the code expects to fail (in a `try`), or that are
+for type checkers only, are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolyard.skills.skill_md import module_name
 from toolyard.workspace.layout import SERVERS, SKILLS, TOOLS
 
 _WORKSPACE_PACKAGES = frozenset({SERVERS, TOOLS, SKILLS})
-_FALLBACK_FOLDER = ".toolyard"  # where generated folders lie when the workspace has one of the same name
+_FALLBACK_FOLDER = ".toolyard"  # holds generated folders if the workspace has its own folder of that name
 _RUNTIME_PACKAGES = frozenset({"toolyard_runtime", "_massgen_runtime"})
 _MAX_MODULE_BYTES = 1 << 20
 _IMPORT_FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
@@ -33,19 +33,22 @@ _IMPORT_FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception"}
 
 @dataclass(frozen=True, slots=True)
 class Import:
+    """One import statement."""
+
     module: str
     names: tuple[str, ...]
-    """What is taken from it; empty for `import module`."""
+    """The imported names; empty for `import module`."""
     level: int
     line: int
 
     @property
     def dotted_name(self) -> str:
+        """The module as written, with leading dots."""
         return f"{'.' * self.level}{self.module}"
 
 
 def required_imports(tree: ast.AST) -> Iterator[Import]:
-    """Every import of the code that has to succeed."""
+    """Yields every import that has to succeed."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -74,9 +77,9 @@ def _is_type_checking(test: ast.expr) -> bool:
 
 
 def is_installed(module: str) -> bool:
-    """Whether this Python has it. Only its first name is looked up by others' code; the rest by its files.
+    """Whether this Python has the module. Only the first part is resolved by import hooks, the rest by files.
 
-    What lies in the current folder is not installed: whoever stands elsewhere does not have it.
+    Modules in the current folder do not count: they are missing in any other folder.
     """
     first, *below = module.split(".")
     spec = _find_spec(first)
@@ -89,8 +92,8 @@ def is_installed(module: str) -> bool:
     for part in below:
         name = f"{name}.{part}"
         if places is not None and first not in sys.stdlib_module_names:
-            return True  # packages that are not the standard library's may make modules as they are imported
-        # Not a package: `os.path` is a module all the same, because the program has made it one.
+            return True  # third-party packages may create submodules when they are imported
+        # `os` is not a package, yet `os.path` is a module: the interpreter registers it.
         inner = None if places is None else PathFinder.find_spec(name, list(places))
         if inner is None:
             return name in sys.modules
@@ -99,7 +102,7 @@ def is_installed(module: str) -> bool:
 
 
 def is_local_module(first: str) -> bool:
-    """Whether such a module lies in the current folder."""
+    """Whether the module lies in the current folder."""
     spec = _find_spec(first)
     return spec is not None and _is_in_current_folder(spec)
 
@@ -119,18 +122,18 @@ def _is_in_current_folder(spec: ModuleSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ImportResolver:
-    """For the skills of one agent. `installed` says what the sandbox's Python has."""
+    """Resolves the imports of one agent's skills. `installed` says what the sandbox's Python has."""
 
     root: Root
     agent: str
     installed: Callable[[str], bool] = is_installed
     local: Callable[[str], bool] = is_local_module
-    """Whether code that stands in the author's folder finds it there, by its first name."""
+    """Whether a module, by its first name, can only be imported from the author's folder."""
     attached: tuple[str, ...] = ()
-    """Folders of skills elsewhere. What their skills offer is not looked into."""
+    """Attached skill folders. The names that their skills define are not checked."""
 
     def import_faults(self, name: str, files: Iterable[str], module: str, found: Iterable[Import]) -> list[str]:
-        """What the imports of one module of the skill `name` do not find; `files` are those of the skill."""
+        """Returns the unresolved imports of one module of the skill `name`; `files` are the skill's files."""
         own = frozenset(files)
         package = os.path.dirname(module)
         return [
@@ -150,7 +153,7 @@ class ImportResolver:
         if first in _RUNTIME_PACKAGES or self.installed(item.module):
             return None
         if self.local(first):
-            return f"{item.dotted_name} is a file of the author's folder, which others do not have: put it into the skill"
+            return f"{item.dotted_name} is in the author's folder, which others do not have: put it into the skill"
         return f"there is no module {item.dotted_name} here"
 
     def _relative_import_fault(self, item: Import, own: frozenset[str], package: str) -> str | None:
@@ -197,7 +200,7 @@ class ImportResolver:
             os.close(fd)
 
     def _module_exists(self, path: str) -> bool:
-        """A package, or a module."""
+        """Whether the path is a package or a module."""
         return any(
             self._file_type(candidate) == kind
             for candidate, kind in ((path, stat.S_IFDIR), (f"{path}.py", stat.S_IFREG))
@@ -211,7 +214,7 @@ class ImportResolver:
             return 0
 
     def _defines_name(self, path: str, name: str) -> bool:
-        """A module of the package, or a name that its code mentions: what it means is not worked out."""
+        """Whether a package has a submodule of that name, or its code mentions the name."""
         if self._module_exists(f"{path}/{name}"):
             return True
         is_bare_skills = path == SKILLS

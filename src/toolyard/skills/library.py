@@ -1,7 +1,7 @@
-"""The skills that one agent has: its own, the community's, other agents', those of folders that the user attached.
+"""The skills available to one agent: its own, the community's, other agents', and those of attached folders.
 
-A Shelf knows folders and names. What it lists has not been judged: whoever shows or reads a skill asks the policy
-about its path. The Root is its owner's.
+A `SkillLibrary` only knows folders and names. Its entries are not authorised: callers that show or read a skill have
+to check its path against the policy. The caller owns the Root.
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ _GENERIC_NAMES = frozenset({"skills", "skill"})
 
 @dataclass(frozen=True)
 class SkillLibrary:
+    """The skills of one agent."""
+
     root: Root
-    """Beneath it lies `skills/`."""
+    """Contains `skills/`."""
     agent: str
     attached: tuple[str, ...] = ()
 
     def entries(self, *, history: bool = False) -> tuple[SkillEntry, ...]:
-        """All of them, the nearest first. `history` tells of versions too, for which every file is read."""
+        """Returns all skills, the nearest first. `history` adds versions, for which every file is read."""
         return list_skills(self.root, self.agent, self.attached, history=history)
 
     def find(self, name: str, *, titles: bool = True, history: bool = False) -> SkillEntry | None:
-        """The nearest skill called `name` or `owner/name`; an attached folder is called by its short name too."""
+        """Returns the nearest skill called `name` or `owner/name`. Attached folders also have short names."""
         return pick_skill(self.entries(history=history), name, self._labels, titles=titles)
 
     def name_of(self, entry: SkillEntry) -> str:
-        """A name that `find` knows it by, and no other."""
+        """Returns an unambiguous name of an entry for `find`."""
         return f"{self._labels.get(entry.owner, entry.owner)}/{entry.name}"
 
     def path_of(self, entry: SkillEntry) -> str:
-        """Where its folder is."""
+        """Returns the absolute path of an entry's folder."""
         return entry.path if entry.attached else os.path.join(self.root.path, entry.path)
 
     def addressable_skills(self) -> Iterator[tuple[str, SkillEntry]]:
-        """The skills that have an address of their own, `skill://<owner>/<name>`, with it.
+        """Yields the skills with an address `skill://<owner>/<name>`.
 
-        The last part is the name that the page gives, which may be that of two folders: the first has the address.
+        The last part is the name in SKILL.md. If two folders have the same name, the first one gets the address.
         """
         seen: set[str] = set()
         for entry in self.entries():
@@ -62,7 +64,7 @@ class SkillLibrary:
 
     @cached_property
     def _labels(self) -> dict[str, str]:
-        """A short name for each attached folder that is nobody's: `~/.claude/skills` is `claude`."""
+        """A unique short name for each attached folder: `~/.claude/skills` is `claude`."""
         taken = set(self._owners)
         labels: dict[str, str] = {}
         for folder in self.attached:

@@ -1,4 +1,4 @@
-"""One skill as code hands it in: a name, Python, and a sentence. Checked when it is made. Pure."""
+"""One skill as code submits it: a name, Python code, and a description. Validated on creation. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FOLDER = "skills"
 MODULE = "__init__.py"
 _MAX_CODE_CHARS = 100_000
 _RESERVED = frozenset({COMMUNITY, "skills", "servers", "tools"})
-"""`skills.community` is the folder of everybody's skills; the others would be taken for the packages beside it."""
+"""`skills.community` is the folder of shared skills; the others are the names of sibling packages."""
 
 
 def check_name(name: str) -> None:
-    """Raises ValidationError for what could not be imported, or could lead elsewhere."""
+    """Raises ValidationError if the name cannot be imported, or could lead to another folder."""
     if (
         not name.isascii()
         or not name.isidentifier()
@@ -28,12 +28,14 @@ def check_name(name: str) -> None:
         or (name.startswith("__") and name.endswith("__"))
     ):
         raise ValidationError.of(
-            "name", "is no name for a skill", hint="Use small letters, digits and _, such as create_website."
+            "name", "is not a valid skill name", hint="Use lowercase letters, digits and _, such as create_website."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
+    """A skill to be saved."""
+
     name: str
     code: str
     description: str
@@ -51,7 +53,7 @@ class Skill:
         parse_python(self.code)
 
     def files(self, owner: str) -> dict[str, bytes]:
-        """What lies in its folder, among the skills of `owner` (a folder's name)."""
+        """Returns the files of the skill's folder, for the owner's folder name `owner`."""
         texts = {PAGE: self._page_text(owner), MODULE: self._module_text()}
         return {name: text.encode("utf-8", "replace") for name, text in texts.items()}
 
@@ -61,7 +63,7 @@ class Skill:
         return render_page(page_name(self.name), described, body)
 
     def _module_text(self) -> str:
-        """The code under its description, unless it brings a docstring of its own."""
+        """Returns the code, with the description as its docstring unless it has one."""
         if ast.get_docstring(parse_python(self.code)) is not None:
             return self.code if self.code.endswith("\n") else self.code + "\n"
         described = one_line(self.description)
@@ -70,17 +72,20 @@ class Skill:
 
 
 def import_line(owner: str, name: str) -> str:
-    """How the page says the skill is used."""
+    """Returns the import statement that SKILL.md shows."""
     return f"from {module_of(owner, name)} import *"
 
 
 def module_of(owner: str, name: str) -> str:
-    """What is imported. An agent's folder may have a name that Python cannot spell: then by the skill's alone."""
+    """Returns the module to import. If the owner's folder is not a Python name, the skill's name alone is used."""
     return f"{FOLDER}.{owner}.{name}" if owner.isidentifier() else f"{FOLDER}.{name}"
 
 
 def parse_python(code: str) -> ast.Module:
+    """Parses the code. Raises ValidationError if it is not valid Python."""
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValidationError.of("code", f"is no Python: {error}", hint="Run it once before you keep it.") from None
+        raise ValidationError.of(
+            "code", f"is not valid Python: {error}", hint="Run it once before you save it."
+        ) from None

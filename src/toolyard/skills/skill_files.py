@@ -1,7 +1,7 @@
-"""The files of a skill: read, written and compared whole, by directory handle, without any link.
+"""The files of a skill: read, written and compared as a whole, by directory handles, without following links.
 
-A Tree is data: relative path to content. Python's own leavings (`__pycache__`) are no part of it, nor are files whose
-names begin with a dot.
+A `SkillTree` maps relative paths to contents. `__pycache__` and files whose names begin with a dot are not part of
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolyard.core.limits import MIB
 from toolyard.files.roots import FOLDER_MODE, OPEN_FOLDER
 
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 500, 16 * MIB, 8
-"""What every client of the protocol's extension for skills has to take is a little more: 512 files, 16 MiB."""
+"""MCP's skills extension requires clients to accept slightly more: 512 files, 16 MiB."""
 _EXCLUDED_NAMES = frozenset({"__pycache__", "node_modules"})
 _PLAIN_MODE, _EXECUTABLE_MODE = 0o644, 0o755
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -28,6 +28,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
+    """The content of a file and its executable bit."""
+
     data: bytes
     executable: bool = False
 
@@ -36,14 +38,17 @@ SkillTree = Mapping[str, SkillFile]
 
 
 def tree_from_bytes(files: Mapping[str, bytes]) -> dict[str, SkillFile]:
+    """Returns a tree of plain files."""
     return {name: SkillFile(data) for name, data in files.items()}
 
 
 def is_excluded(name: str) -> bool:
+    """Whether a file or folder name never belongs to a skill."""
     return name.startswith(".") or name in _EXCLUDED_NAMES
 
 
 def size_error(what: str) -> ToolError:
+    """Returns the error for a skill beyond the limits."""
     return ToolError(
         f"{what} is larger than a skill may be: {MAX_FILES} files, {MAX_BYTES:,} bytes, {MAX_DEPTH} folders deep.",
         hint="Leave out what it does not need.",
@@ -51,7 +56,9 @@ def size_error(what: str) -> ToolError:
 
 
 def read_tree(folder: int, what: str, *, strict: bool = True) -> dict[str, SkillFile]:
-    """Everything in the open folder. Links and special files are refused by name, or left out. Raises OSError."""
+    """Reads every file of the open folder. Links and special files are refused, or skipped if not `strict`. Raises
+    OSError.
+    """
     reading = _TreeReader(what, strict)
     reading.read_folder(folder, "")
     return reading.tree
@@ -104,7 +111,7 @@ class _TreeReader:
 
 
 def write_tree(folder: int, name: str, tree: SkillTree) -> None:
-    """Write the files into a new folder of that name in the open one, or leave nothing. Raises OSError."""
+    """Writes the files into a new folder `name` inside the open one, or leaves nothing behind. Raises OSError."""
     os.mkdir(name, FOLDER_MODE, dir_fd=folder)
     try:
         fd = os.open(name, OPEN_FOLDER, dir_fd=folder)
@@ -122,7 +129,7 @@ def write_tree(folder: int, name: str, tree: SkillTree) -> None:
 def _write_file(folder: int, path: str, file: SkillFile) -> None:
     *parents, name = path.split("/")
     if any(part in {"", ".", ".."} for part in (*parents, name)):
-        raise ToolError(f"{path} is no place in a skill.", hint="Use plain relative names.")
+        raise ToolError(f"{path} is not a valid path in a skill.", hint="Use plain relative names.")
     here = os.dup(folder)
     try:
         for parent in parents:
@@ -141,13 +148,13 @@ def _write_file(folder: int, path: str, file: SkillFile) -> None:
 
 
 def remove_tree(folder: int, name: str) -> None:
-    """Remove a folder in the open one. By handle: rmtree follows no link. Nothing when it is not there."""
+    """Removes a folder inside the open one, if it exists. Links are not followed."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(name, dir_fd=folder)
 
 
 def tree_digest(tree: SkillTree) -> str:
-    """Changes with every byte, name and mode of it."""
+    """Returns a hash of every path, mode and byte."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(tree):
         file = tree[path]

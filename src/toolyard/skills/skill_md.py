@@ -1,11 +1,11 @@
-"""`SKILL.md`, the page of a skill: YAML between two lines of dashes, then Markdown. Pure.
+"""Reads and writes `SKILL.md`: a YAML header between two lines of dashes, then Markdown. Pure.
 
-    name            1 to 64 small letters, digits and single dashes
+    name            1 to 64 lowercase letters, digits and single dashes
     description     1 to 1,024 characters: what it does, and when to use it
-    license, compatibility (500 characters), metadata (names and values), allowed-tools    left out or given
+    license, compatibility (500 characters), metadata (names and values), allowed-tools    optional
 
-A page of somebody else's is read leniently: other keys are kept, and a name that breaks the rules is a `fault`, not
-an error, as long as there is a name and a description to show.
+Files of other authors are read leniently: other keys are kept, and an invalid name is a fault, not an error, as long
+as there are a name and a description to show.
 """
 
 from __future__ import annotations
@@ -34,22 +34,25 @@ _KNOWN_KEYS = {"name", "description", "license", "compatibility", "metadata", "a
 
 @dataclass(frozen=True, slots=True)
 class SkillMarkdown:
+    """A parsed SKILL.md."""
+
     name: str
     description: str
     header: Mapping[str, Plain]
-    """All of it, with keys that are not ours."""
+    """The complete header, including unknown keys."""
     body: str
     faults: tuple[str, ...] = ()
-    """Where it does not keep to the format."""
+    """Where the file deviates from the format."""
 
     @property
     def metadata(self) -> dict[str, str]:
+        """The metadata as text."""
         given = self.header.get("metadata")
         return {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
 
 
 def parse_page(text: str) -> SkillMarkdown:
-    """Raises ValidationError for a page that says neither what the skill is called nor what it does."""
+    """Parses a SKILL.md. Raises ValidationError if it has no name or no description."""
     found = _HEADER.match(text)
     if found is None:
         raise _page_error("does not begin with a header between two lines of `---`")
@@ -69,7 +72,7 @@ def parse_page(text: str) -> SkillMarkdown:
 
 
 def _parse_header(text: str) -> tuple[Plain, tuple[str, ...]]:
-    """Its values. Many pages have a colon in a value that is not quoted, which other readers let pass."""
+    """Returns the header's values and faults. Unquoted values with a colon are accepted, as other readers do."""
     for candidate, faults in ((text, ()), (_UNQUOTED.sub(_quote_match, text), (_NOT_YAML,))):
         try:
             located = parse_yaml(candidate, name="header")
@@ -87,7 +90,7 @@ def _quote_match(line: re.Match[str]) -> str:
 def _format_faults(name: str, description: str, header: Mapping[str, Any]) -> list[str]:
     faults: list[str] = []
     if not is_page_name(name):
-        faults.append(f"name: has to be 1 to {MAX_NAME_CHARS} small letters, digits and single dashes")
+        faults.append(f"name: has to be 1 to {MAX_NAME_CHARS} lowercase letters, digits and single dashes")
     if len(description) > MAX_DESCRIPTION_CHARS:
         faults.append(f"description: has more than {MAX_DESCRIPTION_CHARS:,} characters")
     compatibility = header.get("compatibility")
@@ -97,36 +100,37 @@ def _format_faults(name: str, description: str, header: Mapping[str, Any]) -> li
         faults.append(f"compatibility: has to be 1 to {_MAX_COMPATIBILITY_CHARS} characters")
     if not isinstance(header.get("metadata", {}), dict):
         faults.append("metadata: has to be names and values")
-    faults += [f"{key}: is no key of the format" for key in header if key not in _KNOWN_KEYS]
+    faults += [f"{key}: is not a key of the format" for key in header if key not in _KNOWN_KEYS]
     return faults
 
 
 def is_page_name(name: str) -> bool:
+    """Whether the name follows the format's rules."""
     return _NAME.fullmatch(name) is not None and len(name) <= MAX_NAME_CHARS
 
 
 def one_line(text: str) -> str:
-    """A description without what no page and no docstring can hold: line ends, control characters."""
+    """Returns the description without line breaks and control characters."""
     return " ".join("".join(" " if unicodedata.category(c) in _CONTROL else c for c in text).split())
 
 
 def render_page(name: str, description: str, body: str) -> str:
-    """A page of ours. `description` is one line."""
+    """Returns the text of a SKILL.md. `description` is one line."""
     return f"---\nname: {page_name(name)}\ndescription: {_yaml_quote(description)}\n---\n\n{body}"
 
 
 def page_name(module: str) -> str:
-    """The name in the format's spelling for a Python name: `create_website` is `create-website`."""
+    """Returns a Python name in the format's spelling: `create_website` becomes `create-website`."""
     return re.sub(r"[^a-z0-9]+", "-", module.lower()).strip("-") or "skill"
 
 
 def module_name(name: str) -> str:
-    """The other way round."""
+    """Returns the Python spelling of a page name: `create-website` becomes `create_website`."""
     return name.replace("-", "_")
 
 
 def _yaml_quote(text: str) -> str:
-    """As YAML reads it, whatever is in it."""
+    """Returns the text as a quoted YAML scalar."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
 

@@ -1,7 +1,7 @@
-"""A skill before it is kept: its files lie aside while its example is run, where nobody imports it by name.
+"""Stages the files of a skill while its example runs, before the skill is saved.
 
-They lie below the versions of its owner, whose sandbox sees that folder, and are gone when the block ends. What a
-killed process left there is swept up by the next one.
+They lie in the owner's versions folder, which the owner's sandbox can read, and are removed when the block ends. The
+next staging removes leftovers of killed processes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from toolyard.workspace.layout import skills_folder
 
 _STAGING_FOLDER = ".trying"
 _STALE_SECONDS = 3_600.0
-"""No example runs for as long: what is older was left behind."""
+"""No example runs this long: older folders are leftovers."""
 
 
 @contextlib.contextmanager
 def staged_skill(root: Root, owner: str, name: str, tree: SkillTree) -> Generator[str]:
-    """The Python that makes code import the skill `name` of `owner` from these files. Raises OSError."""
+    """Yields the Python prelude that makes code import the skill `name` of `owner` from
+    these files. Raises OSError.
+    """
     place = f"{skills_folder(owner)}/{VERSIONS}/{_STAGING_FOLDER}"
     folder = make_folder(root, place)
     token = secrets.token_hex(8)

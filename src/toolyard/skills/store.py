@@ -1,10 +1,10 @@
-"""Keeping skills: `skills/<owner>/<name>/`, where the owner is an agent or `community`.
+"""Stores skills in `skills/<owner>/<name>/`, where the owner is an agent or `community`.
 
-A skill takes the place of the former one in a single step: who imports it meanwhile gets the old one or the new one.
-The former goes to `skills/<owner>/.versions/<name>/<number>/`; the newest few are kept. Whoever changes the skills of
-one owner holds the lock of their folder. What a killed writer left is filed as a version by the next one, so nothing
-is lost. Nothing goes through a link. An agent changes its own skills and the community's, the user (no name)
-everybody's; mounts hold the same inside the sandbox.
+A new version replaces the old one in a single step: an import sees either the old files or the new ones. The old
+version moves to `skills/<owner>/.versions/<name>/<number>/`; the newest few are kept. A writer holds the lock of the
+owner's folder. The next writer archives leftovers of killed ones as versions, so nothing is lost. Links are never
+followed. An agent may change its own skills and the community's; the user (an empty name) may change all of them.
+Mounts enforce the same inside the sandbox.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 def save(root: Root, agent: str, skill: Skill, checks: SkillChecks | None = None) -> str:
-    """Keep a skill of an agent's, in the place of one of the same name. Its folder, relative to the workspace.
+    """Saves a skill of an agent, replacing one of the same name. Returns its folder, relative to the workspace.
 
-    Other files that the former had stay. With `checks`, a skill that does not pass them is refused and nothing is
-    changed; with a runner in them also one whose example fails, which is tried before the skill is kept.
+    Other files of the previous version stay. With `checks`, a skill that fails them is refused and nothing changes;
+    if they have a runner, the example runs before the skill is saved.
     """
     made = tree_from_bytes(skill.files(folder_name(agent)))
     if checks is not None:
         with _locked_skill_folder(root, agent, skill.name) as place:
             whole = {**place.current_files(), **made}
-        # Not under the lock: an example takes its time, and may keep a skill itself.
+        # Not under the lock: an example may take long, and may itself save a skill.
         _require_valid(root, agent, skill.name, whole, checks)
     with _locked_skill_folder(root, agent, skill.name) as place:
         place.replace_files({**place.current_files(), **made}, agent)
@@ -82,7 +82,7 @@ def _require_valid(root: Root, agent: str, name: str, tree: SkillTree, checks: S
 def save_tree(
     root: Root, owner: str, name: str, tree: SkillTree, *, by: str, promoted_from: str = "", note: str = ""
 ) -> str:
-    """Keep a whole folder as the skill, nothing of the former in it."""
+    """Saves a complete folder as the skill. Files of the previous version are dropped."""
     _require_ownership(by, owner)
     with _locked_skill_folder(root, owner, name) as place:
         place.replace_files(tree, by, promoted_from, note)
@@ -90,7 +90,7 @@ def save_tree(
 
 
 def load_skill_files(root: Root, owner: str, name: str, version: int | None = None) -> dict[str, SkillFile]:
-    """All files of a skill, or of a former version. Raises ToolError when there is none."""
+    """Returns all files of a skill, or of a former version. Raises ToolError if there is none."""
     check_name(name)
     if version is None:
         return _read_folder(root, f"{skills_folder(owner)}/{name}", f"There is no skill {owner}/{name}.")
@@ -98,11 +98,11 @@ def load_skill_files(root: Root, owner: str, name: str, version: int | None = No
     if known and known[-1].number == version and known[-1].hash:
         return load_skill_files(root, owner, name)
     path = f"{skills_folder(owner)}/{VERSIONS}/{name}/{version}"
-    return _read_folder(root, path, f"Version {version} of {owner}/{name} is not kept.")
+    return _read_folder(root, path, f"Version {version} of {owner}/{name} is no longer stored.")
 
 
 def is_unchanged(root: Root, owner: str, name: str, tree: SkillTree) -> bool:
-    """Whether the skill has these very files now."""
+    """Whether the saved skill has exactly these files."""
     try:
         return tree_digest(load_skill_files(root, owner, name)) == tree_digest(tree)
     except ToolyardError:
@@ -118,11 +118,10 @@ def promote(
     checks: SkillChecks | None = None,
     by: str | None = None,
 ) -> str:
-    """Copy an agent's skill to everybody's. One of that name from somebody else is replaced only with `replace`.
+    """Copies an agent's skill to the community. One of another origin is replaced only with `replace`.
 
-    With `checks`, one that does not pass them is refused: it may have been edited since it was saved. What was
-    promoted before, and stayed as it is on both sides, is no new version. `by` is who does it, where that is not the
-    agent itself.
+    With `checks`, a skill that fails them is refused: it may have been edited since it was saved. Promoting an
+    unchanged skill again creates no new version. `by` names who promotes it, if not the agent itself.
     """
     tree = load_skill_files(root, agent, name)
     if checks is not None and not (report := check_skill(checks, name, tree, folder_name(agent))).ok:
@@ -149,22 +148,22 @@ def promote(
 
 
 def remove(root: Root, owner: str, name: str, *, by: str) -> None:
-    """Take a skill away. It stays among its versions, from where it can be restored."""
+    """Removes a skill. It stays among its versions and can be restored."""
     _require_ownership(by, owner)
     with _locked_skill_folder(root, owner, name) as place:
         if not place.exists:
-            raise ToolError(f"There is no skill {owner}/{name}.", hint="List the skills to see what there is.")
+            raise ToolError(f"There is no skill {owner}/{name}.", hint="List the skills to see which exist.")
         place.retire(by)
 
 
 def versions(root: Root, owner: str, name: str) -> tuple[Version, ...]:
-    """What is known of a skill's versions, the oldest first. The last is the one in use, unless it was removed."""
+    """Returns the recorded versions of a skill, the oldest first. The last one is in use, unless it was removed."""
     check_name(name)
     return VersionManifest(root, skills_folder(owner), name).read()
 
 
 def restore(root: Root, owner: str, name: str, number: int, *, by: str) -> str:
-    """Put a former version in use again, as a new one."""
+    """Saves a former version as a new one."""
     tree = load_skill_files(root, owner, name, number)
     return save_tree(root, owner, name, tree, by=by, note=f"restored version {number}")
 
@@ -172,7 +171,7 @@ def restore(root: Root, owner: str, name: str, number: int, *, by: str) -> str:
 def _read_folder(root: Root, path: str, missing: str) -> dict[str, SkillFile]:
     folder = open_folder(root, path)
     if folder is None:
-        raise ToolError(missing, hint="List the skills to see what there is.")
+        raise ToolError(missing, hint="List the skills to see which exist.")
     try:
         return read_tree(folder, path)
     except OSError as error:
@@ -191,7 +190,7 @@ def _require_ownership(by: str, owner: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _SkillFolder:
-    """Where one skill is kept. `fd` is the folder of its owner's skills, whose lock is held."""
+    """The folder of one skill. `fd` is its owner's skills folder, whose lock is held."""
 
     root: Root
     fd: int
@@ -217,7 +216,7 @@ class _SkillFolder:
         return True
 
     def current_files(self) -> dict[str, SkillFile]:
-        """The files that are there now, as far as a skill can have them."""
+        """Returns the current files, without links and special files."""
         if not self.exists:
             return {}
         fd = os.open(self.name, OPEN_FOLDER, dir_fd=self.fd)
@@ -227,7 +226,7 @@ class _SkillFolder:
             os.close(fd)
 
     def replace_files(self, tree: SkillTree, by: str, promoted_from: str = "", note: str = "") -> int | None:
-        """Make these the files of the skill. The number of the version that they replace."""
+        """Replaces the files of the skill. Returns the number of the replaced version."""
         self._require_free_name()
         self._archive_leftovers()
         replaced: int | None = None
@@ -251,7 +250,7 @@ class _SkillFolder:
         return replaced
 
     def _require_free_name(self) -> None:
-        """`skills.<name>` has to be the skill: an agent of that name could not be reached any more."""
+        """Raises ValidationError if an agent's folder has the name: `skills.<name>` would be ambiguous."""
         taken = open_folder(self.root, f"{SKILLS}/{self.name}")
         if taken is not None:
             os.close(taken)
@@ -269,26 +268,26 @@ class _SkillFolder:
 
     @property
     def _recorded_versions(self) -> tuple[Version, ...]:
-        """A record that cannot be read says nothing; it is set aside when it is written."""
+        """The recorded versions. An unreadable record counts as empty; the next write moves it aside."""
         with contextlib.suppress(ToolyardError):
             return self.manifest.read()
         return ()
 
     @property
     def _last_number(self) -> int:
-        """The highest number that was ever given."""
-        kept = make_folder(self.root, self.manifest.folder)
+        """The highest version number so far."""
+        versions_folder = make_folder(self.root, self.manifest.folder)
         try:
-            numbers = [int(name) for name in os.listdir(kept) if name.isascii() and name.isdigit()]
+            numbers = [int(name) for name in os.listdir(versions_folder) if name.isascii() and name.isdigit()]
         finally:
-            os.close(kept)
+            os.close(versions_folder)
         return max([*numbers, *(version.number for version in self._recorded_versions)], default=0)
 
     def _version_in_use(self) -> Version:
-        """The version that is in use: the last one saved, or what somebody made of it since."""
+        """Returns the version in use: the last saved one, or an edited one."""
         try:
             digest = tree_digest(self.current_files())
-        except ToolError:  # larger than a skill may be: it is moved as it is
+        except ToolError:  # beyond the limits of a skill: it is moved unread
             digest = ""
         known = self._recorded_versions
         if digest and known and known[-1].hash == digest:
@@ -308,15 +307,15 @@ class _SkillFolder:
             self._archive_folder(new, number)
 
     def _archive_folder(self, name: str, number: int) -> None:
-        kept = make_folder(self.root, self.manifest.folder)
+        versions_folder = make_folder(self.root, self.manifest.folder)
         try:
-            remove_tree(kept, str(number))
-            os.rename(name, str(number), src_dir_fd=self.fd, dst_dir_fd=kept)
+            remove_tree(versions_folder, str(number))
+            os.rename(name, str(number), src_dir_fd=self.fd, dst_dir_fd=versions_folder)
         finally:
-            os.close(kept)
+            os.close(versions_folder)
 
     def _archive_leftovers(self) -> None:
-        """A writer that was killed has left a folder: the former version, or half of a new one."""
+        """Archives folders that a killed writer left: a former version, or part of a new one."""
         for entry in os.listdir(self.fd):
             found = _LEFTOVER.fullmatch(entry)
             if found is not None:
@@ -326,13 +325,13 @@ class _SkillFolder:
                 other.manifest.add(new_version(number, "", "", note="left by an interrupted save"))
 
     def _prune_versions(self) -> None:
-        kept = make_folder(self.root, self.manifest.folder)
+        versions_folder = make_folder(self.root, self.manifest.folder)
         try:
-            numbers = sorted(int(name) for name in os.listdir(kept) if name.isascii() and name.isdigit())
+            numbers = sorted(int(name) for name in os.listdir(versions_folder) if name.isascii() and name.isdigit())
             for number in numbers[:-KEPT_VERSIONS]:
-                remove_tree(kept, str(number))
+                remove_tree(versions_folder, str(number))
         finally:
-            os.close(kept)
+            os.close(versions_folder)
 
 
 @contextlib.contextmanager
@@ -343,7 +342,7 @@ def _locked_skill_folder(root: Root, owner: str, name: str) -> Generator[_SkillF
     try:
         folder = make_folder(root, skills)
     except SystemFault as error:
-        raise SystemFault(f"The skill cannot be kept. {error.message}", hint=error.hint) from error
+        raise SystemFault(f"The skill cannot be saved. {error.message}", hint=error.hint) from error
     try:
         with file_io.lock_folders((folder,), path, DEFAULT_LIMITS):
             yield _SkillFolder(root, folder, skills, name)
@@ -351,8 +350,8 @@ def _locked_skill_folder(root: Root, owner: str, name: str) -> Generator[_SkillF
         if error.errno not in _NOT_A_FOLDER:
             raise path_error(error, path) from error
         raise SystemFault(
-            f"The skill cannot be kept in {path}: {error.strerror}.",
-            hint="It has to be a plain folder of the workspace.",
+            f"The skill cannot be saved in {path}: {error.strerror}.",
+            hint="It has to be a plain folder in the workspace.",
         ) from error
     finally:
         os.close(folder)

@@ -1,8 +1,8 @@
-"""How often skills are used: imported by code that an agent runs, or read as resources.
+"""Counts how often skills are used: imported by code that an agent runs, or read as resources.
 
-Contract: a use is noted in memory and written a moment later in a thread of its own, with whatever was noted by then.
-`close()` writes what is left. What code says it imported is believed only where there is such a skill, and no more
-than a few for each run; the file has a bounded number of rows, so nothing that an agent does makes it grow further.
+Uses are collected in memory and written a moment later in a separate thread. `close()` writes the rest. A reported
+import counts only if such a skill exists, with a limit per run. The file has a bounded number of rows, so an agent
+cannot make it grow further.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DELAY_SECONDS = 2.0
 
 
 class SkillUsageCounter(Closeable):
-    """Used from any thread. `state` is the state folder that belongs to the shelf."""
+    """Thread-safe. `state` is the state folder that belongs to the library."""
 
     def __init__(self, library: SkillLibrary, state: str) -> None:
         self._library, self._state = library, state
@@ -35,13 +35,13 @@ class SkillUsageCounter(Closeable):
         self._is_closed = False
 
     def record_imports(self, folders: Iterable[object]) -> None:
-        """Modules in these folders were imported, as a run says."""
+        """Records that a run imported modules from these folders."""
         found = {skill for folder in list(folders)[:_MAX_PER_RUN] if (skill := self._skill_in(folder)) is not None}
         for skill in found:
             self.record_use(skill)
 
     def record_use(self, skill: str) -> None:
-        """One use of a skill, `<owner>/<name>`."""
+        """Records one use of a skill, `<owner>/<name>`."""
         with self._lock:
             if self._is_closed or len(self._counts) >= _MAX_PENDING:
                 return
@@ -52,6 +52,7 @@ class SkillUsageCounter(Closeable):
                 self._timer.start()
 
     def close(self) -> None:
+        """Writes the pending counts."""
         with self._lock:
             self._is_closed = True
             timer = self._timer
@@ -80,7 +81,7 @@ class SkillUsageCounter(Closeable):
             noted, self._counts, self._timer = dict(self._counts), Counter(), None
         if not noted:
             return
-        with contextlib.suppress(ToolyardError):  # a count is not worth failing for
+        with contextlib.suppress(ToolyardError):  # a lost count must not fail the session
             root = Root(self._state)
             try:
                 UsageStats(root).add_all(noted)

@@ -1,5 +1,6 @@
-"""How often skills were used: `skill_uses.json` in the state folder, which no agent can write. A list of
-`{"skill": "<owner>/<name>", "agent", "count", "last"}`.
+"""Usage statistics of skills: `skill_uses.json` in the state folder, which no agent can write.
+
+A list of `{"skill": "<owner>/<name>", "agent", "count", "last"}`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _MAX_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class SkillUsage:
+    """How often an agent used a skill."""
+
     skill: str
     agent: str
     count: int
@@ -25,23 +28,24 @@ class SkillUsage:
 
 
 class UsageStats:
-    """The Root of the state folder is the caller's."""
+    """Reads and updates the statistics. The caller owns the Root of the state folder."""
 
     def __init__(self, state: Root) -> None:
         self._file = LockedDocument(state, ".", FILE, parse_list, write_list)
 
     def read(self) -> tuple[SkillUsage, ...]:
+        """Returns all rows."""
         return tuple(use for row in self._file.read() if (use := _parse_usage(row)) is not None)
 
     def count_for(self, skill: str) -> int:
-        """How often a skill (`<owner>/<name>`) was used, by whomever."""
+        """Returns how often a skill (`<owner>/<name>`) was used, by any agent."""
         return sum(use.count for use in self.read() if use.skill == skill)
 
     def add(self, skill: str, agent: str, count: int = 1) -> None:
         self.add_all({(skill, agent): count})
 
     def add_all(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """By skill and agent. The rows of those that were not used for longest make room."""
+        """Adds counts by skill and agent. The least recently used rows are dropped beyond the limit."""
 
         def change(rows: list[Any]) -> list[Any]:
             known = {(use.skill, use.agent): use for row in rows if (use := _parse_usage(row)) is not None}

@@ -1,7 +1,7 @@
-"""Whether a skill is fit to be kept.
+"""Checks whether a skill is valid.
 
-Its page can be read, its Python parses, its imports lead somewhere, it says what it is for, and it brings an example
-of its own. The example is found here and run by whoever has a sandbox.
+Its SKILL.md can be read, its Python parses, its imports resolve, and it has a docstring and an example. The example
+is found here and run by a caller that has a sandbox.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_SHOWN_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class SkillExample:
-    """Code that shows the skill at work. It runs where `skills` can be imported, and raises when it fails."""
+    """Code that demonstrates the skill. It runs where `skills` can be imported, and raises on failure."""
 
     code: str
     where: str
@@ -34,33 +34,42 @@ class SkillExample:
 
 @dataclass(frozen=True, slots=True)
 class ExampleResult:
+    """How an example ended."""
+
     ok: bool
     output: str
 
 
 class ExampleRunner(Protocol):
+    """Runs an example."""
+
     def __call__(self, code: str) -> ExampleResult:
-        """Run Python in the sandbox of the agent whose skill it is, top-level `await` allowed."""
+        """Runs Python in the sandbox of the skill's agent. Top-level `await` is allowed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
+    """The result of checking a skill."""
+
     faults: tuple[str, ...]
-    """Why it is not fit to be kept."""
+    """Why the skill is invalid."""
     remarks: tuple[str, ...] = ()
-    """What it lacks to be a good one."""
+    """What would improve the skill."""
     example: SkillExample | None = None
     example_result: ExampleResult | None = None
-    """How the example ended, where there was a runner."""
+    """The result of the example, if a runner was given."""
 
     @property
     def ok(self) -> bool:
+        """Whether the skill is valid."""
         return not self.faults
 
 
 @dataclass(frozen=True, slots=True)
 class SkillChecks:
+    """The checks that a skill has to pass."""
+
     resolver: ImportResolver
     runner: ExampleRunner | None = None
     needs_example: bool = False
@@ -69,9 +78,9 @@ class SkillChecks:
 def check_skill(
     checks: SkillChecks, name: str, tree: SkillTree, owner: str = "", prelude: str = ""
 ) -> ValidationReport:
-    """Everything that can be told of a skill. `owner` is the folder it lies in; the example imports it from there.
+    """Checks a skill. `owner` is the folder that it is imported from in its example.
 
-    `prelude` is Python to run before the example.
+    `prelude` is Python that runs before the example.
     """
     faults: list[str] = []
     remarks: list[str] = []
@@ -83,7 +92,7 @@ def check_skill(
             faults += [f"{path}, {fault}" for fault in found]
     main = modules.get(MODULE)
     if main is not None and not ast.get_docstring(main):
-        faults.append(f"{MODULE} has no docstring that says what it is for")
+        faults.append(f"{MODULE} has no docstring that says what it does")
     example = _find_example(name, owner, main, page)
     if example is None and main is not None:
         lacking = "it has no example: a `>>>` in a docstring, or a section Example with code in SKILL.md"
@@ -97,6 +106,7 @@ def check_skill(
 
 
 def refusal_error(report: ValidationReport) -> ValidationError:
+    """Returns the error for an invalid skill."""
     return ValidationError.of("code", "; ".join(report.faults), hint="Correct it, then try again.")
 
 
@@ -141,13 +151,13 @@ def _find_example(
         return None
     package = module_of(owner, name)
     if any(_AWAIT.search(source) for source in shown):
-        # doctest cannot wait: the lines are run one after the other, and what they print is not compared.
+        # doctest cannot await: the lines run in order, and their output is not compared.
         return SkillExample(f"from {package} import *\n" + "".join(shown), MODULE)
     return SkillExample(_DOCTEST_CODE.format(package=package), MODULE)
 
 
 def _example_section_code(body: str) -> str:
-    """The first piece of Python in the section Example."""
+    """Returns the first code block of the section Example."""
     is_inside, fence, code = False, "", ""
     for line in body.splitlines():
         if fence:
@@ -177,10 +187,10 @@ def _docstrings(module: ast.Module) -> list[str]:
 
 
 def _doctest_sources(text: str) -> list[str]:
-    """The lines behind the prompts of a docstring."""
+    """Returns the source lines after the prompts of a docstring."""
     if ">>>" not in text:
         return []
-    import doctest  # brings a debugger along
+    import doctest  # imports a debugger, which is slow
 
     try:
         return [example.source for example in doctest.DocTestParser().get_examples(text)]

@@ -1,8 +1,8 @@
-"""What is known of a skill's versions: `skills/<owner>/.versions/<name>/versions.json`, and their files beside it.
+"""The version history of a skill: `skills/<owner>/.versions/<name>/versions.json`, with the files beside it.
 
-Each entry says who saved it, when, what it was (a hash over all files) and where it was promoted from. The folder
-lies where its owner can write, like the skill itself: it is a record, not a proof. The hash tells whether a skill was
-edited by hand since.
+Each entry records its author, its time, a hash over all files, and the source of a promotion. The owner can write
+this folder, like the skill itself, so it is a record and not a proof. The hash shows whether a skill was edited by
+hand since.
 """
 
 from __future__ import annotations
@@ -20,26 +20,31 @@ MANIFEST_FILE = "versions.json"
 _MAX_ENTRIES = 200
 _IGNORE = b"*\n"
 _MAX_IGNORE_BYTES = 10_000
-"""Searches find the skill that is in use, not all it once was."""
+"""Searches should find the skill in use, not its former versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
+    """One saved version."""
+
     number: int
     agent: str
-    """Who saved it; empty when it was edited by hand, or by the user."""
+    """The author; empty if it was edited by hand, or saved by the user."""
     time: str
     hash: str
     promoted_from: str = ""
-    """`<owner>/<name>`, and the hash it had there."""
+    """`<owner>/<name>@<hash>` of the promoted skill."""
     note: str = ""
 
 
 def new_version(number: int, agent: str, digest: str, promoted_from: str = "", note: str = "") -> Version:
+    """Returns a version with the current time."""
     return Version(number, agent, utc_timestamp(), digest, promoted_from, note)
 
 
 class VersionManifest:
+    """The recorded versions of one skill."""
+
     def __init__(self, root: Root, skills: str, name: str) -> None:
         """`skills` is the folder of the owner's skills, relative to the root."""
         self.folder = f"{skills}/{VERSIONS}/{name}"
@@ -47,10 +52,12 @@ class VersionManifest:
         self._root, self._ignore_file = root, f"{skills}/{VERSIONS}/.ignore"
 
     def read(self) -> tuple[Version, ...]:
+        """Returns the recorded versions, the oldest first."""
         return tuple(version for row in self._file.read() if (version := _parse_version(row)) is not None)
 
     def add(self, *versions: Version) -> None:
-        # A record that somebody broke is kept beside the new one: it must not keep anybody from saving.
+        # A damaged record is moved aside, so that it does not prevent saving.
+        """Appends versions to the record."""
         self._file.set_aside()
         ensure_folder(self._root, self.folder)
         if read_file(self._root, self._ignore_file, _MAX_IGNORE_BYTES) is None:

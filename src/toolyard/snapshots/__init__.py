@@ -1,4 +1,4 @@
-"""Snapshots of folders: taken cheaply, compared, restored, collected, verified. See store.py."""
+"""Snapshots of folders: create, compare, restore, prune and verify them. See snapshot_store.py."""
 
 from __future__ import annotations
 

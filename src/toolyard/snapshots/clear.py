@@ -1,4 +1,4 @@
-"""Emptying a folder, so that everything can be had back: what a snapshot holds goes, and nothing else."""
+"""Empties a folder after taking a snapshot of it. Only files that the snapshot contains are removed."""
 
 from __future__ import annotations
 
@@ -22,24 +22,28 @@ if TYPE_CHECKING:
 def clear_folder(
     store: SnapshotStore, root: str, *, agent: str = "", reason: str = "", check: Callable[[], None] = no_check
 ) -> RestoreResult:
-    """Take a snapshot of a folder, then remove what it holds. Nothing is touched unless the snapshot was taken.
+    """Takes a snapshot of a folder, then removes everything that the snapshot contains.
 
-    What is ignored, could not be read, or changed meanwhile stays and is told. Restoring `before` undoes it.
+    Nothing is removed unless the snapshot was taken. Files that are ignored, unreadable or changed in the meantime
+    stay and are listed in the result. Restoring `before` undoes it.
     """
     with RootFolder(root) as folder, store.open_for_writing(check) as index:
         before = store.create_with_index(folder, index, agent, reason, check).snapshot
         now = root_entry(before)
-        held = UnchangedCheck(root_prefix(folder), index.cached_page)
-        with store.reader() as reader, Restorer(folder, reader, held, now, check, overwrite_torn=False) as restoring:
+        unchanged = UnchangedCheck(root_prefix(folder), index.cached_page)
+        with (
+            store.reader() as reader,
+            Restorer(folder, reader, unchanged, now, check, overwrite_torn=False) as restorer,
+        ):
             removals = [
                 change
-                for change in compare_trees(reader, reader, (now, None), b"", restoring.record_damage)
+                for change in compare_trees(reader, reader, (now, None), b"", restorer.record_damage)
                 if change.path
             ]
             try:
-                restoring.run(RestorePlan(removals=removals[::-1]))
+                restorer.run(RestorePlan(removals=removals[::-1]))
             except OSError as error:
                 raise SystemFault(
-                    f"{root} was emptied only in part: {error.strerror}.", hint=f"Restore {before.id} to undo it."
+                    f"{root} was only partly emptied: {error.strerror}.", hint=f"Restore {before.id} to undo it."
                 ) from error
-            return restoring.result(before, before)
+            return restorer.result(before, before)

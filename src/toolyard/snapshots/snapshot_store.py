@@ -1,12 +1,12 @@
-"""The snapshot store: immutable, content-addressed pictures of folders, in a folder of its own.
+"""The snapshot store: immutable, content-addressed copies of folders, kept in a folder of its own.
 
-    <folder>/lock             held by whoever changes the store; readers never wait for it
+    <folder>/lock             held by the process that writes to the store; readers never wait for it
     <folder>/index.sqlite3    see index.py
     <folder>/packs/*.pack     see packs.py
 
-A store owns one connection to its index until `close()`. It may be used by several threads, and by several processes
-at once. A process that is killed loses the snapshot it was taking and nothing else. The folder must lie outside what
-snapshots are taken of.
+A store owns one connection to its index until `close()`. Several threads and several processes may use it at once. A
+killed process loses only the snapshot that it was taking. The folder must lie outside the folders that snapshots are
+taken of.
 """
 
 from __future__ import annotations
@@ -55,27 +55,31 @@ from toolyard.storage.state_folder import ensure_state_dir
 _ID_CHARS = 12
 LATEST = "latest"
 _MAX_PRELOADED_PAGES = 1_000
-"""Pages whose looks are read ahead: a few megabytes."""
+"""The index loads all cached pages at once if there are at most this many: a few megabytes."""
 
 
 Label = Callable[[Snapshot, Snapshot, Iterable[PathChange]], Snapshot]
-"""A new snapshot with its agent and reason, from it, the one before, and what differs, which may raise Damaged."""
+"""Returns a new snapshot with its agent and reason, given it, its parent and the changes. Reading the changes may
+raise DamagedObjectError.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
+    """Settings of a SnapshotStore."""
+
     ignore: Sequence[str] = DEFAULT_RULES
-    """Rules in gitignore's spelling, beside the accepted ones of `.toolyardignore` files."""
+    """Rules in gitignore syntax, applied in addition to the accepted rules of `.toolyardignore` files."""
     lock_seconds: float = 120.0
     """How long a change waits for another writer of the store."""
     pack_bytes: int = PACK_BYTES
     workers: int = WORKERS
     label: Label | None = None
-    """Called with each snapshot that differs from the one before, while the store is locked."""
+    """Called with each snapshot that differs from its parent, while the store is locked."""
 
 
 class _IndexedWalkStore:
-    """What a walk asks of a store that is being written to."""
+    """The WalkStore of a snapshot that is being written: reads cached pages from the index and adds new objects."""
 
     def __init__(self, index: Index, reader: ObjectReader, writer: ObjectWriter) -> None:
         self._index = index
@@ -97,22 +101,24 @@ class _IndexedWalkStore:
 
 
 class SnapshotStore(Closeable):
+    """Creates, reads, compares, restores and prunes the snapshots in one folder."""
+
     def __init__(self, folder: str, options: StoreOptions | None = None) -> None:
-        """Opens the store, made when it is missing. Raises SystemFault."""
+        """Opens the store and creates it if it is missing. Raises SystemFault."""
         self.folder = ensure_state_dir(os.path.abspath(folder))
         self.options = options or StoreOptions()
         self.packs = packs_folder(self.folder)
         os.makedirs(self.packs, mode=0o700, exist_ok=True)
-        # To a new index every pack would be one that nobody knows.
+        # A new, empty index would treat every existing pack as a leftover and delete it.
         rebuild_index(self.folder, self.options.lock_seconds, no_check, only_if_lost=True)
         self._index = Index(index_path(self.folder))
         self._index_lock = threading.Lock()
 
     @staticmethod
     def rebuild(folder: str, check: Callable[[], None] = no_check) -> RebuildResult:
-        """Make a new index from the packs, whatever state the old one is in; that is kept beside it.
+        """Builds a new index from the packs, whatever state the old one is in; the old one is kept beside it.
 
-        A store whose index is gone does so when it is opened. Others that are open have to be opened again.
+        A store whose index is missing does this when it is opened. Stores that are open must be opened again.
         """
         return rebuild_index(folder, StoreOptions().lock_seconds, check)
 
@@ -120,15 +126,15 @@ class SnapshotStore(Closeable):
         with self._index_lock:
             self._index.close()
 
-    # Looking
+    # Reading
 
     def list(self, root: str | None = None) -> list[Snapshot]:
-        """The snapshots, newest first; with `root` those of that folder."""
+        """Returns the snapshots, newest first; with `root` only those of that folder."""
         with self._index_lock:
             return self._index.snapshots(os.path.realpath(root) if root else None)
 
     def get(self, name: str, root: str | None = None) -> Snapshot:
-        """By id, by the beginning of one, or "latest"."""
+        """Returns a snapshot by id, by a prefix of its id, or by the name "latest"."""
         if name == LATEST:
             found = self.list(root)[:1]
         else:
@@ -137,10 +143,13 @@ class SnapshotStore(Closeable):
         if len(found) == 1:
             return found[0]
         if found:
-            raise ValidationError.of("snapshot", f'"{name}" begins more than one id', hint="Write more of it.")
+            raise ValidationError.of(
+                "snapshot", f'"{name}" matches several snapshots', hint="Use more characters of the id."
+            )
         raise ToolError(f'There is no snapshot "{name}".', hint="List them to see their ids.")
 
     def reader(self) -> ObjectReader:
+        """Opens a reader of the stored objects; the caller closes it."""
         return ObjectReader(self.packs, self._find_offsets)
 
     def _find_offsets(self, digests: Sequence[bytes]) -> dict[bytes, PackOffset]:
@@ -148,20 +157,20 @@ class SnapshotStore(Closeable):
             return self._index.find_offsets(digests)
 
     def show(self, name: str, path: str | bytes = b"", root: str | None = None) -> list[TreeEntry]:
-        """What a folder of a snapshot holds; of anything else, its own entry."""
+        """Returns the entries of a folder in a snapshot; for anything else, the entry itself."""
         snapshot = self.get(name, root)
         with self.reader() as reader:
             entry = find_entry(reader, root_entry(snapshot), os.fsencode(path))
             return reader.entries(entry.ref) if entry.kind is EntryKind.FOLDER else [entry]
 
     def read(self, name: str, path: str | bytes, limit: int | None = None, root: str | None = None) -> bytes:
-        """A file's bytes as a snapshot holds them, at most the first `limit`. Raises Damaged."""
+        """Returns the bytes of a file in a snapshot, at most the first `limit`. Raises DamagedObjectError."""
         snapshot = self.get(name, root)
         with self.reader() as reader:
             entry = find_entry(reader, root_entry(snapshot), os.fsencode(path))
             if not entry.is_file:
-                told = printable_name(os.fsdecode(path))
-                raise ToolError(f"{told} is no file in the snapshot.", hint="Show it to see what it is.")
+                display = printable_name(os.fsdecode(path))
+                raise ToolError(f"{display} is not a file in the snapshot.", hint="Show it to see what it is.")
             return reader.content(entry, limit)
 
     def diff(
@@ -174,7 +183,7 @@ class SnapshotStore(Closeable):
         limits: DiffLimits | None = None,
         check: Callable[[], None] = no_check,
     ) -> Diff:
-        """What changed from one snapshot to another, or to the folder as it is now. Writes nothing."""
+        """Returns the changes from one snapshot to another, or to the current folder. Writes nothing."""
         limits = limits or DiffLimits()
         one = self.get(before, root)
         with self.reader() as reader:
@@ -195,7 +204,7 @@ class SnapshotStore(Closeable):
         return LiveSide(trees, folder, walked.tree)
 
     def accepted_rules(self, root: str) -> AcceptedRules:
-        """The rules of `.toolyardignore` files that the user accepted for a folder."""
+        """Returns the rules of `.toolyardignore` files that the user accepted for a folder."""
         return AcceptedRules.load(self.folder, root)
 
     def _cached_page(self, key: bytes) -> CachedPage | None:
@@ -203,17 +212,17 @@ class SnapshotStore(Closeable):
             return self._index.cached_page(key)
 
     def verify(self, check: Callable[[], None] = no_check) -> VerifyResult:
-        """Read every object again. Finds what is damaged, and the files that need it."""
+        """Reads and hashes every object again. Returns the damaged objects and the files that need them."""
         with self._index_lock:
             objects = [row[0] for row in self._index.objects()]
         with self.reader() as reader:
             return verify(reader, objects, self.list(), self._find_offsets, check)
 
-    # Changing
+    # Writing
 
     @contextlib.contextmanager
     def open_for_writing(self, check: Callable[[], None] = no_check) -> Generator[Index]:
-        """Hold the store's lock, with an index to change. One writer at a time, in all processes."""
+        """Holds the store's lock and yields an index to write to: one writer at a time across all processes."""
         with (
             locked_file(lock_path(self.folder), self.options.lock_seconds, "the snapshots", check),
             Index(index_path(self.folder)) as index,
@@ -231,10 +240,10 @@ class SnapshotStore(Closeable):
         only_changed: bool = False,
         budget: SizeCheck | None = None,
     ) -> SnapshotResult:
-        """Take a snapshot of `root`. `check` is called often and may raise to give up; nothing is kept then.
+        """Takes a snapshot of `root`. `check` is called often and may raise to cancel; nothing is stored then.
 
-        With `only_changed`, a tree that is as it was gets no snapshot of its own: the one before is returned.
-        `budget` is told what each folder holds before its files are read, and may raise to give up too.
+        With `only_changed`, an unchanged tree gets no new snapshot: the result names the previous one. `budget` is
+        called with the size of each folder before its files are read, and may also raise to cancel.
         """
         with RootFolder(root) as folder, self.open_for_writing(check) as index:
             return self.create_with_index(
@@ -253,10 +262,13 @@ class SnapshotStore(Closeable):
         budget: SizeCheck | None = None,
         force_include: ForceInclude | None = None,
     ) -> SnapshotResult:
-        """The same for who is writing already. `force_include` names what is held whatever accepted rules say."""
+        """Takes a snapshot when the caller already holds the write lock and its index.
+
+        `force_include` names files to include even where accepted ignore rules exclude them.
+        """
         if is_beneath(os.path.realpath(self.folder), folder.path):
             raise ValidationError.of(
-                "root", f"{folder.path} holds the snapshots themselves", hint="Choose a state folder outside it."
+                "root", f"{folder.path} contains the snapshot store", hint="Choose a state folder outside it."
             )
         began = time.perf_counter()
         started_ns = time.time_ns()
@@ -269,10 +281,17 @@ class SnapshotStore(Closeable):
                 ReadPool(writer, self.options.workers) as pool,
             ):
                 rules = IgnoreRules(self.options.ignore)
-                memory = _IndexedWalkStore(index, reader, writer)
+                walk_store = _IndexedWalkStore(index, reader, writer)
                 accepted = self.accepted_rules(folder.path)
                 walked = Walker(
-                    folder, memory, pool, rules, check, accepted=accepted, budget=budget, force_include=force_include
+                    folder,
+                    walk_store,
+                    pool,
+                    rules,
+                    check,
+                    accepted=accepted,
+                    budget=budget,
+                    force_include=force_include,
                 ).run()
             parent = index.newest_snapshot(folder.path)
             snapshot = Snapshot(
@@ -281,11 +300,9 @@ class SnapshotStore(Closeable):
             )
             numbers: list[int] = []
             changed = parent is None or (parent.tree, parent.mode) != (snapshot.tree, snapshot.mode)
-            if parent is not None and changed and self.options.label is not None:
-                with ObjectReader(self.packs, writer.find_offsets) as reader:
-                    changes = compare_trees(reader, reader, (root_entry(parent), root_entry(snapshot)))
-                    snapshot = self.options.label(snapshot, parent, changes)
-            # A picture that is the same as the one before is no loss when the power goes, or the index.
+            if parent is not None and changed:
+                snapshot = self._labelled_snapshot(snapshot, parent, writer)
+            # An unchanged snapshot needs no record in the packs: losing it with the index or the power costs nothing.
             record = writer.put_snapshot(snapshot) if changed else None
 
             def write_index() -> None:
@@ -298,10 +315,18 @@ class SnapshotStore(Closeable):
         except BaseException:
             writer.abandon()
             raise
-        work = SnapshotCost(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
+        cost = SnapshotCost(walked.files_read, walked.bytes_read, writer.bytes_written, time.perf_counter() - began)
         if not numbers and parent is not None:
-            return SnapshotResult(parent, work, changed, tuple(accepted.proposals))
-        return SnapshotResult(replace(snapshot, number=numbers[0]), work, changed, tuple(accepted.proposals))
+            return SnapshotResult(parent, cost, changed, tuple(accepted.proposals))
+        return SnapshotResult(replace(snapshot, number=numbers[0]), cost, changed, tuple(accepted.proposals))
+
+    def _labelled_snapshot(self, snapshot: Snapshot, parent: Snapshot, writer: ObjectWriter) -> Snapshot:
+        """Returns the snapshot with the agent and reason that the `label` option gives it for its changes."""
+        if self.options.label is None:
+            return snapshot
+        with ObjectReader(self.packs, writer.find_offsets) as reader:
+            changes = compare_trees(reader, reader, (root_entry(parent), root_entry(snapshot)))
+            return self.options.label(snapshot, parent, changes)
 
     def restore(
         self,
@@ -314,36 +339,36 @@ class SnapshotStore(Closeable):
         may_write: MayWrite = allow_all,
         skip_git: bool = False,
     ) -> RestoreResult:
-        """Make the folder, or only `paths` in it, what a snapshot says. What was there is held by a snapshot first.
+        """Restores the folder, or only `paths` in it, to the state of a snapshot.
 
-        Restoring that one (`before` in the result) undoes it. Nothing is deleted or replaced that it does not hold,
-        nor what `may_write` is false for: that is left alone and told. With `skip_git` repositories are, too, unless
-        `paths` names one.
+        A snapshot of the current state is taken first; restoring that one (`before` in the result) undoes this.
+        Nothing is deleted or replaced that it does not contain, and nothing that `may_write` refuses: such paths are
+        skipped and listed in the result. With `skip_git` repositories are skipped too, unless `paths` names one.
         """
         snapshot = self.get(name, root)
         wanted = [os.fsencode(path) for path in paths] if paths is not None else None
         with RootFolder(root or snapshot.root) as folder, self.open_for_writing(check) as index:
             reason = f"before restoring {snapshot.id}"
             with self.reader() as reader:
-                # Rules that were accepted since must not keep what was done before from being undone.
-                also = names_in_snapshot(reader, snapshot)
+                # Ignore rules accepted after the snapshot must not prevent restoring what it contains.
+                force_include = names_in_snapshot(reader, snapshot)
                 before = self.create_with_index(
-                    folder, index, agent, reason, check, only_changed=True, force_include=also
+                    folder, index, agent, reason, check, only_changed=True, force_include=force_include
                 ).snapshot
             now = root_entry(before)
-            held = UnchangedCheck(root_prefix(folder), index.cached_page)
+            unchanged = UnchangedCheck(root_prefix(folder), index.cached_page)
             with (
                 self.reader() as reader,
                 Restorer(
-                    folder, reader, held, now, check, overwrite_torn=paths is not None, may_write=may_write
-                ) as restoring,
+                    folder, reader, unchanged, now, check, overwrite_torn=paths is not None, may_write=may_write
+                ) as restorer,
             ):
                 try:
-                    top, damaged = root_entry(snapshot), restoring.record_damage
-                    restoring.run(make_plan(reader, now, top, wanted, damaged, skip_git=skip_git))
+                    top, damaged = root_entry(snapshot), restorer.record_damage
+                    restorer.run(make_plan(reader, now, top, wanted, damaged, skip_git=skip_git))
                 except OSError as error:
                     raise _interrupted_restore(error, before) from error
-                return restoring.result(before, snapshot)
+                return restorer.result(before, snapshot)
 
     def gc(
         self,
@@ -352,9 +377,10 @@ class SnapshotStore(Closeable):
         newer_than: float | None = None,
         check: Callable[[], None] = no_check,
     ) -> PruneResult:
-        """Keep the newest `keep` snapshots of each folder and all younger than `newer_than` seconds; drop the others.
+        """Deletes all but the newest `keep` snapshots of each folder and those younger than `newer_than` seconds.
 
-        The newest of each folder always stays. Without either every snapshot stays, and only what nothing needs goes.
+        The newest snapshot of each folder always stays. Without either limit every snapshot stays, and only
+        unreachable objects are deleted.
         """
         with self.open_for_writing(check) as index, self.reader() as reader:
             gone: list[Snapshot] = []
@@ -364,7 +390,7 @@ class SnapshotStore(Closeable):
             return prune_snapshots(self.packs, index, reader, gone, check)
 
     def forget_damaged(self, verified: VerifyResult) -> None:
-        """Let damaged objects go, so that they are stored again when a snapshot meets their content again."""
+        """Drops damaged objects from the index, so that the next snapshot with the same content stores them again."""
         with self.open_for_writing() as index, index.transaction():
             index.drop_objects(verified.damaged_objects)
             index.clear_cached_pages()
@@ -372,6 +398,6 @@ class SnapshotStore(Closeable):
 
 def _interrupted_restore(error: OSError, before: Snapshot) -> SystemFault:
     return SystemFault(
-        f"The restore stopped half way: {error.strerror}.",
-        hint=f"Every file is whole. Free some space and restore again, or restore {before.id} to undo it.",
+        f"The restore stopped part way: {error.strerror}.",
+        hint=f"No file is partly written. Free some space and restore again, or restore {before.id} to undo it.",
     )

@@ -1,7 +1,7 @@
-"""Opening the log's files and walking their lines, for the writer and the readers alike.
+"""Opens the log's files and iterates over their lines, for the writer and the readers alike.
 
-Nothing here trusts what it finds: a link, a pipe or a device in place of a file is refused without waiting on it,
-and a line is never held beyond LINE_BYTES however long it is.
+Nothing here trusts what it finds: a link, a pipe or a device in place of a file is refused without blocking on it,
+and a line never takes more than LINE_BYTES of memory, however long it is.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ READ_WRITE = os.O_RDWR | os.O_CREAT
 APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND
 BUFFER_BYTES = 256 * KIB
 LOCK_POLL_SECONDS = 0.0005
-"""Between two tries for a lock that another writer holds for some microseconds."""
-# A link could lead the log elsewhere; a pipe would hang the open.
+"""Pause between two attempts at a lock that another writer holds for some microseconds."""
+# A link could redirect the log; opening a pipe would hang.
 _CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line without its newline. `data` stops at LINE_BYTES; `digest` is that of all its bytes."""
+    """One line without its newline. `data` is cut at LINE_BYTES; `digest` covers all its bytes."""
 
     number: int
     data: bytes
@@ -53,7 +53,7 @@ class LogLine:
 
 
 def open_regular(name: str, flags: int, directory: int) -> int:
-    """A handle on a plain file in the folder. Raises SecurityError for anything else, OSError as open does."""
+    """Opens a regular file in the folder. Raises SecurityError for anything else, OSError as open does."""
     try:
         handle = os.open(name, flags | _CAREFUL, PRIVATE_FILE, dir_fd=directory)
     except IsADirectoryError:
@@ -72,7 +72,7 @@ def _not_a_plain_file(name: str) -> SecurityError:
 
 
 def lock(handle: int, operation: int, state_dir: str) -> None:
-    """Take the lock (LOCK_EX or LOCK_SH), or raise SystemFault when a stuck process keeps it for too long."""
+    """Takes the lock (LOCK_EX or LOCK_SH). Raises SystemFault if a stuck process holds it for too long."""
     deadline = 0.0
     while True:
         try:
@@ -92,12 +92,12 @@ def lock(handle: int, operation: int, state_dir: str) -> None:
 
 
 def read_head(handle: int) -> Head | None:
-    """The head, or None where it is empty or unreadable."""
+    """Returns the head, or None if it is empty or unreadable."""
     return Head.from_bytes(os.pread(handle, HEAD_BYTES + 1, 0))
 
 
 def iter_lines(handle: int, start: int, end: int) -> Iterator[LogLine]:
-    """The lines between two places in the file, numbered from 1. The last may be unfinished."""
+    """Yields the lines between two positions of the file, numbered from 1. The last may be unfinished."""
     with open(handle, "rb", buffering=BUFFER_BYTES, closefd=False) as file:
         file.seek(start)
         number = 0
@@ -105,7 +105,7 @@ def iter_lines(handle: int, start: int, end: int) -> Iterator[LogLine]:
             number += 1
             data = file.readline(min(LINE_BYTES, end - start))
             if not data:
-                return  # the file shrank while we read it
+                return  # the file was truncated while it was read
             start += len(data)
             if data.endswith(b"\n"):
                 yield LogLine(number, data[:-1], start, complete=True)
@@ -124,13 +124,13 @@ def iter_lines(handle: int, start: int, end: int) -> Iterator[LogLine]:
 
 
 def has_log(state_dir: str) -> bool:
-    """Whether any call was recorded there; also where the log itself was removed and its head was not."""
+    """Returns whether any call was recorded there; also if only the head is left."""
     return any(os.path.lexists(os.path.join(state_dir, name)) for name in (LOG_NAME, HEAD_NAME))
 
 
 @contextmanager
 def open_log(state_dir: str) -> Generator[tuple[int | None, int | None]]:
-    """The log and the head, for reading only; None for one that is missing. Raises ToolError where both are."""
+    """Opens the log and the head for reading; None for a missing one. Raises ToolError if both are missing."""
     handles: list[int] = []
     found: list[int | None] = []
     try:
@@ -159,6 +159,7 @@ def open_log(state_dir: str) -> Generator[tuple[int | None, int | None]]:
 
 
 def unreadable_error(state_dir: str, error: OSError) -> SystemFault:
+    """Builds the error for a log that cannot be read."""
     return SystemFault(
         f"The audit log in {state_dir} cannot be read: {error.strerror or error}.",
         hint="Read it as the user it belongs to.",

@@ -1,16 +1,16 @@
-"""The audit log as it lies on disk: one line of `audit.jsonl`, and the record in `audit.head`.
+"""The on-disk format of the audit log: one line of `audit.jsonl`, and the record in `audit.head`.
 
-A line is compact ASCII JSON. Its last member is `hash`: BLAKE2b-256, in hex, over the hex text of `prev` and
-the line as it would be without that member. `prev` is the hash of the line before, so no line can be changed,
-removed, moved or put in without breaking the chain. The head holds the number, the end and the hash of the
-newest line: without it, cutting off the tail would leave a shorter chain that is whole.
+A line is compact ASCII JSON. Its last member is `hash`: BLAKE2b-256, in hex, over the hex text of `prev` and the line
+without that member. `prev` is the hash of the line before, so no line can be changed, removed, moved or inserted
+without breaking the chain. The head has the number, the end and the hash of the newest line: without it, removing
+lines from the end would leave a shorter but valid chain.
 
-A line with a `mark` was written by the log itself while it put itself right:
+A line with a `mark` was written by the log itself during recovery:
 
     torn:<digest>   the line before is what a killed writer left; <digest> is that of its bytes
     cut             the log was shorter than its head said: lines were removed
-    foreign         something was added behind the head that does not follow the chain
-    headless        the head was missing or unreadable, so a removed tail could not have been noticed
+    foreign         something was added after the head that does not follow the chain
+    headless        the head was missing or unreadable, so removed lines at the end could not be noticed
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEAD_NAME = "audit.head"
 VERSION = 1
 DIGEST_BYTES = 32
 GENESIS = "0" * (2 * DIGEST_BYTES)
-"""What the first line has for `prev`."""
+"""`prev` of the first line."""
 LINE_BYTES = 64 * KIB
 """No line is longer: nine texts of TARGET_CHARS characters, at most twelve bytes each, and the fixed part."""
 
@@ -52,7 +52,7 @@ _TEXTS = ("call", "surface", "agent", "session", "tool", "kind", "target", "deci
 
 
 class Head(NamedTuple):
-    """The newest line: its number, where it ends, its hash. (A tuple, because one is made for every line.)"""
+    """The newest line: its number, where it ends, its hash. (A tuple, because one is created per line.)"""
 
     seq: int = 0
     length: int = 0
@@ -63,14 +63,14 @@ class Head(NamedTuple):
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Head | None:
-        """The head, or None for what cannot be one."""
+        """Parses a head; None if the bytes are not one."""
         found = _HEAD.match(raw)
         return cls(int(found[1]), int(found[2]), found[3].decode("ascii")) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One line of the log, read back. `intact`: its hash is that of its content."""
+    """One line of the log, read back. `intact`: its hash matches its content."""
 
     seq: int
     time: str
@@ -82,11 +82,12 @@ class AuditRecord:
 
 
 def digest(data: bytes) -> str:
+    """Returns the BLAKE2b-256 of the bytes, in hex."""
     return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def encode(event: Event, head: Head, now: float, mark: str = "") -> tuple[bytes, str]:
-    """The line that follows `head`, with its newline, and its hash. The log's hot path: hence one f-string."""
+    """Returns the line that follows `head`, with its newline, and its hash. Hot path: hence one f-string."""
     call, surface, agent, session = event.call, event.surface, event.agent, event.session
     tool, kind, target, decision, reason = event.tool, event.kind, event.target, event.decision, event.reason
     texts = (call, surface, agent, session, tool, kind, target, decision, reason)
@@ -106,13 +107,13 @@ def encode(event: Event, head: Head, now: float, mark: str = "") -> tuple[bytes,
     return b'%s,"hash":"%s"}\n' % (body, line_hash.encode("ascii")), line_hash
 
 
-@lru_cache(maxsize=2)  # many lines fall into one second, and making its text takes longer than all of `encode`
+@lru_cache(maxsize=2)  # many lines share a second, and formatting it takes longer than the rest of `encode`
 def _second(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def parse(line: bytes) -> AuditRecord | None:
-    """The record in a line (without its newline), or None for what is not one. A changed one is not `intact`."""
+    """Parses a line (without its newline); None if it is not a record. A changed record is not `intact`."""
     member = _HASH_MEMBER.search(line, max(0, len(line) - _HASH_MEMBER_BYTES))
     if member is None:
         return None

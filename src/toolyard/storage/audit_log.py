@@ -1,13 +1,13 @@
 """The audit log of one workspace, for writing.
 
-Contract. `AuditLog.open` makes the files if they are missing; `append` adds one line and says its number; `close`
-(or leaving the `with`) puts everything on the disk. Any number of threads and processes may append at once: each line
-is written under a lock on the head, [read head, append line, write head]. A line outlives the death of this
-process as soon as `append` returns, and a power cut only after `sync`.
+Contract. `AuditLog.open` creates missing files; `append` adds one line and returns its number; `close` (or leaving
+the `with`) syncs everything to disk. Any number of threads and processes may append at once: each line is written
+under a lock on the head, [read head, append line, write head]. A line survives the death of this process as soon as
+`append` returns, and a power failure only after `sync`.
 
-A writer may be killed at any moment. It leaves the head one line behind, or a line without its end; whoever opens or
-appends next adopts the one and closes off the other (see `audit_format` for the marks). What cannot come from a
-killed writer is left as it is, for `verify` to find: putting the log right never hides that somebody changed it.
+A writer may be killed at any moment. It leaves the head one line behind, or a line without its end; the next open or
+append adopts the first and closes the second (see `audit_format` for the marks). Anything that a killed writer cannot
+have caused is left unchanged, for `verify` to find: recovery never hides tampering.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from toolyard.storage.audit_format import (
 from toolyard.storage.state_folder import ensure_state_dir
 
 REOPEN_TRIES = 5
-"""How often a writer follows files that are being replaced under it."""
+"""How often a writer reopens files that are being replaced."""
 STAMP_TICK_NANOSECONDS = 50_000_000
-"""Longer than one tick of any file system's clock that we know."""
+"""Longer than one clock tick of any known file system."""
 UNKNOWN_STAMP = -1
 NO_HEAD_YET = b"none"
-"""What no head file holds; not even an empty one."""
+"""A value that no head file contains; not even an empty one."""
 
 _REASONS = {
     TORN: "a writer was killed in the middle of the line before this one",
@@ -57,7 +57,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Handles:
-    """The open files. They belong to one process: a lock is not one's own after a fork."""
+    """The open files. They belong to one process: a fork must not use its parent's locks."""
 
     pid: int
     directory: int
@@ -86,6 +86,8 @@ class _Handles:
 
 
 class AuditLog(Closeable):
+    """Appends events to the audit log; see the module."""
+
     def __init__(self, state_dir: str, handles: _Handles) -> None:
         """Use `AuditLog.open`."""
         self._state_dir = state_dir
@@ -96,7 +98,7 @@ class AuditLog(Closeable):
 
     @classmethod
     def open(cls, state_dir: str) -> AuditLog:
-        """Open the log, making what is missing and putting right what a killed writer left."""
+        """Opens the log, creates missing files, and recovers from a killed writer. Raises SystemFault."""
         try:
             log = cls(state_dir, _Handles.open(state_dir))
             try:
@@ -114,9 +116,9 @@ class AuditLog(Closeable):
         return log
 
     def append(self, event: Event) -> int:
-        """Write one event; its number in the log. Raises SystemFault when it could not be written."""
+        """Writes one event and returns its number in the log. Raises SystemFault if it could not be written."""
         if self._handles is not None and self._handles.pid != os.getpid():
-            # After a fork: another thread may have held the lock in the parent, and would never free ours.
+            # After a fork: another thread may have held the lock in the parent, and would never release ours.
             self._thread_lock = Lock()
         with self._thread_lock:
             try:
@@ -130,13 +132,13 @@ class AuditLog(Closeable):
                 raise _log_fault("written", self._state_dir, error) from error
 
     def sync(self) -> None:
-        """Wait until every line is on the disk."""
+        """Waits until every line is on disk."""
         with self._thread_lock:
             if self._handles is not None:
                 self._sync(self._handles)
 
     def close(self) -> None:
-        """Sync and let go. Closing twice is harmless."""
+        """Syncs and closes the files. Closing twice is harmless."""
         with self._thread_lock:
             if self._handles is None:
                 return
@@ -147,7 +149,7 @@ class AuditLog(Closeable):
 
     def _sync(self, handles: _Handles) -> None:
         try:
-            os.fsync(handles.log)  # first: a head that is ahead of its log would look like a removed tail
+            os.fsync(handles.log)  # log first: a head ahead of its log would look like removed lines
             os.fsync(handles.head)
         except OSError as error:
             raise _log_fault("put on the disk", self._state_dir, error) from error
@@ -158,7 +160,7 @@ class AuditLog(Closeable):
             self._handles = None
 
     def _lock(self) -> tuple[_Handles, int]:
-        """Lock the files that bear the log's names now; the handles and the log's size."""
+        """Locks the files that currently have the log's names. Returns the handles and the log's size."""
         handles = self._handles
         if handles is None:
             raise SystemFault("The audit log is closed.", hint="Open it again before running a tool.")
@@ -179,9 +181,9 @@ class AuditLog(Closeable):
         )
 
     def _is_current(self, handles: _Handles) -> bool:
-        """Whether our files are the ones in the folder, and not ones that were moved away or removed.
+        """Returns whether our files are the ones in the folder, and were not moved away or removed.
 
-        Looking both up takes a third of the time of an append, so it is done only when the folder has changed.
+        Looking both up takes a third of the time of an append, so it is done only if the folder has changed.
         """
         changed = os.fstat(handles.directory).st_mtime_ns
         if changed == self._folder_stamp:
@@ -190,7 +192,7 @@ class AuditLog(Closeable):
             log = os.stat(LOG_NAME, dir_fd=handles.directory, follow_symlinks=False)
             head = os.stat(HEAD_NAME, dir_fd=handles.directory, follow_symlinks=False)
         except FileNotFoundError:
-            return False  # made anew by opening; the marks will tell
+            return False  # opening creates them again; the recovery mark records it
         # Within one tick of the file system's clock a second change would leave the same stamp.
         settled = time.time_ns() - changed > STAMP_TICK_NANOSECONDS
         self._folder_stamp = changed if settled else UNKNOWN_STAMP
@@ -209,7 +211,7 @@ class AuditLog(Closeable):
 def _append_line(
     handles: _Handles, head: Head, event: Event, *, mark: str = "", size: int | None = None, before: bytes = b""
 ) -> tuple[bytes, Head]:
-    """Append a line behind `size` (the head's length unless told) and move the head; all of it or nothing."""
+    """Appends a line at `size` (default: the head's length) and moves the head; all or nothing."""
     start = head.length if size is None else size
     line, line_hash = encode(event, head, time.time(), mark)
     data = before + line
@@ -220,7 +222,7 @@ def _append_line(
         moved = Head(head.seq + 1, start + written, line_hash)
         return _write_head(handles, moved), moved
     except OSError:
-        os.ftruncate(handles.log, start)  # still ours alone: the lock is held
+        os.ftruncate(handles.log, start)  # safe: the lock is still held
         raise
 
 
@@ -232,9 +234,9 @@ def _write_head(handles: _Handles, head: Head) -> bytes:
 
 
 def _recover_head(handles: _Handles, head: Head | None, size: int) -> Head:
-    """The head to go on from, where head and log do not agree. Called under the lock."""
+    """Returns the head to continue from, if head and log do not agree. The caller holds the lock."""
     if head is None:
-        os.ftruncate(handles.head, 0)  # whatever it holds may be longer than a head
+        os.ftruncate(handles.head, 0)  # its content may be longer than a head
         if size == 0:
             fresh = Head()
             _write_head(handles, fresh)
@@ -246,9 +248,9 @@ def _recover_head(handles: _Handles, head: Head | None, size: int) -> Head:
 
 
 def _recover_tail(handles: _Handles, head: Head, size: int) -> Head:
-    """The log is longer than its head says: adopt the line that a killed writer finished, close off one it did not.
+    """Handles a log longer than its head: adopts the line that a killed writer finished, closes one that it did not.
 
-    No more than one line is adopted, because every writer moves the head before the next may write.
+    At most one line is adopted, because every writer moves the head before the next may write.
     """
     adopted: Head | None = None
     torn: LogLine | None = None
@@ -281,7 +283,7 @@ def _follows(record: AuditRecord, head: Head, torn: LogLine | None) -> bool:
 
 
 def _last_record(log: int, size: int) -> Head:
-    """Where the chain stands by the log alone: its last whole line."""
+    """Returns the head by the log alone: its last complete line."""
     last = Head()
     for line in iter_lines(log, 0, size):
         record = None if line.too_long or not line.complete else parse(line.data)
@@ -291,7 +293,7 @@ def _last_record(log: int, size: int) -> Head:
 
 
 def _append_mark(handles: _Handles, head: Head, size: int, mark: str) -> Head:
-    """Record what was found, as a line of the log's own, behind everything that is there."""
+    """Records a recovery as a line of the log's own, at the end."""
     kind = TORN if mark.startswith(TORN) else mark
     event = Event(
         call=new_id(),
@@ -318,6 +320,6 @@ def _ends_with_newline(log: int, size: int) -> bool:
 def _log_fault(done: str, state_dir: str, error: OSError) -> SystemFault:
     return SystemFault(
         f"The audit log in {state_dir} could not be {done}: {error.strerror or error}.",
-        hint="Nothing runs unrecorded: free disk space or mend the folder's permissions, then try again.",
+        hint="No tool runs without an audit record: free disk space or fix the folder's permissions, then try again.",
         retryable=True,
     )

@@ -1,7 +1,7 @@
-"""Reading the audit log back, as typed records, in the order they were written.
+"""Reads the audit log back, as typed records, in the order they were written.
 
-Lines that are not records are passed over: telling what they are is for `audit_verify`. Following waits for new
-lines, leaves an unfinished one until its end has come, and goes on with a log that took the old one's place.
+Lines that are not records are skipped; `audit_verifier` reports them. Following waits for new lines, leaves an
+unfinished one until it is complete, and continues with a log that replaced the old one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from toolyard.core.events import CallOutcome
 
 FOLLOW_SECONDS = 0.2
-"""Between two looks at the log's size."""
+"""Pause between two checks of the log's size."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Which records to give: those that match everything that is set."""
+    """Selects records: those that match every field that is set."""
 
     tool: str | None = None
     outcome: CallOutcome | None = None
     agent: str | None = None
 
     def matches(self, record: AuditRecord) -> bool:
+        """Returns whether a record matches."""
         event = record.event
         wanted = ((self.tool, event.tool), (self.outcome, event.outcome), (self.agent, event.agent))
         return all(wish is None or wish == has for wish, has in wanted)
@@ -49,9 +50,9 @@ def read(
     only: RecordFilter = EVERYTHING,
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[AuditRecord]:
-    """The records of the log; the `last` so many of those that match, and with `follow` those still to come.
+    """Yields the matching records of the log: all, or the `last` so many; with `follow` also new ones.
 
-    Raises ToolError where there is no log, SystemFault where it cannot be read.
+    Raises ToolError if there is no log, SystemFault if it cannot be read.
     """
     with open_log(state_dir) as (log, _):
         if log is None:
@@ -72,7 +73,7 @@ def read(
 
 @dataclass(slots=True)
 class _Cursor:
-    """How far the log has been read: always the end of a whole line."""
+    """How far the log has been read: always the end of a complete line."""
 
     position: int
 
@@ -92,7 +93,7 @@ def _follow_log(state_dir: str, log: int, cursor: _Cursor, pause: Callable[[floa
         while True:
             pause(FOLLOW_SECONDS)
             replaced = _open_replacement(state_dir, log)
-            # A failed append may be taken back behind what was read.
+            # A failed append may be truncated to before the read position.
             cursor.position = min(cursor.position, size := os.fstat(log).st_size)
             yield from cursor.advance(log, size)
             if replaced is not None:
@@ -106,7 +107,7 @@ def _follow_log(state_dir: str, log: int, cursor: _Cursor, pause: Callable[[floa
 
 
 def _open_replacement(state_dir: str, log: int) -> int | None:
-    """A handle on the log that took the place of ours, if one did."""
+    """Opens the log that replaced ours; None if none did."""
     try:
         current = os.stat(os.path.join(state_dir, LOG_NAME), follow_symlinks=False)
         if current.st_ino == os.fstat(log).st_ino:
@@ -117,12 +118,12 @@ def _open_replacement(state_dir: str, log: int) -> int | None:
         finally:
             os.close(directory)
     except FileNotFoundError:
-        return None  # gone for now; a writer will make a new one
+        return None  # removed; the next writer creates a new one
 
 
 def _start_of_last(log: int, size: int, count: int) -> int:
-    """Where the last `count` lines begin, found from the end so that a long log costs no more than a short one."""
-    # The newline that ends the last line is the first to be met, hence one more.
+    """Returns where the last `count` lines begin, found from the end: a long log costs no more than a short one."""
+    # The newline that ends the last line is found first, hence one more.
     wanted, position = count + 1, size
     while position > 0:
         begin = max(0, position - LINE_BYTES)

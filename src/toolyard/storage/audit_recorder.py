@@ -1,8 +1,8 @@
-"""Putting one event for each call into the audit log, and stopping the yard when that fails.
+"""Writes one event per call to the audit log, and blocks further calls when that fails.
 
-Nothing runs unrecorded. An event that could not be written is kept here; until it is in the log, `write_pending` refuses
-every further call before it runs. What refused calls would have recorded is kept too, up to a bound: they did
-nothing.
+No call runs without a record. An event that could not be written is kept here; until it is in the log,
+`write_pending` refuses every further call before it runs. The events of refused calls are kept too, up to a limit:
+those calls did nothing.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ _MOST_REFUSED = 1_000
 
 
 class EventLog(Protocol):
-    """Where events go: `storage.AuditLog`, or a test's own."""
+    """Where events go: `storage.AuditLog`, or a test's own log."""
 
     def append(self, event: Event) -> int: ...
 
 
 class AuditRecorder:
-    """Used from one thread, the event loop's."""
+    """Records the events of calls. Used only from the event loop's thread."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._pending: deque[Event] = deque()
 
     def write_pending(self) -> None:
-        """Write what is owed. Raises the log's own error while it still cannot be written."""
+        """Writes the pending events. Raises the log's error if it still cannot be written."""
         while self._pending:
             self._log.append(self._pending[0])
             self._pending.popleft()
 
     def record(self, event: Event, *, ran: bool) -> ToolyardError | None:
-        """Write the event of a call; the log's error when it could not be written. `ran`: it may have done things."""
-        kept = ran or len(self._pending) < _MOST_REFUSED
-        if kept:
+        """Writes the event of a call; returns the log's error if that fails. `ran`: it may have had effects."""
+        is_queued = ran or len(self._pending) < _MOST_REFUSED
+        if is_queued:
             self._pending.append(event)
         try:
             self.write_pending()
-            if not kept:
+            if not is_queued:
                 self._log.append(event)
         except ToolyardError as error:
             return error
@@ -52,7 +52,7 @@ class AuditRecorder:
 
 
 def own_event(agent: str, tool: str, workspace: str, what: str, outcome: CallOutcome) -> Event:
-    """An event of something that Toolyard did by itself, or the user by command."""
+    """Builds an event for an action of Toolyard itself, or of the user by command."""
     return Event(
         call=new_id(),
         surface="toolyard",
@@ -70,7 +70,7 @@ def own_event(agent: str, tool: str, workspace: str, what: str, outcome: CallOut
 
 
 def network_event(agent: str, address: str, *, is_allowed: bool) -> Event:
-    """Code inside the sandbox wanted to reach a host."""
+    """Builds an event for code in the sandbox that tried to reach a host."""
     return Event(
         call=new_id(),
         surface="sandbox",

@@ -1,9 +1,9 @@
-"""Finding out whether somebody changed the audit log. Reads only, in one pass, with bounded memory.
+"""Verifies the audit log: finds out whether it was tampered with. Read-only, in one pass, with bounded memory.
 
-What a killed writer can leave is reported as `recovered` and is no problem: one whole line behind the head, an
-unfinished last line, an unfinished line that the next one closed off. Everything else that breaks the chain is a
-problem. Whoever can write to the state folder can also write a whole new chain with a new head: to find that out,
-keep the newest hash somewhere they cannot reach and look for it.
+What a killed writer can leave is reported as `recovered` and is not a problem: one complete line after the head, an
+unfinished last line, an unfinished line that the next one closed. Everything else that breaks the chain is a problem.
+Anyone who can write to the state folder can also write a complete new chain with a new head: to detect that, store
+the newest hash somewhere they cannot reach, and look for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from toolyard.storage.audit_format import (
 )
 
 MAX_PROBLEMS = 200
-"""More of them say no more; the rest are counted."""
+"""Problems that are listed; the rest are counted."""
 
 _MARKED = {
     CUT: "written when the log was found shorter than its head said: lines before it were removed",
@@ -38,14 +38,14 @@ _MARKED = {
 
 
 class AuditFinding(NamedTuple):
-    """A line of the file, counted from 1 (0: the log as a whole), and what is the matter with it."""
+    """A line of the file, counted from 1 (0: the log as a whole), and what is wrong with it."""
 
     line: int
     what: str
 
 
 class Verification(NamedTuple):
-    """`ok` when there are no problems; `events` is how many records were read."""
+    """`ok` if there are no problems; `events` is the number of records read."""
 
     ok: bool
     events: int
@@ -54,7 +54,7 @@ class Verification(NamedTuple):
 
 
 def verify(state_dir: str) -> Verification:
-    """Check every line and the head. Raises ToolError where there is no log, SystemFault where it cannot be read."""
+    """Checks every line and the head. Raises ToolError if there is no log, SystemFault if it cannot be read."""
     with open_log(state_dir) as (log, head_handle):
         try:
             head, size = _snapshot(log, head_handle, state_dir)
@@ -71,7 +71,7 @@ def verify(state_dir: str) -> Verification:
 
 
 def _snapshot(log: int | None, head: int | None, state_dir: str) -> tuple[Head | None, int]:
-    """Head and size that belong together: writers are held off for this moment only."""
+    """Returns a head and a log size that belong together: writers are locked out only for this moment."""
     if head is None:
         return None, 0 if log is None else os.fstat(log).st_size
     lock(head, fcntl.LOCK_SH, state_dir)
@@ -82,7 +82,7 @@ def _snapshot(log: int | None, head: int | None, state_dir: str) -> tuple[Head |
 
 
 class _ChainCheck:
-    """The state of one pass: where the chain stands, and what was found."""
+    """The state of one pass: the position in the chain, and the findings."""
 
     def __init__(self, head: Head | None, *, head_missing: bool) -> None:
         self._head = head
@@ -131,7 +131,7 @@ class _ChainCheck:
         elif not self._head_met:
             self.problem(number, f"{HEAD_NAME} points into the middle of a line")
         elif self._ahead > 1:
-            self.problem(number, f"{self._ahead} lines follow the newest that the head knows: they were put in")
+            self.problem(number, f"{self._ahead} lines follow the newest that the head knows: they were inserted")
         elif self._ahead == 1:
             self._note(number, "a writer was killed before it moved the head")
 
@@ -142,7 +142,7 @@ class _ChainCheck:
         return Verification(not problems, self._events, problems, tuple(self._recovered))
 
     def _handle_unreadable(self, line: LogLine, record: AuditRecord | None, *, behind_head: bool) -> None:
-        """Not a record: harmless only as what a killed writer left, at the end or closed off by the next line."""
+        """Handles a line that is not a record: harmless only at the end, or closed by the next line, after a kill."""
         self._report_suspect()
         if line.complete:
             self._suspect = line
@@ -171,10 +171,10 @@ class _ChainCheck:
 
     def _report_line(self, line: LogLine) -> None:
         too_long = f"is longer than {LINE_BYTES} bytes"
-        self.problem(line.number, too_long if line.too_long else "is not a record: it was put in or changed")
+        self.problem(line.number, too_long if line.too_long else "is not a record: it was inserted or changed")
 
     def _check_chain(self, number: int, record: AuditRecord) -> None:
-        """Compare with the line before, then go on from what this line says, so that one change is told once."""
+        """Compares a record with the line before, then continues from it, so that one change is reported once."""
         self._events += 1
         expected = self._seq + 1
         if not record.intact:

@@ -1,4 +1,4 @@
-"""What SQLite stumbled over and does not say: a full disk, or no descriptors left."""
+"""Detects the causes that SQLite does not report: a full disk, or no file descriptors left."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ FREE_SPACE = "Free some space and try again."
 
 
 def check_descriptors(error: sqlite3.Error) -> None:
-    """Raise SystemFault where SQLite could not open a file for want of descriptors, which it does not say."""
+    """Raises SystemFault if SQLite could not open a file because no descriptors were left."""
     if getattr(error, "sqlite_errorcode", 0) & _FIRST_BYTE == sqlite3.SQLITE_CANTOPEN and are_descriptors_low():
         raise out_of_descriptors_fault() from error
 
 
 def is_disk_full(error: sqlite3.Error, path: str) -> bool:
-    """Whether there was no room, of bytes or of files, on the disk of the database at `path`."""
-    code = getattr(error, "sqlite_errorcode", 0)  # those that Python itself raises have none
+    """Returns whether the disk of the database at `path` had no room left, for bytes or for files."""
+    code = getattr(error, "sqlite_errorcode", 0)  # errors that Python itself raises have none
     if code & _FIRST_BYTE == sqlite3.SQLITE_FULL or code in _SAID:
         return True
     if code & _FIRST_BYTE != sqlite3.SQLITE_CANTOPEN:
         return False
-    # A file beside it could not be made: for want of room, or of the right to.
+    # A file beside it could not be created: the disk is full, or permission is missing.
     try:
         disk = os.statvfs(os.path.dirname(path) or ".")
     except OSError:

@@ -1,7 +1,7 @@
-"""Where Toolyard's own sockets, settings of runs and scratch folders lie, private to the user.
+"""The private folders of the user for Toolyard's sockets, run settings and scratch files.
 
-Never below a folder for temporary files: other programs have their sockets there, and agents can be given it. What
-lies here is hidden from the tools and commands of every workspace (`own_folders`).
+Never below a temporary folder: other programs have their sockets there, and agents can be given access to it. These
+folders are hidden from the tools and commands of every workspace (`own_folders`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def run_folder() -> str:
-    """`run` in the user's state folder, for what may become large. Raises SystemFault where it cannot be made."""
+    """Returns `run` in the user's state folder, for large files. Raises SystemFault if it cannot be created."""
     return ensure_state_dir(_run_folder(Settings.from_environment()))
 
 
 def socket_folder() -> str:
-    """`toolyard` in $XDG_RUNTIME_DIR where that is the user's alone; else `run_folder()`. Raises SystemFault."""
+    """Returns `toolyard` in $XDG_RUNTIME_DIR if private to the user; else `run_folder()`. Raises SystemFault."""
     settings = Settings.from_environment()
     if _is_private_runtime_dir(settings):
         with contextlib.suppress(SystemFault):
@@ -35,7 +35,7 @@ def socket_folder() -> str:
 
 
 def own_folders() -> tuple[str, ...]:
-    """The real paths of both folders, which need not exist."""
+    """Returns the real paths of both folders, which need not exist."""
     settings = Settings.from_environment()
     folders = [_run_folder(settings)]
     if settings.runtime_dir:

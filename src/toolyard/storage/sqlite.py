@@ -1,4 +1,4 @@
-"""Files for SQLite databases that several connections and processes use at once."""
+"""Helpers for SQLite databases that several connections and processes use at once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import time
 
 _PAUSE_SECONDS = 0.005
 _KIND = 0xFF
-"""Of an error; what is above it says more."""
+"""Mask for the primary error code; the higher bits are the extended code."""
 
 
 def create_private_file(path: str) -> None:
-    """Make an empty file at `path`, for its owner alone, where there is none; SQLite gives those beside it its mode.
+    """Creates an empty database file at `path`, private to its owner, if there is none.
 
-    A file that is there is never opened. To close it again would take back the locks that SQLite holds on it for
-    this process, and another process could clear away the log that is in use. That is also why a new one is given
-    its name when it is closed already. Raises OSError.
+    SQLite gives the files beside it the same mode. An existing file is never opened: closing it would release the
+    locks that SQLite holds on it for this process, and another process could then delete the log in use. For the same
+    reason a new file gets its name only after it is closed. Raises OSError.
     """
     if os.path.lexists(path):
         return
@@ -32,10 +32,10 @@ def create_private_file(path: str) -> None:
 
 
 def enable_wal(connection: sqlite3.Connection, seconds: float) -> None:
-    """Have a connection use a write-ahead log, waiting `seconds` for others to let it. Raises sqlite3.Error.
+    """Switches a connection to a write-ahead log; waits up to `seconds` for other connections. Raises sqlite3.Error.
 
-    SQLite's own patience does not help here: while another connection is the first to come or the last to leave, it
-    gives up at once.
+    SQLite's own busy timeout does not apply here: while another connection is the first to open or the last to close,
+    it fails at once.
     """
     until = time.monotonic() + seconds
     while True:

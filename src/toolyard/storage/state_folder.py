@@ -1,6 +1,6 @@
-"""Where a workspace's state lives: one private folder each, outside the workspace.
+"""The state folder of a workspace: one private folder each, outside the workspace.
 
-Only names and modes are decided here. Whoever calls makes sure that the folder does not lie inside the workspace.
+This module only decides names and modes. Callers make sure that the folder does not lie inside the workspace.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def state_dir(state_home: str, workspace: str) -> str:
-    """The state folder of `workspace`, which need not exist yet."""
+    """Returns the state folder of `workspace`, which need not exist yet."""
     return os.path.join(os.path.abspath(state_home), workspace_id(os.path.realpath(workspace)))
 
 
 def ensure_state_dir(path: str) -> str:
-    """Make the folder, private to its owner, and give its path back. One that is open to others is closed to them."""
+    """Creates the folder, or makes an existing one private to its owner, and returns its path."""
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=PRIVATE_FOLDER, exist_ok=True)
         os.makedirs(path, mode=PRIVATE_FOLDER, exist_ok=True)

@@ -1,12 +1,13 @@
-"""Temporary folders of our own, and what becomes of those whose owner was killed.
+"""Toolyard's temporary folders, and the cleanup of those whose owner was killed.
 
-They lie in the user's state folder, folders for sockets in $XDG_RUNTIME_DIR where there is one (see
-`private_folders.py`), never in the system's temporary folder: other programs, and agents, can be given that one.
+They lie in the user's state folder, folders for sockets in $XDG_RUNTIME_DIR if there is one (see
+`private_folders.py`), never in the system's temporary folder: other programs, and agents, can be given access to
+that.
 
-A `TemporaryFolder` belongs to whoever made it and goes with `close()`. Until then its owner holds a lock on it, which
-the kernel takes back when the owner dies, however that happens. The first of a kind that a process makes removes the
-folders of that kind that nobody holds any more: only the same user's, and no young ones, whose owner may be about to
-take the lock.
+The creator of a `TemporaryFolder` owns it; `close()` deletes it. Until then the owner holds a lock on it, which the
+kernel releases when the owner dies, however that happens. The first folder of a kind that a process creates triggers
+a cleanup of unlocked folders of that kind: only the same user's, and no recent ones, whose owner may not have the
+lock yet.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ _YOUNG_SECONDS = 60.0
 
 
 class TemporaryFolder(Closeable):
+    """A temporary folder that is deleted on `close()`."""
+
     def __init__(self, kind: str, parent: str = "") -> None:
-        """Made in `run_folder()`, or in another folder that is private to the user. Raises OSError, SystemFault."""
+        """Creates it in `run_folder()` or another private folder of the user. Raises OSError, SystemFault."""
         parent = parent or run_folder()
         _sweep_once(kind, parent)
         self.path = os.path.realpath(tempfile.mkdtemp(prefix=_prefix(kind), dir=parent))
@@ -37,23 +40,23 @@ class TemporaryFolder(Closeable):
 
     @property
     def lock_fd(self) -> int:
-        """The descriptor with the lock. A process that is handed it keeps the folder from being swept as well."""
+        """Returns the descriptor with the lock. A process that inherits it also protects the folder from cleanup."""
         return self._lock_fd
 
     def close(self) -> None:
         if self._lock_fd < 0:
             return
         scratch.remove(self.path)
-        held, self._lock_fd = self._lock_fd, -1
-        os.close(held)
+        lock_fd, self._lock_fd = self._lock_fd, -1
+        os.close(lock_fd)
 
 
 def sweep(kind: str, parent: str) -> None:
-    """Remove the folders of this kind that nobody holds."""
+    """Removes the unlocked folders of this kind."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             if entry.name.startswith(_prefix(kind)):
-                with contextlib.suppress(OSError):  # held, or gone: somebody else swept it
+                with contextlib.suppress(OSError):  # locked, or already removed by another process
                     _remove_unlocked(entry.path)
 
 

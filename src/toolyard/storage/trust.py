@@ -1,8 +1,8 @@
-"""Which configurations the user trusts: the digests of a file and of what it includes, in the user's state folder.
+"""The configurations that the user trusts: digests of each file and of the files it includes, in the state folder.
 
-One small JSON file for each configuration, named by a digest of its path, in `<state home>/trust`. Trust is for
-content: whatever of it changes, the configuration is not trusted until the user says so again. The folder is never
-writable for agents (`Yard.open`).
+One small JSON file per configuration, named by a digest of its path, in `<state home>/trust`. Trust applies to
+content: after any change the configuration is untrusted until the user trusts it again. Agents can never write to the
+folder (`Yard.open`).
 """
 
 from __future__ import annotations
@@ -26,27 +26,31 @@ from toolyard.storage.state_folder import ensure_state_dir
 
 TRUST_FOLDER: Final = "trust"
 _MISSING: Final = ""
-"""Stands for the digest of a file that cannot be read: when it appears, the configuration has changed."""
+"""In place of the digest of an unreadable file: when the file appears, the configuration has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrustRecord:
+    """One trusted configuration."""
+
     path: str
-    """The configuration, as `path_in_real_folder` has it."""
+    """The configuration, as `path_in_real_folder` returns it."""
     at: float
     """When the user trusted it, in seconds since 1970."""
     files: Mapping[str, str]
-    """The SHA-256 of it and of each file that it includes."""
+    """The SHA-256 of the configuration and of each file that it includes."""
 
 
 class TrustStore:
+    """The trust records in one folder."""
+
     def __init__(self, state_home: str) -> None:
         self.folder = os.path.join(os.path.abspath(state_home), TRUST_FOLDER)
 
     def trusted_config(self, path: str, home: str) -> Config | None:
-        """The configuration with its variables put in, where the content that is read here is trusted.
+        """Returns the configuration, with its variables substituted, if the content read here is trusted; else None.
 
-        Raises ConfigError where what is trusted cannot be used, because a variable is not set, say.
+        Raises ConfigError if a trusted configuration cannot be used, for example because a variable is not set.
         """
         record = self.record(path)
         if record is None:
@@ -61,14 +65,15 @@ class TrustStore:
         return config if content_digests(path, raw, config, home) == record.files else None
 
     def is_current(self, record: TrustRecord) -> bool:
-        """Whether the files are what they were when the user trusted them."""
+        """Returns whether the files are unchanged since the user trusted them."""
         return file_digests(record.files) == record.files
 
     def record(self, path: str) -> TrustRecord | None:
+        """Returns the record of a configuration; None if it was never trusted."""
         return _read(self._file(path))
 
     def records(self) -> list[TrustRecord]:
-        """In the order of their paths."""
+        """Returns all records, sorted by path."""
         try:
             names = os.listdir(self.folder)
         except FileNotFoundError:
@@ -77,7 +82,7 @@ class TrustStore:
         return sorted((record for record in found if record is not None), key=lambda record: record.path)
 
     def grant(self, path: str, files: Mapping[str, str]) -> None:
-        """Trust the configuration at `path` for as long as `files` have these digests."""
+        """Trusts the configuration at `path` for as long as `files` have these digests."""
         ensure_state_dir(self.folder)
         file = self._file(path)
         record = TrustRecord(path_in_real_folder(path), time.time(), files)
@@ -88,7 +93,7 @@ class TrustStore:
         os.replace(new, file)
 
     def revoke(self, path: str) -> bool:
-        """False where it was not trusted."""
+        """Removes the trust. Returns False if it was not trusted."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._file(path))
             return True
@@ -100,20 +105,21 @@ class TrustStore:
 
 
 def path_in_real_folder(path: str) -> str:
-    """The path with the links of its folder resolved, but not the file itself.
+    """Returns the path with the links of its folder resolved, but not the file itself.
 
-    Relative paths in a configuration start where it is found: a link to a trusted one is another configuration.
+    Relative paths in a configuration start at its own location: a link to a trusted one is another configuration.
     """
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def content_digests(path: str, raw: bytes, config: Config, home: str) -> dict[str, str]:
-    """Of the configuration, which was read already, and of what it includes."""
+    """Returns the digests of the configuration, which was already read, and of the files that it includes."""
     return {**file_digests(included_files(config, home)), path_in_real_folder(path): _digest(raw)}
 
 
 def file_digests(paths: Iterable[str]) -> dict[str, str]:
+    """Returns the SHA-256 of each file; a fixed value for unreadable ones."""
     found: dict[str, str] = {}
     for path in paths:
         try:
@@ -124,8 +130,8 @@ def file_digests(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _digest_of_file(path: str) -> str:
-    """Of all of it, however large: what is beyond a limit would change unseen."""
-    # Non-blocking, so that a FIFO in the file's place cannot hang the start.
+    """Returns the digest of the whole file, however large: changes beyond a limit would go unnoticed."""
+    # Non-blocking, so that a FIFO in place of the file cannot hang the start.
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return _MISSING
@@ -137,7 +143,7 @@ def _digest(raw: bytes) -> str:
 
 
 def _read(file: str) -> TrustRecord | None:
-    """None where there is none, or what is there is not a record."""
+    """Reads a record; None if there is none or the file is not a record."""
     try:
         with open(file, encoding="utf-8") as handle:
             fields = cast("dict[str, Any]", json.load(handle))

@@ -1,1 +1,1 @@
-"""Agents at work together on one task, from a configuration: rounds, votes, one result."""
+"""Team runs: several agents work on one task in rounds, vote, and produce one result."""

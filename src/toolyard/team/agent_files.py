@@ -1,7 +1,7 @@
-"""What an agent's files are to a run: told when they change, and held by a snapshot when it answers.
+"""Reports file changes of an agent during a run, and takes a snapshot when the agent answers.
 
-An AgentFiles listens to the snapshots of one open workspace, in the thread that takes them, and tells the run in its
-own loop.
+AgentFiles subscribes to the snapshots of one open workspace. Its callbacks run in the snapshot thread; it passes the
+events to the run's event loop.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _MAX_PATHS: Final = 200
 _LIMITS: Final = DiffLimits(changes=10_000, chars=0, collapse_git=True)
 _SHARE_SECONDS: Final = 10.0
 UPSTREAM: Final = "call"
-"""The kind of tools that are somebody else's."""
+"""Kind of the tools that belong to upstream MCP servers."""
 
 
 def operation_listener(
     agent: str, on_event: Callable[[TeamEvent], None], current_round: Callable[[], int]
 ) -> Callback:
-    """A callback for a detector, in any thread, that has `on_event` called in the loop that runs now."""
+    """Returns a detector callback, callable from any thread, that calls `on_event` on the running event loop."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def on_operation(operation: FileOperation) -> None:
@@ -53,15 +53,17 @@ def operation_listener(
         if threading.get_ident() == thread:
             on_event(event)
             return
-        with contextlib.suppress(RuntimeError):  # the run is over, and its loop has closed
+        with contextlib.suppress(RuntimeError):  # the run is over and its loop is closed
             loop.call_soon_threadsafe(on_event, event)
 
     return on_operation
 
 
 class AgentFiles:
+    """Watches the files of one agent during a run."""
+
     def __init__(self, yard: Yard, on_event: Callable[[TeamEvent], None]) -> None:
-        """In the run's loop. `on_event` is called there."""
+        """Must be created on the run's event loop, where `on_event` is called."""
         self._yard = yard
         self._on_event = on_event
         self._loop = asyncio.get_running_loop()
@@ -70,15 +72,15 @@ class AgentFiles:
         yard.detector.register_callback(operation_listener(yard.agent, on_event, lambda: self.round))
 
     def _on_snapshot(self, taken: SnapshotResult) -> None:
-        """In the keeper's thread."""
+        """Emits FilesChanged for a new snapshot. Runs in the snapshot thread."""
         snapshot = taken.snapshot
         if not taken.changed or snapshot.parent is None:
             return
         try:
-            found = self._yard.snapshots.store.diff(snapshot.parent, snapshot.id, limits=_LIMITS)
-            by_author = self._changes_by_author(found, snapshot)
+            diff = self._yard.snapshots.store.diff(snapshot.parent, snapshot.id, limits=_LIMITS)
+            by_author = self._changes_by_author(diff, snapshot)
         except (ToolyardError, OSError, sqlite3.Error):
-            return  # the snapshot is there all the same, and the answer names it
+            return  # the snapshot exists anyway, and the answer names it
         for agent, part in by_author.items():
             event = FilesChanged(
                 agent=agent,
@@ -90,21 +92,21 @@ class AgentFiles:
             if part.total and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._on_event, event)
 
-    def _changes_by_author(self, found: Diff, snapshot: Snapshot) -> dict[str, Diff]:
-        """The changes of each agent, where several work in this folder; otherwise all of them are this agent's."""
-        keeper = self._yard.snapshots
-        parent = keeper.store.get(snapshot.parent or snapshot.id)
-        interval = keeper.calls.interval(parent.time_ns, snapshot.time_ns)
-        return {self._yard.agent: found} if interval is None else changes_by_author(found, interval)
+    def _changes_by_author(self, diff: Diff, snapshot: Snapshot) -> dict[str, Diff]:
+        """Splits the changes by agent if several work in this folder; otherwise all belong to this agent."""
+        snapshots = self._yard.snapshots
+        parent = snapshots.store.get(snapshot.parent or snapshot.id)
+        interval = snapshots.calls.interval(parent.time_ns, snapshot.time_ns)
+        return {self._yard.agent: diff} if interval is None else changes_by_author(diff, interval)
 
     async def take_snapshot(self, reason: str) -> str:
-        """A snapshot of now, shared with the peers; its id. Empty for an agent that has no files to work on."""
+        """Takes a snapshot, shares it with the peers and returns its id; "" for an agent without file tools."""
         if all(tool.kind == UPSTREAM for tool in self._yard.dispatch.tools.values()):
             return ""
         try:
             return await asyncio.to_thread(self._create_snapshot, reason)
-        except (ToolyardError, OSError, sqlite3.Error) as error:  # the answer stands all the same
-            text = f"Its files could not be kept with this answer: {error}"
+        except (ToolyardError, OSError, sqlite3.Error) as error:  # the answer counts even without a snapshot
+            text = f"No snapshot of its files could be taken with this answer: {error}"
             self._on_event(Notice(agent=self._yard.agent, round=self.round, text=text))
             return ""
 

@@ -1,8 +1,8 @@
-"""An agent on a model API: turns of the model, and between them the calls that it asks for.
+"""Worker for an agent on a model API: model turns, and the tool calls between them.
 
-An ApiWorker owns its open workspace, its model and its conversation, which goes on from round to round. Each turn
-and the results of its calls are kept as soon as they are there: a run that is resumed goes on in the middle of a
-round. The loop is bounded: by the turns of one round, by the budget of the run, and by the model's own context.
+ApiWorker owns its open workspace, its model and its conversation, which continues from round to round. Every turn and
+its call results are saved immediately, so a resumed run continues in the middle of a round. The loop is bounded by
+the turns of a round, the budget of the run and the context of the model.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _CUT_NOTE = "[The answer ended here: it reached the longest that the model may w
 
 
 class ApiWorker:
+    """Worker that calls a model API in a loop until the model answers without tool calls."""
+
     def __init__(
         self,
         info: AgentInfo,
@@ -48,7 +50,7 @@ class ApiWorker:
         instructions: str,
         calls: ToolCalls,
     ) -> None:
-        """In the run's loop."""
+        """Must be created on the run's event loop."""
         self.info = info
         self._yard = yard
         self._model = model
@@ -69,18 +71,18 @@ class ApiWorker:
 
     async def work(self, prompt: str, number: int) -> WorkResult:
         self._files.round = number
-        if self._round == number:  # it was interrupted in this very round
+        if self._round == number:  # the run was interrupted in this round
             self._add_answers(list(self._interrupted_answers(number)))
         else:
             self._round = number
             self._conversation.add_question(prompt)
             self._save_state()
-        # Where it had answered already, and was interrupted before that was noted, it is not asked again.
+        # It may have answered just before the interruption: then the model is not asked again.
         text = self._conversation.last_text if self._conversation.is_complete else await self._run_turns(number)
         return WorkResult(text, await self._files.take_snapshot(f"answer of round {number}"))
 
     def _interrupted_answers(self, number: int) -> Iterator[ModelToolResult]:
-        """What is said to the calls of the last turn, whose results are missing; the user is told of each."""
+        """Yields an answer for each call whose result is missing, and emits a notice about each."""
         earlier = self._context.earlier_calls.get(self.info.id, {})
         for wanted in self._conversation.pending_calls:
             answer, notice = interrupted_answer(wanted, earlier.get(wanted.id))
@@ -106,21 +108,21 @@ class ApiWorker:
         return _turn_text(turn)
 
     async def _run_turn(self, number: int) -> TurnResult:
-        around = self._context
-        around.budget.check()
-        with around.tracing.model_call(self.info.backend, self.info.model) as span:
+        context = self._context
+        context.budget.check()
+        with context.tracing.model_call(self.info.backend, self.info.model) as span:
             turn = await self._model.turn(
                 self._conversation,
                 instructions=self._instructions,
                 tools=self._tools,
-                on_event=lambda heard: self._forward_event(heard, number),
+                on_event=lambda event: self._forward_event(event, number),
             )
             record_usage(span, turn.usage)
         self._spent += turn.usage
         self._turns += 1
-        around.budget.spend(turn.usage)
+        context.budget.spend(turn.usage)
         self._save_state()
-        around.emit(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
+        context.emit(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
         return turn
 
     def _add_answers(self, answers: list[ModelToolResult]) -> None:
@@ -132,25 +134,25 @@ class ApiWorker:
         state = AgentState(self._spent, self._turns, self._round, self._conversation.dump())
         self._context.store.save_agent(self.info.id, state)
 
-    def _forward_event(self, heard: messages.StreamEvent, number: int) -> None:
-        agent, hear = self.info.id, self._context.emit
-        match heard:
+    def _forward_event(self, event: messages.StreamEvent, number: int) -> None:
+        agent, emit = self.info.id, self._context.emit
+        match event:
             case messages.TextDelta(text):
-                hear(TextDelta(agent=agent, round=number, text=text))
+                emit(TextDelta(agent=agent, round=number, text=text))
             case messages.ThinkingDelta(text):
-                hear(ThinkingDelta(agent=agent, round=number, text=text))
+                emit(ThinkingDelta(agent=agent, round=number, text=text))
             case messages.DeltasDiscarded():
-                hear(TextTakenBack(agent=agent, round=number))
+                emit(TextTakenBack(agent=agent, round=number))
             case messages.RetryWait(seconds, why):
-                hear(Waiting(agent=agent, round=number, seconds=seconds, why=why))
+                emit(Waiting(agent=agent, round=number, seconds=seconds, why=why))
             case messages.ConversationCompacted(before, after):
-                hear(Shortened(agent=agent, round=number, before=before, after=after))
+                emit(Shortened(agent=agent, round=number, before=before, after=after))
 
     async def close(self) -> None:
         async with AsyncExitStack() as each:
             each.push_async_callback(close_in_thread, self._yard)
             each.push_async_callback(self._model.close)
-        await asyncio.sleep(0)  # what the last snapshots told is heard
+        await asyncio.sleep(0)  # lets the callbacks of the last snapshots run
 
 
 def _turn_text(turn: TurnResult) -> str:

@@ -1,8 +1,8 @@
-"""The winner's files, brought into a folder of the user's when that is asked for.
+"""Copies the files of the winning agent to a folder of the user (`--apply`).
 
-Of an agent that worked in a folder of its own all files are brought; of one that worked in the user's (`cwd`), what
-it changed in the run. What else lies in the folder stays as it is. A snapshot of it is taken first, and restoring
-that undoes all of it.
+All files are copied if the agent worked in its own folder, and only the files it changed if it worked in a folder of
+the user (`cwd`). Other files in the target stay untouched. A snapshot of the target is taken first; restoring it
+undoes the copy.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ _SHOWN_LIMITS: Final = DiffLimits(changes=500, chars=400_000, collapse_git=True)
 
 @dataclass(frozen=True, slots=True)
 class AppliedResult:
+    """Result of copying a winner's files to a folder."""
+
     folder: str
     written: int
     removed: int
     undo: str
-    """The snapshot of the folder before; restoring it undoes this."""
+    """Snapshot of the folder before the copy; restoring it undoes the copy."""
     skipped: tuple[str, ...] = ()
-    """What was left alone, and why."""
+    """Paths that were skipped, and why."""
 
 
 class TeamFiles:
-    """What the agents of a run did to their files, as the snapshots tell it."""
+    """The file changes of a run's agents, read from their snapshots."""
 
     def __init__(self, config: Config, settings: Settings, state_home: str | None, began: float) -> None:
         self._config = with_layout(config)
@@ -52,12 +54,12 @@ class TeamFiles:
         self._began_ns = int(began * _NANOSECONDS)
 
     def diff_of(self, agent: str) -> str:
-        """All that an agent changed since the run began, as a diff."""
+        """Returns everything the agent changed since the run began, as a diff."""
         with self._store(agent) as store:
-            found = self._changes(store, agent, _SHOWN_LIMITS)
-            if found is None:
+            diff = self._changes(store, agent, _SHOWN_LIMITS)
+            if diff is None:
                 return ""
-            return "\n".join(f"{change_line(change)}\n{change.text}".rstrip() for change in found.changes)
+            return "\n".join(f"{change_line(change)}\n{change.text}".rstrip() for change in diff.changes)
 
     def _store(self, agent: str) -> SnapshotStore:
         return SnapshotStore(self._agent_paths(agent).snapshots_folder)
@@ -77,10 +79,10 @@ class TeamFiles:
         return store.diff(ends[0].id, ends[1].id, limits=limits) if ends is not None else None
 
     def apply_to_folder(self, agent: str, snapshot: str, folder: str) -> AppliedResult:
-        """Write what the agent changed up to its snapshot. Raises ToolyardError."""
+        """Copies the changes of the agent up to `snapshot` into `folder`. Raises ToolyardError."""
         target = os.path.realpath(folder)
         if not os.path.isdir(target):
-            raise ValidationError.of("apply", f"{folder} is no folder", hint="Make it first.")
+            raise ValidationError.of("apply", f"{folder} is not a folder", hint="Create it first.")
         if target == self._workspace(agent):
             return AppliedResult(target, 0, 0, "")
         if not snapshot:
@@ -94,15 +96,15 @@ class TeamFiles:
                     f"{agent} has changed more than {_MAX_PATHS:,} paths.",
                     hint=f"Copy them yourself from {self._workspace(agent)}.",
                 )
-            left = [f"{display_path(path)}: there is a folder of that name" for path in sorted(in_the_way)]
+            skipped = [f"{display_path(path)}: a folder with that name exists" for path in sorted(in_the_way)]
             if not paths:
-                return AppliedResult(target, 0, 0, "", tuple(left))
+                return AppliedResult(target, 0, 0, "", tuple(skipped))
             restored = store.restore(snapshot, root=target, paths=sorted(paths), skip_git=True)
-        left += (f"{display_path(note.path)}: {note.why}" for note in (*restored.skipped, *restored.failed))
-        return AppliedResult(target, restored.written, restored.removed, restored.before.id, tuple(left))
+        skipped += (f"{display_path(note.path)}: {note.why}" for note in (*restored.skipped, *restored.failed))
+        return AppliedResult(target, restored.written, restored.removed, restored.before.id, tuple(skipped))
 
     def _paths_to_apply(self, store: SnapshotStore, agent: str, snapshot: str, target: str) -> set[bytes]:
-        """The files to bring or to remove. Never a folder: all else that the user has in it would go."""
+        """Returns the files to write or remove. Never folders: removing one would remove other files of the user."""
         paths = {*_snapshot_files(store, snapshot)} if self._agent_paths(agent).is_own_folder else set[bytes]()
         ends = self._boundary_snapshots(store, agent)
         if ends is not None:
@@ -110,9 +112,11 @@ class TeamFiles:
             there = {change.path: change.after for change in changes if change.after is not None}
             paths |= {path for path, entry in there.items() if entry.kind is not EntryKind.FOLDER}
             had = {change.old_path or change.path: change.before for change in changes if change.before is not None}
-            gone = {path for path, entry in had.items() if entry.kind is not EntryKind.FOLDER and path not in there}
-            paths |= {path for path in gone if os.path.lexists(os.path.join(os.fsencode(target), path))}
-        # What is named is restored whatever it is: also the user's history, and hooks that git runs.
+            removed = {
+                path for path, entry in had.items() if entry.kind is not EntryKind.FOLDER and path not in there
+            }
+            paths |= {path for path in removed if os.path.lexists(os.path.join(os.fsencode(target), path))}
+        # Named paths are restored unconditionally, and this must not touch the user's git history or hooks.
         return {path for path in paths if not _is_git(path)}
 
 
@@ -122,12 +126,12 @@ def _is_folder(target: str, path: bytes) -> bool:
 
 
 def _is_git(path: bytes) -> bool:
-    """Whether it is a repository's own, however a disk that knows no case would spell it."""
+    """Whether the path belongs to a git repository, also on case-insensitive file systems."""
     return any(part.lower() == b".git" for part in path.split(b"/"))
 
 
 def _snapshot_files(store: SnapshotStore, snapshot: str, folder: bytes = b"") -> Iterator[bytes]:
-    """Every path of a snapshot that is no folder, but for repositories: those are git's to bring."""
+    """Yields every path of a snapshot that is not a folder, without `.git`: repositories are merged with git."""
     for entry in store.show(snapshot, folder):
         path = os.path.join(folder, entry.name)
         if _is_git(entry.name):

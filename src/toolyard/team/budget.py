@@ -1,4 +1,4 @@
-"""How much a run may take: time, tokens, money. All its agents draw on one budget."""
+"""Time, token and cost limits of a run. All agents of the run share one budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BudgetExhausted(Exception):  # noqa: N818 - the end of a run, not an error
-    """Nothing is left of the budget."""
+    """The budget of the run is exhausted."""
 
     def __init__(self, ended: EndReason) -> None:
         super().__init__(ended.value)
@@ -21,20 +21,22 @@ class BudgetExhausted(Exception):  # noqa: N818 - the end of a run, not an error
 
 
 class Budget:
+    """Counts what a run spends and stops it at its limits."""
+
     def __init__(self, limits: TeamLimits, *, spent: ModelUsage | None = None, seconds: float = 0.0) -> None:
-        """`spent` and `seconds` are what earlier parts of a run that is resumed have taken."""
+        """`spent` and `seconds` are what a resumed run has already used."""
         self.limits = limits
         self.spent = spent or ModelUsage()
         self._before = seconds
         self._began: float | None = None
 
     def begin(self) -> None:
-        """The clock runs from here on: what it takes to open everything is nobody's work."""
+        """Starts the clock. Opening the workers does not count."""
         self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """What the run has taken so far."""
+        """Seconds that the run has used so far."""
         return self._before + (time.monotonic() - self._began if self._began is not None else 0.0)
 
     @property
@@ -45,7 +47,7 @@ class Budget:
         self.spent += spent
 
     def check(self) -> None:
-        """Before the next turn of any agent. Raises UsedUp."""
+        """Checks the limits before the next turn of an agent. Raises BudgetExhausted."""
         limits = self.limits
         if not self.seconds_left:
             raise BudgetExhausted(EndReason.TIME)

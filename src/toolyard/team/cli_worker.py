@@ -1,7 +1,7 @@
-"""An agent CLI as an agent of a team: each round is a run of it, with our tools for its workspace.
+"""Worker for an agent CLI: every round is one CLI run with our tools for the agent's workspace.
 
-The CLI keeps nothing from round to round but its files and its memory; the prompt of a round holds what it has to
-know. A round that was interrupted begins again.
+Between rounds the CLI keeps only its files and its memory, so the prompt of a round holds the context. An interrupted
+round starts over.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from toolyard.team.run_context import RunContext
 
 _CallStarts = dict[str, tuple[str, float]]
-"""The tool of each call and when it was made, by the id of the call."""
+"""Tool and start time of each call, by call id."""
 _ERRORS = {Status.FAILED: ToolError, Status.NOT_ATTACHED: SystemFault}
 
 
 @dataclass(frozen=True, slots=True)
 class CliAgentSetup:
-    """How the CLI of an agent is run."""
+    """How to run the CLI of one agent."""
 
     cli: str
     options: DriveOptions
@@ -42,6 +42,8 @@ class CliAgentSetup:
 
 
 class CliWorker:
+    """Worker that runs an agent CLI once a round."""
+
     def __init__(self, info: AgentInfo, setup: CliAgentSetup, host: Host, context: RunContext) -> None:
         self.info = info
         self._setup = setup
@@ -56,16 +58,16 @@ class CliWorker:
         return self._setup.shared_prefix
 
     async def work(self, prompt: str, number: int) -> WorkResult:
-        around, recipe = self._context, self._setup
-        around.budget.check()
+        context, setup = self._context, self._setup
+        context.budget.check()
         self._notify_interrupted_calls(number)
-        timeout = min(recipe.options.timeout, max(around.budget.seconds_left, 1.0))
-        options = replace(recipe.options, timeout=timeout)
+        timeout = min(setup.options.timeout, max(context.budget.seconds_left, 1.0))
+        options = replace(setup.options, timeout=timeout)
         calls: _CallStarts = {}
         before = self._spent
-        operated = operation_listener(self.info.id, around.emit, lambda: number)
-        with around.tracing.model_call(self.info.backend, self.info.model) as span:
-            async with CliRun(driver_of(recipe.cli), prompt, options, self._host, operated) as run:
+        on_operation = operation_listener(self.info.id, context.emit, lambda: number)
+        with context.tracing.model_call(self.info.backend, self.info.model) as span:
+            async with CliRun(driver_of(setup.cli), prompt, options, self._host, on_operation) as run:
                 async for message in run:
                     self._forward_message(message, number, calls, before)
                     if isinstance(message, Finished):
@@ -78,7 +80,7 @@ class CliWorker:
         return self._finish_round(ended, number, before)
 
     def _notify_interrupted_calls(self, number: int) -> None:
-        """Of a round that begins again, the calls that were under way when the run was interrupted."""
+        """Emits a notice for each call that was running when the run was interrupted: the round starts over."""
         for call in self._context.earlier_calls.get(self.info.id, {}).values():
             if call.round == number and not call.is_finished:
                 text = (
@@ -88,16 +90,16 @@ class CliWorker:
                 self._context.emit(Notice(agent=self.info.id, round=number, text=text))
 
     def _finish_round(self, ended: Finished, number: int, before: ModelUsage) -> WorkResult:
-        around = self._context
+        context = self._context
         spent = _spent_tokens(ended.tokens, ended.cost)
-        around.budget.spend(spent)
+        context.budget.spend(spent)
         self._spent = before + spent
         self._turns += 1
-        around.store.save_agent(self.info.id, AgentState(self._spent, self._turns, number))
-        around.emit(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
+        context.store.save_agent(self.info.id, AgentState(self._spent, self._turns, number))
+        context.emit(Used(agent=self.info.id, round=number, spent=self._spent, turns=self._turns))
         if ended.snapshot:
             self._snapshot = ended.snapshot
-            around.emit(
+            context.emit(
                 FilesChanged(
                     agent=self.info.id,
                     round=number,
@@ -106,7 +108,7 @@ class CliWorker:
                     snapshot=ended.snapshot,
                 )
             )
-        if ended.status is Status.TIMED_OUT and not around.budget.seconds_left:
+        if ended.status is Status.TIMED_OUT and not context.budget.seconds_left:
             raise BudgetExhausted(EndReason.TIME)
         if not ended.succeeded:
             raise _ERRORS.get(ended.status, ToolError)(ended.reason or "The CLI did not finish.", hint=ended.hint)
@@ -115,13 +117,13 @@ class CliWorker:
     def _forward_message(
         self, message: messages.Message, number: int, calls: _CallStarts, before: ModelUsage
     ) -> None:
-        agent, hear = self.info.id, self._context.emit
+        agent, emit = self.info.id, self._context.emit
         match message:
             case messages.TextDelta(text):
-                hear(TextDelta(agent=agent, round=number, text=text))
+                emit(TextDelta(agent=agent, round=number, text=text))
             case messages.ToolCall(call, name, arguments):
                 calls[call] = name, time.monotonic()
-                hear(
+                emit(
                     ToolCalled(
                         agent=agent, round=number, call=call, tool=name, arguments=shorten_arguments(arguments)
                     )
@@ -129,7 +131,7 @@ class CliWorker:
             case messages.ToolResult():
                 tool, began = calls.get(message.id, ("", time.monotonic()))
                 seconds = time.monotonic() - began if message.seconds is None else message.seconds
-                hear(
+                emit(
                     ToolReturned(
                         agent=agent,
                         round=number,
@@ -143,14 +145,14 @@ class CliWorker:
                 )
             case messages.Usage(tokens, cost):
                 spent = before + _spent_tokens(tokens, cost)
-                hear(Used(agent=agent, round=number, spent=spent, turns=self._turns))
-            case messages.Fault(said, hint):
-                hear(Notice(agent=agent, round=number, text=f"{said} {hint}".strip()))
+                emit(Used(agent=agent, round=number, spent=spent, turns=self._turns))
+            case messages.Fault(message_text, hint):
+                emit(Notice(agent=agent, round=number, text=f"{message_text} {hint}".strip()))
             case _:
                 pass
 
     async def close(self) -> None:
-        """Nothing outlives a round."""
+        """Does nothing: no resource outlives a round."""
 
 
 def _spent_tokens(tokens: Tokens, cost: float | None) -> ModelUsage:

@@ -1,4 +1,4 @@
-"""Why a run is over, in a sentence."""
+"""Says in a sentence why a run ended."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def end_reason(outcome: TeamOutcome, limits: TeamLimits, waiting: Mapping[str, str]) -> str:
-    """`waiting` says of agents that were waiting for their models what for."""
-    said = _reason_sentence(outcome, limits)
+    """Returns why the run ended. `waiting` maps agents to the reason why they waited for their models."""
+    reason = _reason_sentence(outcome, limits)
     if outcome.ended not in {EndReason.TIME, EndReason.INTERRUPTED}:
-        return said
-    return " ".join((said, *(f"{agent} was waiting: {why.rstrip('.')}." for agent, why in waiting.items())))
+        return reason
+    return " ".join((reason, *(f"{agent} was waiting: {why.rstrip('.')}." for agent, why in waiting.items())))
 
 
 def _reason_sentence(outcome: TeamOutcome, limits: TeamLimits) -> str:
-    said = _SENTENCES[outcome.ended].format(
+    reason = _SENTENCES[outcome.ended].format(
         winner=outcome.winner,
         votes=len([choice for choice in outcome.votes.values() if choice == outcome.winner]),
         voters=len(outcome.votes),
@@ -29,22 +29,24 @@ def _reason_sentence(outcome: TeamOutcome, limits: TeamLimits) -> str:
         limits=limits,
     )
     if outcome.ended in {EndReason.CONSENSUS, EndReason.ANSWERED, EndReason.FAILED}:
-        return said
+        return reason
     if not outcome.winner:
-        return f"{said} Nobody had answered by then."
+        return f"{reason} No agent had answered."
     if outcome.votes:
-        return f"{said} {outcome.winner} has the most votes."
+        return f"{reason} {outcome.winner} has the most votes."
     first = f"the answer is that of {outcome.winner}, the first in the file that has one"
-    return f"{said} No agent voted in the last round; {first}."
+    return f"{reason} No agent voted in the last round; {first}."
 
 
 _SENTENCES = {
     EndReason.ANSWERED: "{winner} has answered.",
-    EndReason.CONSENSUS: "Everybody has voted, {votes} of {voters} for {winner}.",
-    EndReason.ROUNDS: "The {rounds} rounds that were allowed are over (`--rounds`, `orchestrator.limits.rounds`).",
-    EndReason.TIME: "The time is up: {limits.seconds:g} seconds (`--timeout`, `orchestrator.limits.seconds`).",
-    EndReason.TOKENS: "The tokens are used up: {limits.tokens} (`--max-tokens`, `orchestrator.limits.tokens`).",
-    EndReason.COST: "The money is used up: ${limits.cost} (`--max-cost`, `orchestrator.limits.cost`).",
-    EndReason.INTERRUPTED: "It was interrupted.",
+    EndReason.CONSENSUS: "All agents have voted, {votes} of {voters} for {winner}.",
+    EndReason.ROUNDS: "The limit of {rounds} rounds was reached (`--rounds`, `orchestrator.limits.rounds`).",
+    EndReason.TIME: "The limit of {limits.seconds:g} seconds was reached (`--timeout`, "
+    "`orchestrator.limits.seconds`).",
+    EndReason.TOKENS: "The limit of {limits.tokens} tokens was reached (`--max-tokens`, "
+    "`orchestrator.limits.tokens`).",
+    EndReason.COST: "The cost limit of ${limits.cost} was reached (`--max-cost`, `orchestrator.limits.cost`).",
+    EndReason.INTERRUPTED: "The run was interrupted.",
     EndReason.FAILED: "No agent has answered.",
 }

@@ -1,7 +1,7 @@
-"""What is heard of a run, as one schema: for the terminal, for programs (`--json`), and for the report.
+"""The events of a run, one schema for the terminal, for programs (`--json`) and for the report.
 
-Every event says when it happened, which agent it is about (empty: the whole run) and in which round. `as_json` and
-`from_json` are exact opposites, and readers pass over what they do not know.
+Every event has a time, an agent (empty for the whole run) and a round. `from_json` reverses `as_json`, and readers
+skip unknown events.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from toolyard.models.messages import ModelUsage
 
 
 class EndReason(StrEnum):
-    """Why a run is over."""
+    """Why a run ended."""
 
-    ANSWERED = "answered"  # one agent, and it has answered
-    CONSENSUS = "consensus"  # every agent at work voted, and nobody had something better
+    ANSWERED = "answered"  # the only agent has answered
+    CONSENSUS = "consensus"  # every active agent voted, and none had a better answer
     ROUNDS = "rounds"
     TIME = "time"
     TOKENS = "tokens"
     COST = "cost"
-    INTERRUPTED = "interrupted"  # by the user; can be resumed
-    FAILED = "failed"  # nobody has answered
+    INTERRUPTED = "interrupted"  # by the user; the run can be resumed
+    FAILED = "failed"  # no agent has answered
 
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
+    """The agent as the run has opened it."""
+
     id: str
     backend: str
     model: str = ""
@@ -42,62 +44,74 @@ class AgentInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
+    """Base of all events."""
+
     type: ClassVar[str] = ""
     agent: str = ""
     round: int = 0
     at: float = field(default_factory=time.time)
-    """Seconds since 1970."""
+    """Unix time in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
+    """The run has opened its agents and starts."""
+
     type: ClassVar[str] = "run_started"
     run: str
     task: str
     agents: tuple[AgentInfo, ...]
     folder: str
-    """Where the state, the log and the report of this run are."""
+    """Folder with the state, the log and the report of this run."""
     resumed: bool = False
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What ends it: `rounds`, `seconds`, `tokens`, `cost`, those that are set."""
+    """The limits that are set: `rounds`, `seconds`, `tokens`, `cost`."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Of a run that is resumed: which files agents had changed before."""
+    """In a resumed run: the files that each agent had changed before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundStarted(Event):
+    """A round starts with these agents."""
+
     type: ClassVar[str] = "round_started"
     agents: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStarted(Event):
-    """It sets to work on this round."""
+    """The agent starts to work on this round."""
 
     type: ClassVar[str] = "agent_started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta(Event):
+    """A piece of text from the model."""
+
     type: ClassVar[str] = "text_delta"
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingDelta(Event):
+    """A piece of thinking from the model."""
+
     type: ClassVar[str] = "thinking_delta"
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTakenBack(Event):
-    """The text since the last turn does not count: the turn is tried again."""
+    """The text since the last turn is void: the turn is retried."""
 
     type: ClassVar[str] = "text_taken_back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled(Event):
+    """The agent calls a tool."""
+
     type: ClassVar[str] = "tool_called"
     call: str
     tool: str
@@ -106,47 +120,49 @@ class ToolCalled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReturned(Event):
+    """A tool call has ended."""
+
     type: ClassVar[str] = "tool_returned"
     call: str
     tool: str
     ok: bool
     text: str
-    """The beginning of what the model was shown."""
+    """The beginning of the text that the model got."""
     seconds: float = 0.0
     exit_code: int | None = None
-    """Of a command or of code."""
+    """Exit code of a command or of code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOperated(Event):
-    """A call that reads or changes files has ended, one that the agent's code made included."""
+    """A call that reads or changes files has ended, including calls made by the agent's code."""
 
     type: ClassVar[str] = "file_operation"
     tool: str
     outcome: str
     """`ok`, `denied` or `failed`."""
     paths: tuple[str, ...]
-    """What it named or touched, as absolute paths; none of a command."""
+    """Absolute paths that the call named or touched; empty for a command."""
     changes_files: bool
     snapshot: str
-    """The newest one at that moment, from before the change."""
+    """The newest snapshot at that moment, taken before the change."""
     from_code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesChanged(Event):
-    """A snapshot was taken in which these paths differ from the one before."""
+    """A snapshot was taken in which these paths differ from the previous one."""
 
     type: ClassVar[str] = "files_changed"
     paths: tuple[str, ...]
     total: int
-    """How many there are; `paths` may hold only the first."""
+    """Total number; `paths` may be truncated."""
     snapshot: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting(Event):
-    """A model cannot be reached or is busy; the next try follows."""
+    """A model is unreachable or busy; the call is retried."""
 
     type: ClassVar[str] = "waiting"
     seconds: float
@@ -155,7 +171,7 @@ class Waiting(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortened(Event):
-    """A conversation was made to fit the model's context (tokens, by estimate)."""
+    """A conversation was shortened to fit the model's context (estimated tokens)."""
 
     type: ClassVar[str] = "shortened"
     before: int
@@ -173,23 +189,27 @@ class Used(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Event):
+    """The agent has answered the round."""
+
     type: ClassVar[str] = "answered"
     text: str
     snapshot: str = ""
-    """Of its files at that moment; empty where it has none."""
+    """Snapshot of its files at that moment; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voted(Event):
+    """The agent has voted instead of answering."""
+
     type: ClassVar[str] = "voted"
     choice: str
-    """The agent whose answer it takes for the best; empty where it named nobody that there is."""
+    """The agent it votes for; empty if it named an unknown agent."""
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFailed(Event):
-    """It is out of this run; the others go on."""
+    """The agent is out of the run; the others continue."""
 
     type: ClassVar[str] = "agent_failed"
     why: str
@@ -198,7 +218,7 @@ class AgentFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice(Event):
-    """Something that the user should know."""
+    """A message for the user."""
 
     type: ClassVar[str] = "notice"
     text: str
@@ -206,21 +226,23 @@ class Notice(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
+    """The last event of a run."""
+
     type: ClassVar[str] = "run_finished"
     run: str
     ended: EndReason
     why: str
-    """The same in a sentence."""
+    """The reason in a sentence."""
     winner: str = ""
     text: str = ""
     snapshot: str = ""
     votes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Who voted for whom in the last round."""
+    """The vote of each agent in the last round."""
     spent: ModelUsage = field(default_factory=ModelUsage)
     seconds: float = 0.0
     rounds: int = 0
     began: float = 0.0
-    """Seconds since 1970; of a run that was resumed, when it was first begun."""
+    """Unix time in seconds; of the first start if the run was resumed."""
     folder: str = ""
 
     @property
@@ -252,11 +274,12 @@ EVENTS: Mapping[str, type[TeamEvent]] = {each.type: each for each in TeamEvent._
 
 
 def as_json(event: TeamEvent) -> dict[str, Any]:
+    """Returns the event as a JSON object with its `type`."""
     return {"type": event.type, **dataclasses.asdict(event)}
 
 
 def from_json(record: Mapping[str, Any]) -> TeamEvent:
-    """The event that `as_json` wrote. Raises ValidationError for one that is of no known type."""
+    """Parses what `as_json` returned. Raises ValidationError for an unknown type."""
     kind = EVENTS.get(str(record.get("type")))
     if kind is None:
         raise ValidationError.of("type", f"{record.get('type')!r} is none of {', '.join(EVENTS)}")

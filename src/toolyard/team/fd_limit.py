@@ -1,4 +1,4 @@
-"""Room for what a team holds open: each agent some twenty descriptors, where a process has 1,024 unless it asks."""
+"""Raises the limit of open files for a team: an agent needs about twenty, and the default limit is 1,024."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import resource
 from toolyard.core.errors import SystemFault
 
 _FDS_PER_AGENT = 32
-"""Of an agent: its folders, its audit log, its snapshots, its connection. Some twenty, and a few for a moment."""
+"""Per agent: folders, audit log, snapshots, connection. About twenty, and a few short-lived ones."""
 _BASE_FDS = 256
 
 
 def raise_fd_limit(agents: int) -> None:
-    """Let this process hold open what so many agents need. Raises SystemFault where the system does not let it."""
+    """Raises the soft limit for that many agents. Raises SystemFault if the hard limit is too low."""
     needed = _BASE_FDS + _FDS_PER_AGENT * agents
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise SystemFault(
-            f"{agents} agents need {needed:,} open files, and this process may have {hard:,}.",
+            f"{agents} agents need {needed:,} open files, but this process is limited to {hard:,}.",
             hint="Raise the limit (`ulimit -Hn`, or `LimitNOFILE=` of a service), or run fewer agents at once.",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

@@ -1,9 +1,8 @@
-"""The log of a run: every event as a line of JSON in `events.jsonl` of the run's folder.
+"""The log of a run: every event is a JSON line in `events.jsonl` of the run's folder.
 
-`RunLog` owns the file until `close()`. What is said in pieces is put together, so that a text is a few records
-and not thousands; those wait for a second at most, everything else is on its way to the disk when `record` returns.
-Only one process writes at a time. A disk that is full, or a file that is gone, is told once and never stops a run.
-The file does not grow without end: past `max_bytes` bytes only what the result rests on is still written.
+`RunLog` owns the file until `close()`. It joins text deltas into a few records, which wait for one second at most;
+every other event is written before `record` returns. One process writes at a time. A full disk or a missing file is
+reported once and never stops a run. Beyond `max_bytes` only the events that the result depends on are written.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ from toolyard.team.events import (
 LOG_NAME: Final = "events.jsonl"
 MAX_BYTES: Final = 64 * 1024 * 1024
 _RESULT_RESERVE: Final = 0.25
-"""Of the most bytes, what is kept beyond them for the result."""
+"""Share of the maximum that is reserved for the result."""
 _MAX_WAIT_SECONDS: Final = 1.0
 _MAX_TEXT: Final = 64 * 1024
-"""Characters of pieces that are put together, and of any one text of an event but an answer."""
+"""Maximum characters of joined text, and of any text in an event except answers."""
 _MAX_ANSWER: Final = 1024 * 1024
 _MAX_ITEMS: Final = 1000
 _JSON_SCALARS: Final = str | int | float | bool | None
@@ -61,13 +60,13 @@ _RESULT_EVENTS: Final = (
     Used,
     Notice,
 )
-"""What is still written when the log is full."""
+"""Events that are written even if the log is full."""
 _ANSWER_EVENTS: Final = (Answered, RunFinished)
 
 
 @dataclass(slots=True)
 class _PendingText:
-    """Pieces of one agent's text that are not written yet."""
+    """Text deltas of one agent that are not written yet."""
 
     first: TextDelta | ThinkingDelta
     since: float
@@ -88,10 +87,12 @@ class _PendingText:
 
 
 class RunLog(Closeable):
-    def __init__(self, folder: str, on_notice: Callable[[Notice], None], *, max_bytes: int = MAX_BYTES) -> None:
-        """Goes on with the log that is in `folder`, if there is one.
+    """Appends the events of a run to its log file."""
 
-        `on_notice` is called by whoever calls `record`, `flush` or `close`, and may lead back to `record`.
+    def __init__(self, folder: str, on_notice: Callable[[Notice], None], *, max_bytes: int = MAX_BYTES) -> None:
+        """Opens or continues the log in `folder`.
+
+        The thread that calls `record`, `flush` or `close` calls `on_notice`, which may call `record` again.
         """
         self.path = os.path.join(folder, LOG_NAME)
         self._on_notice, self._max_bytes = on_notice, max_bytes
@@ -106,7 +107,7 @@ class RunLog(Closeable):
             self._open_file()
 
     def record(self, event: TeamEvent) -> None:
-        """Write an event down. Raises nothing that the disk is to blame for."""
+        """Writes an event. Never raises an OSError."""
         with self._lock:
             if self._is_closed:
                 return
@@ -118,7 +119,7 @@ class RunLog(Closeable):
         self._send_notices()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Writes the pending text."""
         with self._lock:
             self._write_pending()
         self._send_notices()
@@ -155,14 +156,16 @@ class RunLog(Closeable):
                 if not self._pending:
                     self._wake.wait()
                     continue
-                left = min(each.since for each in self._pending.values()) + _MAX_WAIT_SECONDS - time.monotonic()
-                if left > 0:
-                    self._wake.wait(left)
+                seconds_left = (
+                    min(each.since for each in self._pending.values()) + _MAX_WAIT_SECONDS - time.monotonic()
+                )
+                if seconds_left > 0:
+                    self._wake.wait(seconds_left)
                 else:
                     self._write_pending()
 
     def _write_pending(self, agent: str = "") -> None:
-        """Of one agent, or of all."""
+        """Writes the pending text of one agent, or of all."""
         for each in [agent] if agent else [*self._pending]:
             pending = self._pending.pop(each, None)
             if pending is not None:
@@ -199,7 +202,7 @@ class RunLog(Closeable):
         try:
             self._file = os.open(self.path, flags, 0o600)
             self._size = os.fstat(self._file).st_size
-            # Whoever wrote before may have been ended in the middle of a line.
+            # The previous writer may have been killed in the middle of a line.
             self._is_torn = self._size > 0 and os.pread(self._file, 1, self._size - 1) != b"\n"
         except OSError as error:
             self._note_fault(error)
@@ -216,21 +219,21 @@ class RunLog(Closeable):
         if not self._is_full:
             self._is_full = True
             self._unsent_notices.append(
-                f"The log of this run has {self._max_bytes:,} bytes: from here on it leaves out details."
+                f"The log of this run has {self._max_bytes:,} bytes: from now on it omits details."
             )
 
     def _send_notices(self) -> None:
-        """Not by the thread that writes what waits: who is told may not expect another one."""
+        """Sends pending notices. Never called by the flusher thread: the listener may not expect another thread."""
         with self._lock:
-            untold, self._unsent_notices = self._unsent_notices, []
-        for text in untold:
+            notices, self._unsent_notices = self._unsent_notices, []
+        for text in notices:
             self._on_notice(Notice(text=text))
 
 
 def read_log(path: str) -> Iterator[TeamEvent]:
-    """The events of a log in their order. Passes over what was not written whole or is not known here.
+    """Yields the events of a log in order, skipping incomplete and unknown lines.
 
-    Raises OSError where there is no log.
+    Raises OSError if there is no log.
     """
     with open(path, "rb") as file:
         for line in file:
@@ -243,7 +246,7 @@ def read_log(path: str) -> Iterator[TeamEvent]:
 
 
 def files_changed_before(folder: str) -> dict[str, tuple[str, ...]]:
-    """By agent, the files that the log of a run tells of. Nothing where there is no log."""
+    """Returns the files that the log mentions, by agent; empty if there is no log."""
     found: dict[str, dict[str, None]] = {}
     try:
         for event in read_log(os.path.join(folder, LOG_NAME)):
@@ -256,7 +259,7 @@ def files_changed_before(folder: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
-    """A call that the log of an interrupted run tells of."""
+    """A call in the log of an interrupted run."""
 
     round: int
     tool: str
@@ -264,7 +267,7 @@ class EarlierCall:
 
 
 def calls_since_last_turn(folder: str) -> dict[str, dict[str, EarlierCall]]:
-    """By agent and id, the calls that were begun since the agent's last turn. Nothing where there is no log."""
+    """Returns the calls since the last turn of each agent, by agent and id; empty if there is no log."""
     found: dict[str, dict[str, EarlierCall]] = {}
     try:
         for event in read_log(os.path.join(folder, LOG_NAME)):
@@ -274,7 +277,7 @@ def calls_since_last_turn(folder: str) -> dict[str, dict[str, EarlierCall]]:
                     calls[event.call] = EarlierCall(event.round, event.tool, is_finished=False)
                 case ToolReturned():
                     calls[event.call] = EarlierCall(event.round, event.tool, is_finished=True)
-                case Used():  # results are kept before the next turn
+                case Used():  # results are saved before the next turn
                     found[event.agent] = {id_: call for id_, call in calls.items() if not call.is_finished}
                 case _:
                     pass
@@ -284,18 +287,18 @@ def calls_since_last_turn(folder: str) -> dict[str, dict[str, EarlierCall]]:
 
 
 def json_line(event: TeamEvent, longest: int = sys.maxsize) -> str:
-    """An event in one line that no terminal acts on, with no text longer than `longest` characters."""
+    """Returns an event as one line without terminal control characters, with texts cut at `longest` characters."""
     try:
         line = json.dumps(_truncate(as_json(event), longest), separators=(",", ":"))
-    except RecursionError:  # a model may nest as deep as it likes
+    except RecursionError:  # a model may nest arguments arbitrarily deep
         if not isinstance(event, ToolCalled):
             raise
         return json_line(dataclasses.replace(event, arguments={"…": "nested too deep to be shown"}), longest)
-    return line.replace("\x7f", "\\u007f")  # which JSON leaves as it is
+    return line.replace("\x7f", "\\u007f")  # JSON does not escape it
 
 
 def _truncate(value: object, longest: int) -> object:
-    """`value` with no text or list beyond what a log should hold, and nothing that JSON does not know."""
+    """Returns `value` with long texts and lists cut and everything unknown to JSON converted to text."""
     if isinstance(value, str):
         return value if len(value) <= longest else f"{value[:longest]}… ({len(value) - longest:,} more characters)"
     if isinstance(value, Mapping):

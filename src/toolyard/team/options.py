@@ -1,4 +1,4 @@
-"""What a run of a team is told, in the form it is used in."""
+"""Options of a team run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
+    """What a team run needs to start."""
+
     config: Config
     task: str = ""
     settings: Settings = field(default_factory=Settings.from_environment)
     state_home: str | None = None
     askers: Callable[[str], ApprovalCallback] | None = None
-    """By agent, who is asked where a policy says `ask`. Without it such an action is refused."""
+    """Returns the approval callback of an agent, for actions where a policy says `ask`. None refuses them."""
     limits: TeamLimits | None = None
-    """In place of those of the configuration."""
+    """Replaces the limits of the configuration."""
     resume: str = ""
-    """The run to go on with; its task is that of then."""
+    """The run to resume, with its original task."""
     variables: Mapping[str, str] = field(default_factory=environment, repr=False)
-    """The user's: agent CLIs find their keys here."""
+    """The user's environment, in which agent CLIs find their keys."""
     patience: float | None = None
-    """Seconds that an agent waits for a model that is down, in all; None for as long as is usual."""
+    """Total seconds that an agent waits for an unavailable model; None for the default."""
 
     def asker(self, agent: str) -> ApprovalCallback:
         return self.askers(agent) if self.askers is not None else deny_without_asking

@@ -1,8 +1,8 @@
-"""What agents are told: the system prompt, and the prompt of each round.
+"""The system prompt of an agent, and the prompt of each round.
 
-Our own part of the system prompt depends on how the agent works and on who its peers are, never on which servers
-there are: it is the same for none and for five hundred. What another agent wrote is data in a prompt: every line of
-it is marked, and between two lines that it cannot have written itself.
+Our part of the system prompt depends on how the agent works and on its peers, never on the servers: it has the same
+length for none and for five hundred. Text of another agent is data: every line is marked, and the quote is enclosed
+in lines that the agent cannot have written itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MAX_TOKENS: Final = 800
-"""What our own part of a system prompt may cost."""
+"""Maximum tokens of our part of a system prompt."""
 _PEERS_CHARS = 500
 _ALL_ANSWERS_CHARS = 48_000
 _ANSWER_CHARS = 12_000
@@ -88,7 +88,7 @@ What a peer has made is in `{shared}/<id>/`, read-only: look at it there, copy w
 
 @dataclass(frozen=True, slots=True)
 class PromptInputs:
-    """What a system prompt is made from."""
+    """The inputs of a system prompt."""
 
     agent: str
     system_message: str = ""
@@ -96,14 +96,14 @@ class PromptInputs:
     """The folder it works in; empty for an agent without files."""
     files_first: bool = False
     tools: Collection[str] = ()
-    """The names of what is in its list."""
+    """Names of the tools in its context."""
     peers: Sequence[str] = ()
     shared: str = ""
-    """How it spells the folder with its peers' work; empty where it cannot see it."""
+    """How the agent spells the folder with its peers' work; empty if it cannot see it."""
 
 
 def system_prompt(config: Config, agent: Agent, yard: Yard) -> str:
-    """For an agent whose workspace is open."""
+    """Returns the system prompt of an agent whose workspace is open."""
     how = yard.options.injection
     has_files = how is None or how.has_files
     return compose_prompt(
@@ -120,7 +120,7 @@ def system_prompt(config: Config, agent: Agent, yard: Yard) -> str:
 
 
 def compose_prompt(inputs: PromptInputs) -> str:
-    """The user's words first, then ours."""
+    """Joins the user's system message and our part."""
     parts = [inputs.system_message.strip(), *_own_parts(inputs)]
     return "\n\n".join(part.strip("\n") for part in parts if part)
 
@@ -143,32 +143,35 @@ def _own_parts(inputs: PromptInputs) -> Iterator[str]:
 
 
 def _format_names(names: Sequence[str]) -> str:
-    shown: list[str] = []
+    parts: list[str] = []
     room = _PEERS_CHARS
     for name in names:
         room -= len(name)
         if room < 0:
             break
-        shown.append(f"`{name}`")
-    if len(shown) < len(names):
-        shown.append(f"{len(names) - len(shown)} more")
-    return ", ".join(shown)
+        parts.append(f"`{name}`")
+    if len(parts) < len(names):
+        parts.append(f"{len(names) - len(parts)} more")
+    return ", ".join(parts)
 
 
 def first_prompt(task: str) -> str:
+    """Returns the prompt of the first round: the task."""
     return task.strip()
 
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
+    """The current answer of one agent."""
+
     agent: str
     text: str
     shared: str = ""
-    """Where the files that belong to it can be seen; empty where there are none to be seen."""
+    """Where the agent sees the files of this answer; empty if it cannot."""
 
 
 def later_prompt(task: str, answers: Sequence[PeerAnswer], own: str) -> str:
-    """The task again, the answers that stand, and the choice. `own` is the agent that is told."""
+    """Returns the prompt of a later round: the task, the current answers and the choice. `own` is the reader."""
     mark = _quote_mark(task, answers)
     most = max(_LEAST_ANSWER_CHARS, min(_ANSWER_CHARS, _ALL_ANSWERS_CHARS // max(len(answers), 1)))
     ids = ", ".join(f"`{answer.agent}`" for answer in answers)
@@ -201,16 +204,17 @@ def _quote_answer(answer: PeerAnswer, mark: str, max_chars: int, *, is_own: bool
 
 
 def _shorten_answer(text: str, max_chars: int) -> str:
-    """Head and tail: an answer begins with what it is and ends with what it comes to."""
+    """Keeps the head and the tail: an answer starts with its subject and ends with its conclusion."""
     if len(text) <= max_chars:
         return text
     head = int(max_chars * _HEAD)
     left_out = len(text) - max_chars
-    return f"{text[:head]}\n[... {left_out:,} characters are left out here ...]\n{text[len(text) - (max_chars - head) :]}"
+    tail = text[len(text) - (max_chars - head) :]
+    return f"{text[:head]}\n[... {left_out:,} characters are left out here ...]\n{tail}"
 
 
 def _quote_mark(task: str, answers: Sequence[PeerAnswer]) -> str:
-    """Different for every prompt, the same for the same one, and in none of its texts."""
+    """Returns a mark that depends on the texts and occurs in none of them."""
     digest = hashlib.blake2b(digest_size=_MARK_BYTES)
     texts = [task, *(answer.text for answer in answers)]
     for text in texts:

@@ -1,9 +1,9 @@
-"""Rounds: every agent answers the task, sees what the others have come to, and votes for the best or does better.
+"""Runs the rounds: every agent answers the task, sees the other answers, and votes or improves.
 
-In the first round all work on the task. In each one after it an agent is shown the answers that stand, and either
-answers anew or votes. When everybody has voted and nobody had something better, that is the consensus. An agent that
-fails is out; the others go on. What is finished is in the store before it is told, and a run that is resumed does not
-do it again.
+In the first round all agents work on the task. In each later round an agent sees the current answers, and either
+answers again or votes. The run reaches consensus when all agents have voted and none had a better answer. An agent
+that fails drops out; the others continue. A result is saved before its event is emitted, so a resumed run does not
+repeat it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from toolyard.team.store import ANSWERED, FAILED, VOTED, RoundResult, StateFault
 from toolyard.team.votes import parse_vote
 from toolyard.team.worker import Worker
 
-_BUG_HINT = "This is an error in Toolyard, not of the agent's: please report it."
+_BUG_HINT = "This is a bug in Toolyard, not an error of the agent: please report it."
 
 
 @dataclass(frozen=True, slots=True)
 class TeamOutcome:
+    """The result of the rounds."""
+
     ended: EndReason
     winner: str = ""
     text: str = ""
@@ -37,8 +39,10 @@ class TeamOutcome:
 
 
 class Rounds:
+    """Runs the workers of a team round by round."""
+
     def __init__(self, task: str, workers: Sequence[Worker], context: RunContext) -> None:
-        """Takes up what the store knows of this run. Who failed before has another chance."""
+        """Loads the results of this run from the store. Agents that failed before get another chance."""
         self._task = task
         self._workers = {worker.info.id: worker for worker in workers}
         self._context = context
@@ -50,7 +54,7 @@ class Rounds:
                 self._apply_result(done)
 
     async def run(self) -> TeamOutcome:
-        """To the end, or until the budget is used up. Cancelled, what is finished stands: see `outcome`."""
+        """Runs until the end or until the budget is exhausted. If cancelled, `outcome` returns the current state."""
         try:
             async with asyncio.timeout(self._context.budget.seconds_left):
                 for number in range(1, self._context.budget.limits.rounds + 1):
@@ -64,14 +68,14 @@ class Rounds:
         return self.outcome(EndReason.ROUNDS)
 
     async def _run_round(self, number: int) -> EndReason | None:
-        """One round; why the run is over, if it is."""
+        """Runs one round; returns why the run ends, or None."""
         alive = [
             agent for agent in self._workers if agent not in self._failed_agents or (number, agent) in self._results
         ]
         missing = [agent for agent in alive if (number, agent) not in self._results]
         if missing:
             self._context.emit(RoundStarted(round=number, agents=tuple(alive)))
-            standing = dict(self._answers)  # nobody sees what is answered in this round before the next
+            standing = dict(self._answers)  # agents see the answers of this round only in the next
             async with asyncio.TaskGroup() as together:
                 works = [together.create_task(self._run_agent(agent, number, standing)) for agent in missing]
             for work in works:
@@ -94,39 +98,39 @@ class Rounds:
     async def _run_agent(
         self, agent: str, number: int, standing: Mapping[str, RoundResult]
     ) -> BudgetExhausted | None:
-        """What one agent does in a round; why the run ends with it, if it does."""
+        """Runs one agent in a round; returns the exception that ends the run, or None."""
         try:
             await self._run_worker(agent, number, standing)
         except BudgetExhausted as used_up:
             return used_up
         except StateFault as fault:
-            # What nobody can resume is not worth working on; what is kept already can be, once there is room.
+            # Work that cannot be saved is wasted. The saved part can be resumed once there is space.
             self._context.emit(Notice(agent=agent, round=number, text=str(fault)))
             return BudgetExhausted(EndReason.INTERRUPTED)
         return None
 
     async def _run_worker(self, agent: str, number: int, standing: Mapping[str, RoundResult]) -> None:
-        """Nothing that goes wrong with one agent touches the others."""
-        around = self._context
-        around.emit(AgentStarted(agent=agent, round=number))
+        """Runs the worker and saves its result. An error of one agent does not affect the others."""
+        context = self._context
+        context.emit(AgentStarted(agent=agent, round=number))
         try:
-            with around.tracing.work(agent, number):
+            with context.tracing.work(agent, number):
                 worker = self._workers[agent]
                 work = await worker.work(self._prompt(worker, number, standing), number)
         except (BudgetExhausted, StateFault):
             raise
         except ToolyardError as error:
             self._fail(agent, number, error)
-        except Exception as error:  # noqa: BLE001 - the edge of an agent: the team goes on without it
+        except Exception as error:  # noqa: BLE001 - the edge of an agent: the team continues without it
             self._fail(agent, number, SystemFault(f"{type(error).__name__}: {error}", hint=_BUG_HINT))
         else:
             vote = parse_vote(work.text, [*standing]) if standing else None
             if vote is not None:
                 self._finish(RoundResult(number, agent, VOTED, vote.why, work.snapshot, vote.choice))
-                around.emit(Voted(agent=agent, round=number, choice=vote.choice, why=vote.why))
+                context.emit(Voted(agent=agent, round=number, choice=vote.choice, why=vote.why))
             else:
                 self._finish(RoundResult(number, agent, ANSWERED, work.text, work.snapshot))
-                around.emit(Answered(agent=agent, round=number, text=work.text, snapshot=work.snapshot))
+                context.emit(Answered(agent=agent, round=number, text=work.text, snapshot=work.snapshot))
 
     def _prompt(self, worker: Worker, number: int, standing: Mapping[str, RoundResult]) -> str:
         if number == 1 or not standing:
@@ -160,7 +164,7 @@ class Rounds:
             self._failed_agents.add(result.agent)
 
     def _votes(self, number: int) -> dict[str, str]:
-        """Who voted for whom in a round; votes for nobody that there is left out."""
+        """Returns the votes of a round, without votes for unknown agents."""
         return {
             done.agent: done.choice
             for (when, _), done in self._results.items()
@@ -168,13 +172,13 @@ class Rounds:
         }
 
     def outcome(self, ended: EndReason) -> TeamOutcome:
-        """What stands now."""
+        """Returns the current outcome with the given reason."""
         rounds = max((number for number, _ in self._results), default=0)
         votes = self._votes(rounds)
         in_order = [agent for agent in self._workers if agent in self._answers]
         if not in_order:
             return TeamOutcome(ended if ended is not EndReason.ROUNDS else EndReason.FAILED, rounds=rounds)
         count = Counter(votes.values())
-        winner = max(in_order, key=lambda agent: count[agent])  # the first of those with most votes
+        winner = max(in_order, key=lambda agent: count[agent])  # the first in the configuration wins a tie
         done = self._answers[winner]
         return TeamOutcome(ended, winner, done.text, done.snapshot, votes, rounds)

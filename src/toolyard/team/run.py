@@ -1,11 +1,11 @@
-"""One run of a team: everything it needs is opened, the rounds are run, the result is told, everything is closed.
+"""One run of a team: opens everything, runs the rounds, reports the result and closes everything.
 
-    run = TeamRun(options, hear)
+    run = TeamRun(options, on_event)
     finished = await run.go()
 
-A TeamRun owns its folder's lock, its store, its log and its workers while it goes, and gives all of them back in
-every ending. `stop()` ends it in good order: what is finished stays, and the run can be resumed. What cannot be
-right is raised before the run has begun; whatever happens after that is told, and ends in exactly one RunFinished.
+A TeamRun owns its locks, its store, its log and its workers while it runs, and releases them however it ends.
+`stop()` ends it gracefully: finished work is kept, and the run can be resumed. An invalid configuration raises before
+the run begins; afterwards errors become events, and the run ends with exactly one RunFinished.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ T = TypeVar("T")
 
 
 class TeamRun:
+    """One run of a team of agents."""
+
     def __init__(self, options: RunOptions, on_event: Callable[[TeamEvent], None]) -> None:
-        """Raises ToolyardError where the configuration cannot be right or there is no such run."""
+        """Raises ToolyardError if the configuration is invalid or the run to resume does not exist."""
         self._config = with_layout(options.config)
         check_execution_mode(self._config)
-        for agent in self._config.agents:  # before anything is made: what is missing is missing for good
+        for agent in self._config.agents:  # before anything is created: a missing key cannot be fixed later
             if agent_backend_kind(agent, self._config).api:
                 resolve_endpoint(agent.backend, options.settings.model_access)
         self._options = options
@@ -72,16 +74,16 @@ class TeamRun:
         self._current_task: asyncio.Task[Any] | None = None
         self._is_stopped = self._has_begun = False
         self._waiting: dict[str, str] = {}
-        """Why an agent waits for its model at this moment."""
+        """Why each agent currently waits for its model."""
 
     def stop(self) -> None:
-        """End it. `go` returns when everything is closed."""
+        """Ends the run. `go` returns when everything is closed."""
         self._is_stopped = True
         if self._current_task is not None:
             self._current_task.cancel()
 
     async def go(self) -> RunFinished:
-        """Once. Raises ToolyardError where it cannot begin; nothing is left of it then."""
+        """Runs it, once. Raises ToolyardError, and leaves nothing behind, if the run cannot start."""
         config, options = self._config, self._options
         raise_fd_limit(len(config.agents))
         make_folders(config)
@@ -105,16 +107,16 @@ class TeamRun:
                 self._on_event(event)
 
             earlier = calls_since_last_turn(self.folder) if self._options.resume else {}
-            around = RunContext(self.id, store, self._budget(store), emit, tracing, earlier)
+            context = RunContext(self.id, store, self._budget(store), emit, tracing, earlier)
             async with contextlib.AsyncExitStack() as workers:
-                finished = await self._run_rounds(task, around, workers)
-            self._note_end(store, finished, around)
+                finished = await self._run_rounds(task, context, workers)
+            self._note_end(store, finished, context)
             if log is not None:
                 log.record(finished)
         if config.ui.logging_enabled:
             files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
             await asyncio.to_thread(try_write_report, self.folder, files.diff_of)
-        self._on_event(finished)  # the last that is heard: everything is closed, and the report is there
+        self._on_event(finished)  # last, when everything is closed and the report exists
         return finished
 
     def _track_waiting(self, event: TeamEvent) -> None:
@@ -127,7 +129,7 @@ class TeamRun:
         try:
             result = {"winner": finished.winner, "snapshot": finished.snapshot}
             store.set_facts(ended=finished.ended.value, seconds=context.budget.seconds, result=result)
-        except StateFault as fault:  # the result is there all the same; resuming it comes to the same one
+        except StateFault as fault:  # the result exists anyway, and resuming the run gives the same one
             context.emit(Notice(text=str(fault)))
 
     def _budget(self, store: RunStore) -> Budget:
@@ -142,7 +144,7 @@ class TeamRun:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _begin(self, store: RunStore) -> str:
-        """Note what is run; of a run that is resumed, what it was."""
+        """Saves what is run, and returns the task; loads the task of a resumed run."""
         config, agents = self._config, [agent.id for agent in self._config.agents]
         if not self._options.resume:
             store.begin(task=self._options.task, config=config.source, agents=agents)
@@ -150,19 +152,19 @@ class TeamRun:
         ended = store.fact("ended")
         if ended in {EndReason.ANSWERED, EndReason.CONSENSUS}:
             raise ToolError(
-                f"Run {self.id} is over ({ended}): there is nothing to resume.",
-                hint=f"Its report is {os.path.join(self.folder, 'report.md')}; --apply DIR brings its files.",
+                f"Run {self.id} is complete ({ended}) and cannot be resumed.",
+                hint=f"Its report is {os.path.join(self.folder, 'report.md')}; --apply DIR copies its files.",
             )
         if store.fact("agents") != agents:
             raise ConfigError(
-                f"run {self.id} was begun with the agents {', '.join(store.fact('agents', []))}.",
+                f"run {self.id} was started with the agents {', '.join(store.fact('agents', []))}.",
                 where=config.source or "",
                 hint="Put them back into the configuration, or start another run.",
             )
         return store.fact("task", "")
 
     async def _run_rounds(self, task: str, context: RunContext, owned: contextlib.AsyncExitStack) -> RunFinished:
-        """The run itself, from its first event to what became of it."""
+        """Opens the workers and runs the rounds, from the first event to the outcome."""
         with context.tracing.run(self.id, len(self._config.agents)) as span:
             workers = await self._unless_stopped(self._prepare_workers(context, owned)) or []
             limits = context.budget.limits
@@ -201,13 +203,13 @@ class TeamRun:
     def _notify_unpriced(self, context: RunContext) -> None:
         if context.budget.limits.cost is None:
             return
-        from toolyard.team.check.parts import unpriced_model_notices  # prices are a second's work to load
+        from toolyard.team.check.parts import unpriced_model_notices  # loading the prices takes a second
 
         for sentence in unpriced_model_notices(self._config, self._options.settings, context.budget.limits):
             context.emit(Notice(text=f"{sentence[:1].upper()}{sentence[1:]}"))
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """None where `stop` ended it, or had been called before."""
+        """Awaits `work`. Returns None if `stop` ended it or was called before."""
         if self._is_stopped:
             work.close()
             return None
@@ -215,7 +217,7 @@ class TeamRun:
         try:
             return await self._current_task
         except asyncio.CancelledError:
-            if not self._is_stopped:  # it is our caller who was cancelled
+            if not self._is_stopped:  # the caller was cancelled, not the run
                 self._current_task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await self._current_task
@@ -234,12 +236,12 @@ class TeamRun:
         try:
             await asyncio.to_thread(sync_servers, self._config, self._options, notify, stop)
         except asyncio.CancelledError:
-            stop.cancel()  # or the thread would wait for servers that nobody needs any more
+            stop.cancel()  # otherwise the thread would go on waiting for servers
             raise
         return await self._open_workers(context, owned)
 
     async def _open_workers(self, context: RunContext, owned: contextlib.AsyncExitStack) -> list[Worker]:
-        """All that can be opened. Raises ToolyardError where none can, or the configuration is at fault."""
+        """Opens all workers that can be opened. Raises ToolyardError if none can, or for a ConfigError."""
         servers = await self._open_servers(owned)
         host = await self._open_host(owned, servers)
         resumed = bool(self._options.resume)
@@ -267,10 +269,10 @@ class TeamRun:
         return workers
 
     async def _open_servers(self, owned: contextlib.AsyncExitStack) -> SharedServers | None:
-        """What all agents call their servers through, so that each server runs once."""
+        """Returns the servers that all agents share, so that each server runs once."""
         if not self._config.has_servers:
             return None
-        from toolyard.mcp_client import SharedServers  # with it comes all that servers need
+        from toolyard.mcp_client import SharedServers  # imports everything that servers need
 
         servers = SharedServers(max_running=self._config.toolyard.max_running_servers)
         owned.push_async_callback(close_in_thread, servers)
@@ -279,7 +281,7 @@ class TeamRun:
     async def _open_host(self, owned: contextlib.AsyncExitStack, servers: SharedServers | None) -> Host | None:
         if not any(agent_backend_kind(agent, self._config).driver for agent in self._config.agents):
             return None
-        from toolyard.drivers.mcp_host import Host  # most teams have no CLI in them
+        from toolyard.drivers.mcp_host import Host  # most teams have no CLI
 
         host = await open_in_thread(lambda: Host(servers))
         owned.push_async_callback(close_in_thread, host)

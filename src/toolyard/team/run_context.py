@@ -1,4 +1,4 @@
-"""What a worker is given by the run it is part of."""
+"""What a run provides to its workers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from toolyard.team.worker import EventListener
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
+    """Shared state and services of one run."""
+
     run: str
     store: RunStore
     budget: Budget
@@ -22,4 +24,4 @@ class RunContext:
     earlier_calls: Mapping[str, Mapping[str, EarlierCall]] = field(
         default_factory=dict[str, Mapping[str, EarlierCall]]
     )
-    """Of a run that is resumed: by agent and id, the calls that its log tells of."""
+    """In a resumed run: the calls in its log, by agent and call id."""

@@ -1,4 +1,4 @@
-"""The runs that there are: what each was for, how it ended, and whether it can be resumed."""
+"""Lists runs: task, end and whether they can be resumed."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ _OVER = frozenset({EndReason.ANSWERED.value, EndReason.CONSENSUS.value})
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
+    """A run as its store describes it."""
+
     run: str
     began: float
-    """Seconds since 1970."""
+    """Unix time in seconds."""
     task: str
     config: str
     ended: str
-    """As `EndReason` spells it; empty for one that is under way or was killed."""
+    """A value of `EndReason`; empty for a run that is active or was killed."""
     winner: str
     snapshot: str
     folder: str
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to resume."""
+        """Whether the run is complete and cannot be resumed."""
         return self.ended in _OVER
 
 
 def list_runs(
     state_home: str, config: str | None = None, on_damage: Callable[[ToolyardError], None] = lambda _: None
 ) -> list[KnownRun]:
-    """The newest first; with `config` those of that file. Runs that cannot be read are given to `on_damage`."""
+    """Returns the runs, newest first; only those of `config` if given. Calls `on_damage` for unreadable runs."""
     runs = [run for run in _known_runs(state_home, on_damage) if config is None or run.config == config]
     return sorted(runs, key=lambda run: run.began, reverse=True)
 
 
 def read_run(folder: str) -> KnownRun:
-    """Raises SystemFault."""
+    """Reads a run from its folder. Raises SystemFault."""
     with RunStore(folder) as store:
         result: dict[str, Any] = store.fact("result", {})
         return KnownRun(

@@ -1,4 +1,4 @@
-"""Before the first turn: the servers of the team are known, whichever of its agents uses them."""
+"""Syncs the team's servers before the first turn."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _SHOWN_REASON = 300
 def sync_servers(
     config: Config, options: RunOptions, notify: Callable[[str], None], stop: Future[None] | None = None
 ) -> None:
-    """Ask those that never answered, and tell of those that cannot be asked. Blocks. Raises ToolyardError.
+    """Asks the servers that never answered, and calls `notify` for failures. Blocks. Raises ToolyardError.
 
-    Whoever cancels `stop` ends it, with CancelledError.
+    Cancelling `stop` ends it with CancelledError.
     """
     injection = tool_injection_for(options.config, config.agents[0].id)
     if not injection.files_first and not config.has_servers and not config.toolyard.available_custom_tools:
         return
-    from toolyard.app.ensure_synced import sync_before_run  # with it comes all that servers need
+    from toolyard.app.ensure_synced import sync_before_run  # imports everything that servers need
 
-    # One of several agents is not asked for its own servers alone; a single one has no others.
+    # With several agents, all servers of the team are synced, not those of one agent.
     is_one = len(config.agents) == 1
     here = YardOptions(
         workspace=workspace_of(config, config.agents[0]) if is_one else root_of(config),
@@ -44,7 +44,7 @@ def sync_servers(
         here, lambda server, error: notify(f"{server}: {_first_line(error)}") if error else None, stop
     )
     for name, why in report.failed:
-        if name not in report.asked:  # those were told when they were asked
+        if name not in report.asked:  # the others were reported while they were asked
             notify(f"{name}: {_first_line(why)}")
 
 

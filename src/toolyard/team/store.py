@@ -1,8 +1,7 @@
-"""What a run has come to, in SQLite, so that it can be resumed: `<run folder>/run.sqlite3`.
+"""The state of a run in SQLite, `<run folder>/run.sqlite3`, from which it can be resumed.
 
-Everything is written when it is finished and not later: a turn of a model, the results of its calls, an answer, a
-vote. A process that is killed loses what was under way and nothing else. A RunStore owns its connection until
-`close()`; it is used from one thread, the run's own.
+Every finished step is written immediately: a model turn, its call results, an answer, a vote. A killed process loses
+only the step that was running. A RunStore owns its connection until `close()` and is used from one thread.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from toolyard.storage.sqlite import create_private_file
 
 STORE_FILE = "run.sqlite3"
 _BUSY_SECONDS = 30.0
-_START_ANOTHER_HINT = "Where this file is damaged the run cannot be resumed: start another run."
+_START_ANOTHER_HINT = "If this file is damaged, the run cannot be resumed: start another run."
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -43,12 +42,12 @@ T = TypeVar("T")
 
 
 class StateFault(SystemFault):
-    """The state of a run cannot be read or kept."""
+    """The state of a run cannot be read or written."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What an agent has come to in one round."""
+    """The result of an agent in one round."""
 
     round: int
     agent: str
@@ -61,16 +60,20 @@ class RoundResult:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
+    """The saved state of one agent."""
+
     spent: ModelUsage = field(default_factory=ModelUsage)
     turns: int = 0
     round: int = 0
-    """Of the conversation."""
+    """The round of the conversation."""
     conversation: bytes | None = None
 
 
 class RunStore(Closeable):
+    """Reads and writes the state of one run."""
+
     def __init__(self, folder: str) -> None:
-        """Raises StateFault."""
+        """Opens or creates the store. Raises StateFault."""
         self._path = os.path.join(folder, STORE_FILE)
         self._connection = self._run_guarded(self._open)
 
@@ -79,7 +82,7 @@ class RunStore(Closeable):
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")  # a killed process loses nothing by that
+            connection.execute("PRAGMA synchronous=NORMAL")  # WAL survives a killed process with NORMAL
             connection.executescript(_SCHEMA)
         except BaseException:
             connection.close()
@@ -92,18 +95,21 @@ class RunStore(Closeable):
     # The run
 
     def begin(self, **facts: Any) -> None:
+        """Saves the facts of a new run."""
         self.set_facts(version=_VERSION, began=time.time(), **facts)
 
     def set_facts(self, **facts: Any) -> None:
+        """Saves facts by name, as JSON."""
         rows = [(name, json.dumps(value)) for name, value in facts.items()]
         self._write("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
 
     def fact(self, name: str, otherwise: Any = None) -> Any:
+        """Returns a fact, or `otherwise` if it is not set."""
         row = self._fetch_row("SELECT value FROM facts WHERE name = ?", name)
         return otherwise if row is None else self._run_guarded(lambda: json.loads(row[0]))
 
     def required_fact(self, name: str) -> Any:
-        """A fact that every run begins with. Raises StateFault where the file has lost it."""
+        """Returns a fact that every run has. Raises StateFault if the file lost it."""
         found = self.fact(name)
         if found is None:
             raise StateFault(
@@ -111,23 +117,24 @@ class RunStore(Closeable):
             )
         return found
 
-    # What agents do
+    # The agents
 
     def agent(self, agent: str) -> AgentState:
+        """Returns the saved state of an agent, or an empty one."""
         row = self._fetch_row("SELECT spent, turns, round, conversation FROM agents WHERE agent = ?", agent)
         if row is None:
             return AgentState()
         return self._run_guarded(lambda: AgentState(ModelUsage(**json.loads(row[0])), *row[1:]))
 
     def save_agent(self, agent: str, state: AgentState) -> None:
-        """After each turn, and after the calls of each turn."""
+        """Saves the state of an agent, after each turn and after its calls."""
         values = (agent, json.dumps(dataclasses.asdict(state.spent)), state.turns, state.round, state.conversation)
         self._write("INSERT OR REPLACE INTO agents VALUES (?, ?, ?, ?, ?)", [values])
 
     def save_result(self, result: RoundResult) -> None:
-        """An answer, a vote, a failure: on the disk when this returns."""
+        """Saves an answer, a vote or a failure durably."""
         values = (result.round, result.agent, result.kind, result.text, result.snapshot, result.choice)
-        # With this one transaction everything before it is synced, too: the run's loop waits for the disk once.
+        # This transaction also syncs all earlier ones, so the run's loop waits for the disk only once.
         self._run_guarded(lambda: self._connection.execute("PRAGMA synchronous=FULL"))
         try:
             self._write("INSERT OR REPLACE INTO work VALUES (?, ?, ?, ?, ?, ?)", [values])
@@ -135,7 +142,7 @@ class RunStore(Closeable):
             self._run_guarded(lambda: self._connection.execute("PRAGMA synchronous=NORMAL"))
 
     def all_results(self) -> Iterator[RoundResult]:
-        """The oldest round first, in each by agent."""
+        """Yields all results, by round and agent."""
         query = "SELECT round, agent, kind, text, snapshot, choice FROM work ORDER BY round, agent"
         for row in self._run_guarded(lambda: self._connection.execute(query).fetchall()):
             yield RoundResult(*row)
@@ -169,5 +176,5 @@ class RunStore(Closeable):
                 check_descriptors(error)
             full = isinstance(error, sqlite3.Error) and is_disk_full(error, self._path)
             why = "the disk is full" if full else str(error)
-            hint = FREE_SPACE if full else f"Look at the folder and the disk it is on. {_START_ANOTHER_HINT}"
-            raise StateFault(f"The state of the run cannot be kept in {self._path}: {why}.", hint=hint) from error
+            hint = FREE_SPACE if full else f"Check the folder and its disk. {_START_ANOTHER_HINT}"
+            raise StateFault(f"The state of the run cannot be saved in {self._path}: {why}.", hint=hint) from error

@@ -1,8 +1,8 @@
-"""The calls of one turn, made through the workspace's dispatch, as the model is to be shown them.
+"""Runs the tool calls of one turn through the workspace's dispatch, and returns the answers for the model.
 
-Whatever goes wrong with a call is an answer to the model, which can do something about it: a tool that does not
-exist, arguments that are no JSON, a refusal. Calls that only read are made at once; the others in the order in which
-the model asked for them. The same call with the same result, again and again, is pointed out.
+An error is an answer that the model can act on: an unknown tool, arguments that are not JSON, a refusal. Read-only
+calls run concurrently, others in the order of the model. A repeated call with the same result is pointed out to the
+model.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 SURFACE = "run"
 _REPEAT_NOTE_AFTER = 3
-"""How often a call may be made with the same result before that is pointed out."""
+"""Number of equal calls with equal results before the model gets a note."""
 _MAX_CALLS_PER_TURN = 100
-"""Calls of one turn that are made."""
+"""Calls beyond this number are not made."""
 _TOO_MANY = f"Not carried out: only the first {_MAX_CALLS_PER_TURN} calls of a turn are. Make fewer of them at once."
 _NOT_BEGUN = "The run was interrupted before this call. It was not carried out: make it again if you still need it."
 _UNDER_WAY = "The run was interrupted during this call. It may have been carried out: look before you do it again."
@@ -42,21 +42,23 @@ _RESULT_LOST = (
 
 
 def interrupted_answer(wanted: ModelToolCall, earlier: EarlierCall | None) -> tuple[ModelToolResult, str]:
-    """What the model is answered to a call that an interrupted run was cut off at, and what the user is told of it.
+    """Returns the answer and the user's notice for a call that was interrupted.
 
-    None of them is made again by us: only the model can tell whether that is right.
+    Such a call is never repeated here: only the model knows whether that is right.
     """
     if earlier is None:
-        told, text = "was not begun", _NOT_BEGUN
+        state, text = "was not begun", _NOT_BEGUN
     elif earlier.is_finished:
-        told, text = "was carried out, and its result was lost", _RESULT_LOST
+        state, text = "was carried out, and its result was lost", _RESULT_LOST
     else:
-        told, text = "was under way, and may have been carried out", _UNDER_WAY
-    notice = f"When the run was interrupted, the call of {wanted.tool} {told}. It was not run again."
+        state, text = "was under way, and may have been carried out", _UNDER_WAY
+    notice = f"When the run was interrupted, the call of {wanted.tool} {state}. It was not run again."
     return ModelToolResult(wanted, text, failed=True), notice
 
 
 class ToolCalls:
+    """Runs the tool calls of one agent."""
+
     def __init__(self, agent: str, yard: Yard, ask: ApprovalCallback, context: RunContext) -> None:
         self._agent = agent
         self._yard = yard
@@ -65,10 +67,10 @@ class ToolCalls:
         self._call_counts: Counter[bytes] = Counter()
 
     async def answer_calls(self, wanted: Sequence[ModelToolCall], number: int) -> list[ModelToolResult]:
-        """Make them all. Cancelling stops what is under way."""
+        """Runs all calls and returns their answers. Cancelling stops the running ones."""
         if len(wanted) > _MAX_CALLS_PER_TURN:
-            left = [ModelToolResult(each, _TOO_MANY, failed=True) for each in wanted[_MAX_CALLS_PER_TURN:]]
-            return [*await self.answer_calls(wanted[:_MAX_CALLS_PER_TURN], number), *left]
+            skipped = [ModelToolResult(each, _TOO_MANY, failed=True) for each in wanted[_MAX_CALLS_PER_TURN:]]
+            return [*await self.answer_calls(wanted[:_MAX_CALLS_PER_TURN], number), *skipped]
         if len(wanted) > 1 and all(self._only_reads(each) for each in wanted):
             return list(await asyncio.gather(*(self._answer_call(each, number) for each in wanted)))
         return [await self._answer_call(each, number) for each in wanted]
@@ -81,10 +83,10 @@ class ToolCalls:
         common: Mapping[str, Any] = {"agent": self._agent, "round": number, "call": wanted.id, "tool": wanted.tool}
         self._context.emit(ToolCalled(**common, arguments=shorten_arguments(dict(wanted.arguments))))
         began = time.monotonic()
-        known = (
+        tool_name = (
             wanted.tool if wanted.tool in self._yard.dispatch.tools else "unknown"
-        )  # anything may be written there
-        with self._context.tracing.tool_call(known, wanted.id) as span:
+        )  # the model may write any name
+        with self._context.tracing.tool_call(tool_name, wanted.id) as span:
             answer, exit_code = await self._run_call(wanted)
             if answer.failed:
                 span.mark_failed("The call failed.")
@@ -96,7 +98,7 @@ class ToolCalls:
         return self._with_repeat_note(answer)
 
     async def _run_call(self, wanted: ModelToolCall) -> tuple[ModelToolResult, int | None]:
-        """What the model is shown, and the exit code of a command."""
+        """Runs a call; returns the answer and the exit code of a command."""
         if wanted.arguments_error:
             return ModelToolResult(
                 wanted, f"The arguments could not be read: {wanted.arguments_error}", failed=True
@@ -110,7 +112,7 @@ class ToolCalls:
             ask=self._ask,
         )
         try:
-            # What is quick would wait longer for a thread than it takes.
+            # Handing a quick call to a thread takes longer than the call.
             result = self._yard.dispatch.try_run_inline(call) or await self._yard.dispatch(call)
         except ToolyardError as error:
             return ModelToolResult(wanted, str(error), failed=True), None

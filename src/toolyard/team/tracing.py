@@ -1,8 +1,8 @@
-"""Spans of runs, model calls and tool calls, for OpenTelemetry. Off unless an endpoint is configured.
+"""OpenTelemetry spans for runs, model calls and tool calls. Off unless an endpoint is configured.
 
-`open_tracing` gives a Tracing that does nothing where no endpoint is set, and then loads nothing. Otherwise it owns
-an exporter with a thread of its own until `close()`; a collector that cannot be reached costs the run nothing. Spans
-carry names, counts and times; of prompts, answers, arguments and results nothing.
+Without an endpoint `open_tracing` returns a Tracing that does nothing and loads nothing. Otherwise it owns an
+exporter with its own thread until `close()`; an unreachable collector does not slow the run. Spans carry names,
+counts and times, but no prompts, answers, arguments or results.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _CLOSE_MILLISECONDS = 3000
 
 
 class Span(Protocol):
+    """What code under a span can record."""
+
     def set_attributes(self, **facts: str | float | bool) -> None:
-        """Attributes; `_` in their names stands for a dot."""
+        """Sets attributes; `__` in a name becomes a dot."""
         ...
 
     def mark_failed(self, why: str) -> None: ...
@@ -59,7 +61,7 @@ class _RecordedSpan:
 
 
 class Tracing(Closeable):
-    """What runs tell of themselves. Without a provider: nothing."""
+    """Creates spans; does nothing without a provider."""
 
     def __init__(self, provider: Any = None) -> None:
         self._provider = provider
@@ -70,7 +72,7 @@ class Tracing(Closeable):
         if self._tracer is None:
             yield _NO_SPAN
             return
-        # What an exception says may be the words of a provider or of a model: its type is enough.
+        # The text of an exception may quote a provider or a model: record only its type.
         quietly = {"record_exception": False, "set_status_on_exception": False}
         with self._tracer.start_as_current_span(name, **quietly) as span:
             recorded = _RecordedSpan(span)
@@ -105,11 +107,12 @@ class Tracing(Closeable):
 
 
 def record_usage(span: Span, spent: ModelUsage) -> None:
+    """Records the tokens of a model call."""
     span.set_attributes(gen_ai__usage__input_tokens=spent.input, gen_ai__usage__output_tokens=spent.output)
 
 
 def open_tracing(config: Config, settings: Settings) -> Tracing:
-    """As the configuration or OTEL_EXPORTER_OTLP_ENDPOINT says. Raises ConfigError where what it takes is missing."""
+    """Opens tracing as the configuration or OTEL_EXPORTER_OTLP_ENDPOINT says. Raises ConfigError."""
     endpoint = config.tracing.endpoint or settings.trace_endpoint
     if not endpoint:
         return Tracing()
@@ -120,12 +123,12 @@ def open_tracing(config: Config, settings: Settings) -> Tracing:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise ConfigError(
-            f"traces are to be sent to {endpoint}, and what sends them is not installed.",
+            f"sending traces to {endpoint} requires packages that are not installed.",
             where=config.source or "",
-            hint="`pip install 'toolyard[tracing]'` brings it.",
+            hint="Install them with `pip install 'toolyard[tracing]'`.",
         ) from error
     for name in ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk._shared_internal"):
-        logging.getLogger(name).addHandler(logging.NullHandler())  # a collector that is away is no news
+        logging.getLogger(name).addHandler(logging.NullHandler())  # an unreachable collector is not worth a log line
         logging.getLogger(name).propagate = False
     address = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
     provider = TracerProvider(resource=Resource.create({"service.name": config.tracing.service_name}))

@@ -1,8 +1,8 @@
-"""Whether an answer is a vote, and for whom.
+"""Parses votes.
 
-A vote is the end of a text: a line `VOTE: <agent id>`, and below it at most a few words that say why. Bold type, code
-marks, headings, case and a full stop after the name do not matter. What is quoted (`>`, `|`, a code block) or said in
-the middle of a sentence is none.
+A vote is the end of a text: a line `VOTE: <agent id>` and at most a short reason below it. Bold type, code marks,
+headings, case and a full stop after the name are ignored. Quoted text (`>`, `|`, a code block) and the middle of a
+sentence do not count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 _MAX_WHY: Final = 2_000
 _MAX_WORDS: Final = 5
-"""Of what stands after the colon. More is a sentence that happens to begin so."""
+"""Words after the colon. More is an ordinary sentence."""
 _LINE: Final = re.compile(
     r"\s{0,3}(?:#{1,6}\s+|[-*+]\s+)?[*_`~]{0,4}vote[*_`~]{0,4}\s*[:\uff1a](?P<rest>.*)", re.IGNORECASE
 )
@@ -27,13 +27,15 @@ _REASON: Final = re.compile(r"\s+(?:[-\u2013\u2014]+|because\b)\s*|\s*[,;:(]\s+|
 
 @dataclass(frozen=True, slots=True)
 class Vote:
+    """A vote and its reason."""
+
     choice: str
-    """The agent voted for; empty where the name is nobody's."""
+    """The agent voted for; empty if the name is unknown."""
     why: str = ""
 
 
 def parse_vote(text: str, agents: Sequence[str]) -> Vote | None:
-    """The vote that a text ends with, for one of these agents; None where it is an answer."""
+    """Returns the vote for one of `agents` at the end of a text; None if the text is an answer."""
     lines = _strip_fence(text).splitlines()
     found = [*_candidates(lines)]
     if not found:
@@ -42,14 +44,14 @@ def parse_vote(text: str, agents: Sequence[str]) -> Vote | None:
     below = "\n".join(lines[number + 1 :]).strip()
     if len(below) > _MAX_WHY:
         return None
-    name, beside = _split_reason(match["rest"], agents)
+    name, reason = _split_reason(match["rest"], agents)
     if not name or len(name.split()) > _MAX_WORDS:
         return None
-    return Vote(_match_agent(name, agents), " ".join(f"{beside} {below}".split()))
+    return Vote(_match_agent(name, agents), " ".join(f"{reason} {below}".split()))
 
 
 def _strip_fence(text: str) -> str:
-    """Without the code block that is all there is."""
+    """Removes a code block that encloses the whole text."""
     lines = text.strip().splitlines()
     is_block = len(lines) > 2 and _FENCE.match(lines[0]) and _FENCE.fullmatch(lines[-1].rstrip())
     return "\n".join(lines[1:-1]) if is_block else text
@@ -69,8 +71,8 @@ def _candidates(lines: Sequence[str]) -> Iterator[tuple[int, re.Match[str]]]:
 
 
 def _split_reason(rest: str, agents: Sequence[str]) -> tuple[str, str]:
-    """The name, and a reason on the same line."""
-    # One space between words: a line may hold a million, and what looks for a reason would try from each of them.
+    """Splits the name from a reason on the same line."""
+    # Single spaces only: with a million spaces the pattern for a reason would take quadratic time.
     whole = " ".join(rest.split()).strip(_AROUND)
     if _match_agent(whole, agents):
         return whole, ""
@@ -81,10 +83,10 @@ def _split_reason(rest: str, agents: Sequence[str]) -> tuple[str, str]:
 
 
 def _match_agent(name: str, agents: Sequence[str]) -> str:
-    """The agent that is meant: exactly, else without what surrounds the name, else whatever its case."""
+    """Returns the agent that is named: exactly, else without punctuation, else ignoring case."""
     bare = name.strip(_AROUND)
     spellings = [name, bare]
-    # One by one: a name may end with a full stop of its own, and another agent's be the same without it.
+    # One at a time: a name may itself end with a full stop, and another agent have the name without it.
     for _ in range(_MAX_BEHIND):
         if bare[-1:] not in _AROUND + _BEHIND:
             break

@@ -1,7 +1,7 @@
-"""One interface for everything that works as an agent: a model behind an API with our tools, or an agent CLI.
+"""The interface of everything that works as an agent: a model API with our tools, or an agent CLI.
 
-A Worker is given one prompt in each round and answers it. It tells what it does as it does it, and leaves its files
-in its workspace. Where it cannot go on it raises an error of ours, and is out of the run.
+A Worker gets one prompt a round and answers it. It emits events while it works, and leaves its files in its
+workspace. If it cannot continue, it raises a ToolyardError and drops out of the run.
 """
 
 from __future__ import annotations
@@ -20,36 +20,38 @@ _SHOWN_ARGUMENT = 8_000
 
 @dataclass(frozen=True, slots=True)
 class WorkResult:
-    """What a worker has come to."""
+    """The answer of a worker in one round."""
 
     text: str
     snapshot: str = ""
-    """Of its files now; empty where it has none."""
+    """Snapshot of its files; empty if it has none."""
 
 
 class Worker(Protocol):
+    """An agent of a run."""
+
     @property
     def info(self) -> AgentInfo: ...
 
     @property
     def shared_prefix(self) -> str:
-        """How the agent spells the folder in which it finds the work of its peers; empty where it sees none."""
+        """How the agent spells the folder with its peers' work; empty if it cannot see it."""
         ...
 
     async def work(self, prompt: str, number: int) -> WorkResult:
-        """Do the round of this number. Raises ToolyardError, and UsedUp where the budget ends it."""
+        """Works on the round `number`. Raises ToolyardError, or BudgetExhausted if the budget ends it."""
         ...
 
     async def close(self) -> None: ...
 
 
 def shorten(text: str, max_chars: int = _SHOWN_TEXT) -> str:
-    """As much of a text as an event carries."""
+    """Cuts a text to the length that an event carries."""
     return text if len(text) <= max_chars else f"{text[:max_chars]}... ({len(text) - max_chars:,} more characters)"
 
 
 def shorten_arguments(arguments: object) -> Any:
-    """The arguments of a call, long texts cut."""
+    """Cuts long texts in the arguments of a call."""
     if isinstance(arguments, str):
         return shorten(arguments, _SHOWN_ARGUMENT)
     if isinstance(arguments, Mapping):

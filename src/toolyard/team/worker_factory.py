@@ -1,6 +1,6 @@
-"""From an agent of the configuration to a Worker: its workspace opened, its model or its CLI made ready.
+"""Creates a Worker from an agent of the configuration: opens its workspace and its model or CLI.
 
-What cannot be right (no key, no such backend) is a ConfigError before anything of the run has begun.
+An invalid configuration (no key, unknown backend) raises ConfigError before the run begins.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def agent_backend_kind(agent: Agent, config: Config) -> BackendKind:
-    """Raises ConfigError."""
+    """Returns the backend kind of an agent. Raises ConfigError."""
     name = agent.backend.type
     kind = backend_kind(name) if name is not None else None
     if kind is None:
@@ -53,16 +53,16 @@ class WorkerFactory:
 
     options: RunOptions
     config: Config
-    """With its layout."""
+    """The configuration with its layout."""
     context: RunContext
     host: Host | None = None
-    """For agent CLIs."""
+    """Serves agent CLIs."""
     servers: SharedServers | None = None
-    """Upstream servers, which all agents of the run use."""
+    """Upstream servers that all agents of the run share."""
     resumed: bool = False
 
     async def open_worker(self, agent: Agent) -> Worker:
-        """Raises ToolyardError."""
+        """Opens the worker of an agent. Raises ToolyardError."""
         kind = agent_backend_kind(agent, self.config)
         if not kind.driver:
             return await self._open_api_worker(agent, kind)
@@ -82,21 +82,21 @@ class WorkerFactory:
         )
 
     def injection(self, agent: Agent) -> ToolInjection:
-        return tool_injection_for(self.options.config, agent.id)  # as the user wrote it, without our layout
+        return tool_injection_for(self.options.config, agent.id)  # the configuration as written, without our layout
 
     async def _open_api_worker(self, agent: Agent, kind: BackendKind) -> ApiWorker:
-        around, options = self.context, self.options
+        context, options = self.context, self.options
         patience = PATIENCE if options.patience is None else options.patience
-        # What it takes to speak to a provider is a second's work to load.
+        # Loading a provider's library takes a second.
         model = await asyncio.to_thread(open_model, agent.backend, options.settings.model_access, patience=patience)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(model.close)
             yard = await open_in_thread(lambda: Yard.open(self.yard_options(agent)))
             undo.push_async_callback(close_in_thread, yard)
             info = self.info(agent, kind, yard, model.title)
-            calls = ToolCalls(agent.id, yard, options.asker(agent.id), around)
+            calls = ToolCalls(agent.id, yard, options.asker(agent.id), context)
             instructions = system_prompt(self.config, agent, yard)
-            worker = ApiWorker(info, yard, model, around, instructions=instructions, calls=calls)
+            worker = ApiWorker(info, yard, model, context, instructions=instructions, calls=calls)
             undo.pop_all()
         return worker
 
@@ -112,14 +112,14 @@ class WorkerFactory:
 
 
 async def _open_cli_worker(factory: WorkerFactory, agent: Agent, kind: BackendKind) -> CliWorker:
-    """Raises ToolyardError."""
-    # Drivers bring an MCP server with them, which most teams do not need.
+    """Opens the worker of an agent CLI. Raises ToolyardError."""
+    # Drivers import an MCP server, which most teams do not need.
     from toolyard.drivers.options import DriveOptions
     from toolyard.team.cli_worker import CliAgentSetup, CliWorker
 
     if factory.host is None:
-        raise ConfigError(f"agent {agent.id!r} is a CLI, and there is no host for it.")
-    # What it will see is known once its workspace has been opened as the run will open it.
+        raise ConfigError(f"agent {agent.id!r} is a CLI, but no host is available for it.")
+    # What the agent sees is only known after opening its workspace as the run will.
     yard = await open_in_thread(lambda: Yard.open(factory.yard_options(agent)))
     try:
         info = factory.info(agent, kind, yard, agent.backend.model or "")
@@ -127,18 +127,18 @@ async def _open_cli_worker(factory: WorkerFactory, agent: Agent, kind: BackendKi
         instructions = system_prompt(factory.config, agent, yard)
     finally:
         await close_in_thread(yard)
-    given = factory.options
+    run_options = factory.options
     options = DriveOptions(
         workspace=workspace_of(factory.config, agent),
         model=agent.backend.model or "",
         timeout=agent.backend.timeout or factory.context.budget.limits.seconds,
         instructions=instructions,
-        config=without_fresh_start(factory.config),  # it was opened just now, and is as fresh as it was to be
+        config=without_fresh_start(factory.config),  # its folder was emptied when it was opened above
         agent=agent.id,
         run=factory.context.run,
-        state=given.state_home,
-        ask=given.askers(agent.id) if given.askers is not None else None,
-        variables=given.variables,
+        state=run_options.state_home,
+        ask=run_options.askers(agent.id) if run_options.askers is not None else None,
+        variables=run_options.variables,
         injected=factory.injection(agent),
     )
     return CliWorker(info, CliAgentSetup(kind.driver, options, prefix), factory.host, factory.context)

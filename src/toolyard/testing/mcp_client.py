@@ -1,7 +1,7 @@
-"""A plain MCP client over a server's stdin and stdout: JSON lines, nothing hidden. Owns the process it starts.
+"""A plain MCP client over a server's stdin and stdout. Owns the process it starts.
 
-It speaks the handshake era (2025-11-25) or, with `modern`, the stateless one (2026-07-28). Everything it receives can
-be looked at as it came, which an SDK's client would tidy up. `close()` ends the server and waits for it.
+It speaks the handshake protocol (2025-11-25) or, with `modern`, the stateless one (2026-07-28). It exposes every
+message as received, which an SDK client would normalise. `close()` ends the server and waits for it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ _CLOSE_SECONDS = 10
 _META = "io.modelcontextprotocol/"
 
 
-class ServerGone(Exception):  # noqa: N818 - what happened, in words
+class ServerGone(Exception):  # noqa: N818 - named for what happened
     """The server closed its output."""
 
 
 def error_in(response: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What failed, in the shape of a JSON-RPC error whichever form the server uses; None for a call that was made."""
+    """Returns the error of a response in the shape of a JSON-RPC error, whichever form the server uses; None for a
+    success.
+    """
     if "error" in response:
         return cast("dict[str, Any]", response["error"])
     result = cast("dict[str, Any]", response["result"])
@@ -38,7 +40,7 @@ def error_in(response: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def expect_error(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The error of a call that has to fail with a result, in the shape that `error_in` gives it."""
+    """Asserts that a call failed with a result; returns the error in the shape of `error_in`."""
     error = error_in(response)
     assert error is not None, response
     assert "result" in response, response
@@ -46,7 +48,7 @@ def expect_error(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expect_result(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a call that has to succeed."""
+    """Asserts that a call succeeded; returns its result."""
     assert "result" in response, response
     assert not response["result"]["isError"], response
     return cast("dict[str, Any]", response["result"])
@@ -90,8 +92,8 @@ class StdioClient(Closeable):
             self.notify("notifications/initialized", {})
 
     def close(self) -> int:
-        """End the conversation; the server's exit code."""
-        with contextlib.suppress(BrokenPipeError):  # it may have gone before it read what we sent
+        """Ends the conversation; returns the server's exit code."""
+        with contextlib.suppress(BrokenPipeError):  # the server may exit before it has read everything
             self._in.close()
         try:
             code = self.process.wait(_CLOSE_SECONDS)
@@ -102,20 +104,23 @@ class StdioClient(Closeable):
         return code
 
     def send(self, message: Mapping[str, Any]) -> None:
+        """Sends one message."""
         self.send_bytes(json.dumps(message).encode())
 
     def send_bytes(self, line: bytes) -> None:
+        """Sends one raw line."""
         self._in.write(line + b"\n")
         self._in.flush()
 
     def receive(self) -> dict[str, Any]:
+        """Reads the next message. Raises ServerGone at the end of the output."""
         line = self._out.readline()
         if not line:
             raise ServerGone
         return cast("dict[str, Any]", json.loads(line))
 
     def send_request(self, method: str, params: Mapping[str, Any]) -> int:
-        """Send a request without waiting; its id."""
+        """Sends a request without waiting; returns its id."""
         self._last_id += 1
         body = dict(params)
         if self._modern:
@@ -129,10 +134,13 @@ class StdioClient(Closeable):
         return self._last_id
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Sends a notification."""
         self.send({"jsonrpc": "2.0", "method": method, "params": dict(params)})
 
     def wait_for_response(self, request: int) -> dict[str, Any]:
-        """The response to a request; notifications on the way are kept, requests of the server handed on."""
+        """Reads until the response to a request arrives; collects notifications and answers requests of the
+        server.
+        """
         while True:
             message = self.receive()
             if "method" in message:
@@ -144,14 +152,15 @@ class StdioClient(Closeable):
                 return message
 
     def on_request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """What to say to a request of the server's; override to answer questions."""
+        """Returns the answer to a request of the server; override it to answer questions."""
         if message["method"] == "roots/list":
             return {"result": {"roots": []}}
         return {"error": {"code": -32601, "message": "not supported"}}
 
     def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Sends a request; returns its response."""
         return self.wait_for_response(self.send_request(method, params or {}))
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call a tool; the whole response, result or error."""
+        """Calls a tool; returns the whole response, result or error."""
         return self.request("tools/call", {"name": tool, "arguments": arguments})

@@ -1,8 +1,8 @@
-"""A plain MCP client over streamable HTTP, and the server process it talks to. Nothing hidden, as in `client`.
+"""A plain MCP client over streamable HTTP, and the server process it talks to. It exposes messages as received.
 
-`HttpServer` owns the process it starts: `close()` ends it and waits. `HttpClient` owns one connection; it speaks the
-handshake era (with a session) or, with `modern`, the stateless one. Questions that the server puts in the middle of
-a call are handed to `on_request` and answered by a request of their own, as the protocol wants it.
+`HttpServer` owns the process it starts: `close()` terminates it and waits. `HttpClient` owns one connection; it
+speaks the handshake protocol (with a session) or, with `modern`, the stateless one. Requests of the server in the
+middle of a call go to `on_request`, and a separate POST sends the answer, as the protocol requires.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F)))
 
 
 class HttpServer(Closeable):
-    """A `toolyard mcp --http` process; `url` is where it says it listens."""
+    """A `toolyard mcp --http` process; `url` is the address that it prints."""
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
             list(command), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env)
         )
         self._errors = cast("IO[bytes]", self.process.stderr)
-        said = self._errors.readline().decode()
-        if " at http" not in said:
+        first_line = self._errors.readline().decode()
+        if " at http" not in first_line:
             self.close()
-            raise ServerGone(said)
-        self.url = said.rsplit(" at ", 1)[1].strip()
+            raise ServerGone(first_line)
+        self.url = first_line.rsplit(" at ", 1)[1].strip()
 
     def close(self) -> int:
-        """End the server; its exit code."""
+        """Terminates the server; returns its exit code."""
         self.process.terminate()
         try:
             code = self.process.wait(_CLOSE_SECONDS)
@@ -52,7 +52,7 @@ class HttpServer(Closeable):
 
 
 class HttpClient(Closeable):
-    """One conversation with a server at `url`."""
+    """One conversation with the server at `url`."""
 
     def __init__(
         self,
@@ -83,12 +83,13 @@ class HttpClient(Closeable):
             self._send_message({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def close(self) -> None:
+        """Closes the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def send_bytes(self, body: bytes, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-        """Send a body as it is, on a connection of its own; the status and the body of the answer."""
+        """Sends a raw body on a new connection; returns status and body of the answer."""
         connection = self._connect()
         try:
             connection.request("POST", self._path, body, {**self._headers(), **(headers or {})})
@@ -98,7 +99,7 @@ class HttpClient(Closeable):
             connection.close()
 
     def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The response to a request, as it came."""
+        """Sends a request; returns the response message unchanged."""
         self._last_id += 1
         body = dict(params or {})
         if self._modern:
@@ -125,7 +126,7 @@ class HttpClient(Closeable):
         return answer
 
     def _post(self, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """Over the kept connection; over a new one where the server has closed that meanwhile, as idle ones are."""
+        """Posts over the kept connection, or over a new one if the server has closed it as idle."""
         if self._connection is not None:
             try:
                 self._connection.request("POST", self._path, data, headers)
@@ -138,11 +139,11 @@ class HttpClient(Closeable):
         return self._connection.getresponse()
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call a tool; the whole response, result or error."""
+        """Calls a tool; returns the whole response, result or error."""
         return self.request("tools/call", {"name": tool, "arguments": arguments})
 
     def on_request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """What to say to a request of the server's; override to answer questions."""
+        """Returns the answer to a request of the server; override it to answer questions."""
         del message
         return {"error": {"code": -32601, "message": "not supported"}}
 
@@ -159,7 +160,7 @@ class HttpClient(Closeable):
         return {**headers, "Mcp-Session-Id": self._session} if self._session else headers
 
     def _routing_headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        """What the modern era repeats in headers, so that a proxy need not read the body."""
+        """Returns the headers in which the modern protocol repeats method and name for proxies."""
         if not self._modern:
             return {}
         name = params.get(_NAME_KEYS.get(method, ""))
@@ -174,7 +175,7 @@ class HttpClient(Closeable):
 
 
 def _messages(response: http.client.HTTPResponse) -> Generator[dict[str, Any]]:
-    """The JSON-RPC messages of an answer, whether it is one or a stream of events."""
+    """Yields the JSON-RPC messages of a response, whether it is one message or an event stream."""
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         raw = response.read()
         if raw:
@@ -186,7 +187,7 @@ def _messages(response: http.client.HTTPResponse) -> Generator[dict[str, Any]]:
 
 
 def _header_value(name: str) -> str:
-    """A name as a header's value; what cannot stand there goes as base64."""
+    """Returns a name as a header value, Base64-encoded if it has characters that a header cannot hold."""
     if set(name) <= _PRINTABLE and name == name.strip():
         return name
     return f"=?base64?{base64.b64encode(name.encode('utf-8', 'surrogatepass')).decode()}?="

@@ -1,10 +1,10 @@
-"""A small real MCP server over stdio, in either era of the protocol, that can misbehave on demand.
+"""A small MCP server over stdio that speaks either protocol generation and can misbehave on demand.
 
     python -m toolyard.testing.mock_mcp_server [--era both|handshake|old|modern] [--fault NAME] [--tools N]
 
-It is what upstream servers are in tests: it answers in microseconds, starts in tens of milliseconds, and has a switch
-for each fault that real servers have shown (`FAULTS`). It uses the standard library alone. Calls that take time run
-in threads of their own, so that it answers others meanwhile; it ends with its input unless it was told not to.
+Tests use it as an upstream server: it starts in tens of milliseconds, answers in microseconds, and has a switch for
+each fault seen in real servers (`FAULTS`). It uses the standard library alone. Slow calls run in their own threads,
+so that other calls are answered meanwhile. It exits at the end of its input, except with the fault `ignores-term`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAULTS = {
     "never-answers": "lists its tools, and never answers a call",
     "stops-listing": "does not answer when it is asked for its tools after a call",
     "huge-notification": "sends a notification of more than 64 MiB before each answer",
-    "garbage": "answers every call with a line that is no JSON",
+    "garbage": "answers every call with a line that is not JSON",
     "prints": "prints a banner on stdout before it speaks, and a line before each answer",
     "dies-at-start": "prints why on stderr and exits with 3",
     "dies-mid-call": "exits with 7 when it is called",
@@ -35,11 +35,11 @@ FAULTS = {
     "many-tools": "lists 2,000 tools on one page",
     "pages-forever": "a next page follows every page",
     "pages-in-a-circle": "the second page names the first as the next",
-    "list-changed": "has another tool after the first call, and says so",
+    "list-changed": "has another tool after the first call, and sends list_changed",
     "duplicate-names": "lists two tools of one name",
-    "invalid-schema": "lists schemas that are none, and a tool without a name",
+    "invalid-schema": "lists invalid schemas, and a tool without a name",
     "big-description": "a description of 1 MB",
-    "lists-secrets": "says its API_KEY in its instructions and in the description and schema of a tool",
+    "lists-secrets": "puts its API_KEY into its instructions and into the description and schema of a tool",
     "slow": "waits half a second before each answer",
     "slow-start": "waits two seconds before the first answer",
     "ignores-term": "stays when its input ends, and when it is sent SIGTERM",
@@ -47,13 +47,13 @@ FAULTS = {
     "huge-line": "answers a call with a line of 65 MiB",
     "many-values": "answers a call with two million lists",
     "long-nonsense": "answers a call with 5 MiB that end in half a character",
-    "odd-questions": "asks with numbers that cannot be answered as they are",
+    "odd-questions": "sends requests whose ids cannot be encoded in an answer",
     "asks": "asks the client for roots, and pings it, before it answers a call",
     "batches": "answers in JSON arrays",
     "wants-input": "answers calls with a question to the user",
     "closes-stdout": "closes its output when it is called, and stays",
     "deaf": "stops reading after the greeting",
-    "leaves-children": "starts a child that sleeps, and says its number on stderr",
+    "leaves-children": "starts a child that sleeps, and prints its pid on stderr",
 }
 _MODERN = "2026-07-28"
 _HANDSHAKE = "2025-11-25"
@@ -90,6 +90,8 @@ TOOLS = (
 
 
 class JsonRpcError(Exception):
+    """An error response to a request."""
+
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.body = {"code": code, "message": message} | ({} if data is None else {"data": data})
@@ -111,6 +113,7 @@ class MockMcpServer:
         self._running: dict[Any, threading.Event] = {}
 
     def serve(self) -> None:
+        """Answers requests until the input ends."""
         if self._fault == "slow-start":
             time.sleep(2)
         if self._fault == "prints":
@@ -182,8 +185,8 @@ class MockMcpServer:
         raise JsonRpcError(_METHOD_NOT_FOUND, f"no method {method}")
 
     def _server_facts(self) -> Json:
-        said = os.environ["API_KEY"] if self._fault == "lists-secrets" else "Echo and be merry."
-        return {"capabilities": {"tools": {"listChanged": True}}, "instructions": said}
+        instructions = os.environ["API_KEY"] if self._fault == "lists-secrets" else "Echo and be merry."
+        return {"capabilities": {"tools": {"listChanged": True}}, "instructions": instructions}
 
     def _initialize_result(self) -> Json:
         if self._era == "modern":
@@ -244,7 +247,7 @@ class MockMcpServer:
         except KeyError as missing:
             raise JsonRpcError(_INVALID_PARAMS, f"the argument {missing} is missing") from None
 
-    # The tools: the number of the request, what was given, and the `_meta`.
+    # The tools. Arguments: the request id, the tool's arguments, and `_meta`.
 
     def tool_echo(self, _number: Any, given: Json, _meta: Json) -> Any:
         return _text_result(given["text"])
@@ -275,8 +278,13 @@ class MockMcpServer:
         token, steps = meta.get("progressToken"), 4
         for step in range(steps):
             if token is not None:
-                told = {"progressToken": token, "progress": step + 1, "total": steps, "message": f"step {step + 1}"}
-                self._notify("notifications/progress", told)
+                progress = {
+                    "progressToken": token,
+                    "progress": step + 1,
+                    "total": steps,
+                    "message": f"step {step + 1}",
+                }
+                self._notify("notifications/progress", progress)
             if self._running[number].wait(given["seconds"] / steps):
                 return NotImplemented
         return _text_result("waited")
@@ -297,10 +305,10 @@ class MockMcpServer:
             self._out.write(data)
             self._out.flush()
 
-    # What each fault does when a tool is called; a value is the answer.
+    # The behaviour of each fault when a tool is called; a return value replaces the answer.
 
     def fault_list_changed(self) -> None:
-        # In the later era only those are told that asked to be.
+        # The modern protocol notifies only clients that have subscribed.
         if self._calls == 1 and (self._era != "modern" or self._subscription_id is not None):
             meta = (
                 {"_meta": {f"{_META}subscriptionId": self._subscription_id}}
@@ -386,7 +394,7 @@ def main() -> None:
         sys.stderr.write(f"child {child.pid}\n")
         sys.stderr.flush()
     MockMcpServer(chosen.era, chosen.fault, chosen.tools).serve()
-    os._exit(0)  # threads that still wait are not waited for
+    os._exit(0)  # ends waiting threads as well
 
 
 def _exit_with_message(text: str) -> int:

@@ -1,1 +1,1 @@
-"""The tools themselves, one module a group."""
+"""The tools, one module per group."""

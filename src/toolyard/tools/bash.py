@@ -1,4 +1,4 @@
-"""Bash, BashOutput and KillShell: shell commands in the workspace's sandbox, in front or in the background."""
+"""Bash, BashOutput and KillShell: shell commands in the workspace's sandbox, in the foreground or the background."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MAX_COMMAND_CHARS = 200_000
 _FILTER_SECONDS = 5.0
 _TRIAL_SECONDS = 10.0
 _BACKGROUND_HINT = "Use run_in_background for what takes longer."
-_CANNOT_START = "The run cannot start in "  # what the sandbox's shell says of a folder that is not there
+_CANNOT_START = "The run cannot start in "  # what the sandbox's shell prints if the folder does not exist
 
 
 class CommandArguments(Arguments):
     command: Annotated[str, Field(min_length=1, max_length=_MAX_COMMAND_CHARS)]
     timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
     description: Annotated[str, Field(description="RunKind it does, in a few words")] = ""
-    # Not shown to models: it is known from Claude Code, and is answered with a reason.
+    # Not shown to models: clients know it from Claude Code, and it is refused with a reason.
     disable_sandbox: SkipJsonSchema[Annotated[bool, Field(alias="dangerouslyDisableSandbox")]] = False
 
 
@@ -52,7 +52,7 @@ class KillShellArguments(Arguments):
 
 
 def command_timeout(arguments: CommandArguments, limits: RunLimits) -> float:
-    """How long the command may run, within what the configuration lets it name."""
+    """Returns how many seconds the command may run. Raises ValidationError if it asks for more than the limit."""
     if arguments.timeout is None:
         return limits.seconds
     seconds = arguments.timeout / _MS
@@ -66,6 +66,7 @@ def command_timeout(arguments: CommandArguments, limits: RunLimits) -> float:
 
 
 def bash(arguments: CommandArguments, ctx: CallContext) -> Result:
+    """Runs the Bash tool."""
     request = _build_request(arguments, ctx)
     ready = ctx.sandboxes.get_sandbox()
     ctx.add_audit_note(f"Sandbox: {ready.sandbox.tier}.")
@@ -74,7 +75,7 @@ def bash(arguments: CommandArguments, ctx: CallContext) -> Result:
     notes: list[str] = []
     captured, outcome = _run_request(request, ready, ctx)
     if _could_not_start(request, captured, outcome):
-        notes.append(f"{request.folder} is not there any more, so this ran in the workspace.")
+        notes.append(f"{request.folder} no longer exists, so this ran in the workspace.")
         captured, outcome = _run_request(replace(request, folder=""), ready, ctx)
     if outcome.ending is RunEnding.CANCELLED:
         raise ToolError("The command was stopped because its caller left.", hint="Run it again if it is needed.")
@@ -84,10 +85,10 @@ def bash(arguments: CommandArguments, ctx: CallContext) -> Result:
 
 def _start_in_background(request: RunRequest, ready: ReadySandbox, ctx: CallContext) -> Result:
     text = ""
-    if request.folder:  # nobody waits for this one, so whether it can start there is found out first
+    if request.folder:  # its start cannot be observed later, so test the folder first
         trial = replace(request, code=":", seconds=_TRIAL_SECONDS)
         if _could_not_start(trial, *_run_request(trial, ready, ctx)):
-            text = f"[{request.folder} is not there any more, so this runs in the workspace.]\n"
+            text = f"[{request.folder} no longer exists, so this runs in the workspace.]\n"
             request = replace(request, folder="")
 
     def on_ended(_: BackgroundCommand) -> None:
@@ -110,7 +111,7 @@ def _run_request(request: RunRequest, ready: ReadySandbox, ctx: CallContext) -> 
 
 
 def _could_not_start(request: RunRequest, captured: OutputCapture, outcome: RunResult) -> bool:
-    """Whether the folder went away since the last command. A command that lies about it is only run once more."""
+    """Whether the folder has vanished since the last command. A command that fakes this is only run once more."""
     if not request.folder or not outcome.exit_code or outcome.folder or captured.text(Stream.OUT):
         return False
     return captured.text(Stream.ERR).startswith(f"{_CANNOT_START}{display_folder(request.folder)}:")
@@ -184,6 +185,7 @@ def _with_note(text: str, ready: ReadySandbox) -> str:
 
 
 def bash_output(arguments: BashOutputArguments, ctx: CallContext) -> Result:
+    """Runs the BashOutput tool."""
     shell = ctx.sandboxes.background_commands.get(arguments.bash_id)
     news = shell.pop_output()
     captured = OutputCapture(news.output)
@@ -216,7 +218,7 @@ def bash_output(arguments: BashOutputArguments, ctx: CallContext) -> Result:
 
 
 def _filtered_output(captured: OutputCapture, pattern: str, ctx: CallContext) -> OutputCapture:
-    """The lines that match. In the sandbox: an expression can be written that takes for ever."""
+    """Returns the matching lines. Runs in the sandbox, because an expression can take forever."""
     found = OutputCapture()
     texts = [captured.text(stream) for stream in Stream]
     code = (
@@ -233,6 +235,7 @@ def _filtered_output(captured: OutputCapture, pattern: str, ctx: CallContext) ->
 
 
 def kill_shell(arguments: KillShellArguments, ctx: CallContext) -> Result:
+    """Runs the KillShell tool."""
     shell = ctx.sandboxes.background_commands.get(arguments.shell_id)
     killed = shell.kill()
     shell.end_reported = True

@@ -1,4 +1,4 @@
-"""The tools of code mode: finding tools, running Python and commands, and what files need."""
+"""The tools of code mode: finding tools, running Python and commands, and reading and editing files."""
 
 from __future__ import annotations
 

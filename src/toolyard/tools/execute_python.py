@@ -1,4 +1,4 @@
-"""execute_python: code in the sandbox, in a process of its own or in a session that keeps its variables."""
+"""execute_python: runs code in the sandbox, in its own process or in a session that keeps its variables."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class PythonArguments(Arguments):
 
 
 def code_timeout(arguments: PythonArguments, limits: RunLimits) -> float:
+    """Returns how many seconds the code may run. Raises ValidationError if it asks for more than the limit."""
     if arguments.timeout is None:
         return limits.seconds
     seconds = arguments.timeout / _MS
@@ -50,6 +51,7 @@ def code_timeout(arguments: PythonArguments, limits: RunLimits) -> float:
 
 
 def execute_python(arguments: PythonArguments, ctx: CallContext) -> Result:
+    """Runs the execute_python tool."""
     request = _build_request(arguments, ctx)
     ready = ctx.sandboxes.get_sandbox()
     ctx.add_audit_note(f"Sandbox: {ready.sandbox.tier}.")
@@ -85,7 +87,7 @@ def _build_result(
     answer = _CodeAnswer(outcome.value or {}, ctx.limits.output_chars)
     if answer.skills and ctx.services.codemode is not None:
         ctx.codemode.skill_uses.record_imports(answer.skills)
-    # Without an answer the process ended in the middle: a crash, os._exit, a kill.
+    # Without an answer the process ended early: a crash, os._exit or a kill.
     exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code
     notes = [*answer.notes, *run_notes(outcome, ctx.sandboxes.limits), *ctx.sandboxes.pop_refused_host_notes()]
     if exit_code or answer.error or outcome.hit_process_limit:
@@ -125,10 +127,10 @@ def _build_result(
 
 
 class _CodeAnswer:
-    """What came back from inside, each part taken only if it is what it should be: the code may have forged it."""
+    """The answer from inside the sandbox. Each part is validated, because the code may have forged it."""
 
     def __init__(self, raw: Mapping[str, object], max_chars: int) -> None:
-        """`max_chars` characters are shown of each text."""
+        """Each text is cut to `max_chars`."""
         self.value = truncate_middle(_string(raw.get("value")), max_chars)
         self.error = truncate_middle(_string(raw.get("error")), max_chars)
         code = raw.get("exit_code")
@@ -141,7 +143,7 @@ class _CodeAnswer:
 
 
 def _string(value: object) -> str:
-    # JSON can spell half a character, which no other text can carry.
+    # JSON can contain a lone surrogate, which UTF-8 cannot encode.
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 

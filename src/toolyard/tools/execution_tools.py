@@ -1,4 +1,4 @@
-"""The tools that run commands and code, under the names clients know them by."""
+"""The tools that run commands and code, under the names that clients know."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _bash_tool(name: str, arguments: type[CommandArguments] = BashArguments) -> 
 BASH = _bash_tool("Bash")
 EXECUTE_BASH = _bash_tool("execute_bash")
 EXECUTE_BASH_FOREGROUND = _bash_tool("execute_bash", CommandArguments)
-"""For those who are not served what reads the output of a command in the background."""
+"""For clients that are not offered the tools for background commands."""
 BASH_OUTPUT = Tool(
     name="BashOutput",
     description="Read what a background command printed since it was last read.",

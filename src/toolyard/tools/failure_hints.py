@@ -1,6 +1,6 @@
-"""Why a command failed, where its own words do not say: a file that is closed to it, no room for another process.
+"""Explains why a command failed if its own output does not: a file that is closed to it, or too many processes.
 
-Read from what the run printed, so it is a remark and nothing more: a run that lies gets a note that is no use.
+The hints are derived from what the run printed, so they are only hints: a run that fakes an error gets a useless one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolyard.dispatch.call_context import CallContext
 from toolyard.sandbox.manager import ReadySandbox
 from toolyard.sandbox.spec import RunResult
 
-_READ_CHARS = 20_000  # of the end: what failed is told last
+_READ_CHARS = 20_000  # from the end, where failures are reported
 _MOST_NAMED = 3
 _REFUSAL_PATTERN = re.compile(
     r"Read-only file system|Permission denied|Operation not permitted|Device or resource busy"
@@ -26,14 +26,14 @@ _FORK_FAILURE_PATTERN = re.compile(
 
 
 def failure_hints(output: str, outcome: RunResult, ready: ReadySandbox, ctx: CallContext) -> list[str]:
-    """What to remark about a run that said this on its way to failing."""
+    """Returns hints on why a run that printed `output` failed."""
     output = output[-_READ_CHARS:]
     found: list[str] = []
     if outcome.hit_process_limit or _FORK_FAILURE_PATTERN.search(output):
         most = ctx.sandboxes.limits.processes
         found.append(
-            f"There was no room for another process: all that runs in the sandbox may have {most:,} processes and "
-            "threads together (code_execution.limits.processes). Start fewer at once."
+            f"The process limit was reached: the sandbox may have at most {most:,} processes and "
+            "threads in total (code_execution.limits.processes). Start fewer at a time."
         )
     refusals = [line for line in output.splitlines() if _REFUSAL_PATTERN.search(line)]
     return found + (_closed_file_hints(refusals, ready, ctx) if refusals else [])
@@ -59,7 +59,7 @@ def _closed_file_hints(refusals: list[str], ready: ReadySandbox, ctx: CallContex
 
 
 def _file_tool_hints(refusals: list[str], ready: ReadySandbox, ctx: CallContext) -> Iterator[str]:
-    """Folders beside the workspace that commands only read, and that the file tools may write."""
+    """Yields hints for folders beside the workspace that commands only read and the file tools may write."""
     for mount in ready.spec.mounts:
         path = mount.source
         if mount.writable or is_beneath(path, ready.spec.workspace) or not any(path in line for line in refusals):
@@ -83,6 +83,6 @@ def _named_file_hints(
 
 
 def _mentions_path(line: str, shown: str) -> bool:
-    """Whether an error's line names this path or something in it. In its own folder, a file's last name will do."""
+    """Whether a line of an error names this path or something in it. A file's last name suffices."""
     spelled = {re.escape(shown), re.escape(os.path.basename(shown))}
     return re.search(rf"(^|[\s'\"`:(/])({'|'.join(spelled)})($|[\s'\"`:)/,])", line) is not None

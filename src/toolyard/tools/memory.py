@@ -1,8 +1,7 @@
-"""memory_search and memory_remember: what an agent keeps from one session to the next, for clients without code.
+"""memory_search and memory_remember: what an agent remembers between sessions, for clients without code mode.
 
-Two things are asked before a memory is touched: the rules of the configuration, which say whose memory is open to
-whom, and the policy, which judges the files by their paths as it does any others. What does the work is loaded with
-the first call.
+Two checks precede every access: the configuration's rules, which say whose memory is open to whom, and the policy,
+which applies to the files by their paths. The implementation is loaded with the first call.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ class MemoryRememberArguments(Arguments):
 
 
 def search(arguments: MemorySearchArguments, ctx: CallContext) -> Result:
+    """Runs the memory_search tool."""
     from toolyard.memory.agent_memories import AgentMemories
     from toolyard.memory.search import search_agents
 
@@ -72,23 +72,24 @@ def _hit_fields(hit: MemoryHit) -> dict[str, Any]:
 
 def _hits_text(found: MemorySearchResult, hits: list[dict[str, Any]]) -> str:
     lines = [f"{hit['agent']} {hit['file']} {hit['id']}\n    {hit['text']}" for hit in hits]
-    lines = lines or ["Nothing that is remembered fits."]
+    lines = lines or ["No memory matches."]
     return "\n".join([*lines, *(f"[{fault}]" for fault in found.faults)])
 
 
 def remember(arguments: MemoryRememberArguments, ctx: CallContext) -> Result:
+    """Runs the memory_remember tool."""
     from toolyard.memory.agent_memories import AgentMemories
 
     with AgentMemories(ctx.agent_paths) as memories:
         agent = arguments.agent or memories.agent
         memories.require_access(agent, MemoryAccess.WRITE)
-        ctx.require_thread()  # other writers may have to be waited for
+        ctx.require_thread()  # it may have to wait for other writers
         with ctx.open(memories.file_of(agent, FACTS), Kind.READ, Kind.WRITE):
             pass
-        # From here on without links, so it is the file that was judged.
+        # From here on links are not followed, so it is the file that was checked.
         fact = memories.memory_of(agent).remember(arguments.text, arguments.topic or "")
-    said = f"Remembered as {fact.id}" + (f" in the memory of {agent}." if arguments.agent else ".")
-    return Result((Text(said),), {"agent": agent, "id": fact.id})
+    text = f"Remembered as {fact.id}" + (f" in the memory of {agent}." if arguments.agent else ".")
+    return Result((Text(text),), {"agent": agent, "id": fact.id})
 
 
 _HIT = output_schema(agent="string", file="string", id="string", text="string", score="number")

@@ -1,4 +1,4 @@
-"""NotebookEdit: one cell of a Jupyter notebook replaced, inserted or deleted."""
+"""NotebookEdit: replaces, inserts or deletes one cell of a Jupyter notebook."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class NotebookEditArguments(Arguments):
 
 
 def notebook_edit(arguments: NotebookEditArguments, ctx: CallContext) -> Result:
+    """Runs the NotebookEdit tool."""
     edit = _validated_edit(arguments)
     with ctx.open(arguments.notebook_path, Kind.WRITE, Kind.READ, argument="notebook_path") as target:
         outcome = _apply_edit(target, edit, ctx)

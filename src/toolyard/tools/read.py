@@ -1,4 +1,4 @@
-"""Read: a file as a model can take it in."""
+"""Read: shows a file in a form that a model can use."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class ReadArguments(Arguments):
 
 
 def read(arguments: ReadArguments, ctx: CallContext) -> Result:
+    """Runs the Read tool."""
     with ctx.open(arguments.file_path, Kind.READ, argument="file_path") as target:
         rendered = _render_target(arguments, ctx, target)
         return Result(rendered.parts, _result_fields(ctx.mounts.display_path(target.path), rendered))
@@ -53,7 +54,7 @@ def _render_target(arguments: ReadArguments, ctx: CallContext, target: Target) -
 
 
 def _is_plain(data: bytes, path: str) -> bool:
-    """Whether it is shown as it is. Other files have to be understood first, whatever they are called."""
+    """Whether it is shown unchanged. Other files have to be parsed first, whatever their names."""
     category = sniff(data, path).category
     return category not in {Category.PDF, Category.NOTEBOOK} and (category is not Category.TEXT or is_utf8(data))
 
@@ -95,6 +96,6 @@ READ = Tool(
     ),
     run=read,
     kind="read",
-    # Plain files are read in microseconds; a PDF or a notebook can take seconds to be understood.
+    # Plain files are read in microseconds; parsing a PDF or a notebook can take seconds.
     is_quick=lambda arguments: not arguments.file_path.lower().endswith((".pdf", ".ipynb")),
 )

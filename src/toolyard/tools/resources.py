@@ -1,4 +1,7 @@
-"""The workspace's files and skills as resources: a paged list, and one file as text or bytes. Not among the tools."""
+"""The workspace's files and skills as MCP resources: a paged list, and one file as text or bytes.
+
+Not listed as tools.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _PAGE_TYPE = "text/markdown"
 
 class ListArguments(Arguments):
     after: str = ""
-    """The last path of the page before."""
+    """The last path of the previous page."""
 
 
 class ReadArguments(Arguments):
@@ -36,6 +39,7 @@ class ReadArguments(Arguments):
 
 
 def path_from_uri(uri: str) -> str:
+    """Returns the path of a file URI. Raises ValidationError for any other URI."""
     path = uri_to_path(uri)
     if path is None:
         raise _not_a_file_uri()
@@ -49,11 +53,12 @@ def _not_a_file_uri() -> ValidationError:
 
 
 def list_resources(arguments: ListArguments, ctx: CallContext) -> Result:
-    """The pages of the skills, then the files."""
+    """Lists the pages of the skills, then the files."""
     return _resource_page(arguments.after, ctx, with_files=True)
 
 
 def list_skill_resources(arguments: ListArguments, ctx: CallContext) -> Result:
+    """Lists only the pages of the skills."""
     return _resource_page(arguments.after, ctx, with_files=False)
 
 
@@ -69,7 +74,7 @@ def _resource_page(after: str, ctx: CallContext, *, with_files: bool) -> Result:
 
 
 _ListedResource = tuple[str, dict[str, str]]
-"""What a page that begins after it is asked for by, and what is said of it."""
+"""The key from which the next page continues, and the resource's fields."""
 
 
 def _skill_resources(after: str, ctx: CallContext) -> list[_ListedResource]:
@@ -154,4 +159,4 @@ SKILL_RESOURCE_TOOLS: dict[str, Tool[Any]] = {
     READ_RESOURCE: replace(RESOURCE_TOOLS[READ_RESOURCE], run=read_skill_resource),
     **SKILL_TOOLS,
 }
-"""For who gets no files: code may import skills, and so its client may read about them."""
+"""For clients without file access: code may import skills, so the client may read about them."""

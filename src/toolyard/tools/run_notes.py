@@ -1,4 +1,4 @@
-"""How a run ended, in words for the model: what happened, why, and what to do next."""
+"""Notes for the model on how a run ended: what happened, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ _CPU_SIGNAL, _FILE_SIZE_SIGNAL, _KILL_SIGNAL, _CRASH_SIGNAL = 24, 25, 9, 11
 
 
 def run_notes(outcome: RunResult, limits: RunLimits) -> list[str]:
+    """Returns the notes on a run; none if it ended normally."""
     found = [_ENDINGS[outcome.ending]] if outcome.ending in _ENDINGS else []
     if outcome.ending is RunEnding.OUTPUT:
         found.append(f"Ended: it printed more than {_size_text(limits.output_bytes)}. Send its output to a file.")
@@ -32,10 +33,10 @@ def run_notes(outcome: RunResult, limits: RunLimits) -> list[str]:
 
 
 _ENDINGS = {
-    RunEnding.BUSY: "It never began: the session was busy with another call all that time. Name a longer timeout, or "
-    "another session.",
+    RunEnding.BUSY: "It did not start: the session was busy with another call the whole time. Name a longer timeout, "
+    "or another session.",
     RunEnding.TIMEOUT: "Timed out and was ended; this is what it had printed. Name a longer timeout, or do less.",
-    RunEnding.MOUNT_LOST: "Ended with all that ran in the sandbox: a file that is closed to commands was replaced.",
+    RunEnding.MOUNT_LOST: "Everything in the sandbox was ended: a file that is protected from commands was replaced.",
     RunEnding.LOST: "The sandbox went away while it ran, so its result is unknown. The next run gets a new sandbox.",
 }
 

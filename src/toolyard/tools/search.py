@@ -51,6 +51,7 @@ class LsArguments(Arguments):
 
 
 def grep(arguments: GrepArguments, ctx: CallContext) -> Result:
+    """Runs the Grep tool."""
     query = GrepQuery(
         pattern=arguments.pattern,
         output_mode=arguments.output_mode,
@@ -99,6 +100,7 @@ def _grep_facts(found: GrepResult, mode: str) -> dict[str, Any]:
 
 
 def glob(arguments: GlobArguments, ctx: CallContext) -> Result:
+    """Runs the Glob tool."""
     start, pattern = _start_and_pattern(arguments, ctx)
     with ctx.open(start, Kind.READ) as target:
         found = search_files(
@@ -118,7 +120,7 @@ def glob(arguments: GlobArguments, ctx: CallContext) -> Result:
 
 
 def _start_and_pattern(arguments: GlobArguments, ctx: CallContext) -> tuple[str, str]:
-    """A pattern that begins with another declared root, by any of its names, starts there, not in the workspace."""
+    """Returns where to start and the pattern. One that begins with another declared root starts in that root."""
     path, pattern = arguments.path, arguments.pattern
     if path != ".":
         return path, pattern
@@ -135,6 +137,7 @@ def _start_and_pattern(arguments: GlobArguments, ctx: CallContext) -> tuple[str,
 
 
 def list_folder(arguments: LsArguments, ctx: CallContext) -> Result:
+    """Runs the LS tool."""
     with ctx.open(arguments.path, Kind.READ) as target:
         tree = list_tree(
             target.root,

@@ -1,4 +1,4 @@
-"""search_tools: find a tool of any attached server, or a skill, by what it does, at next to no cost in context."""
+"""search_tools: finds a tool of any attached server, or a skill, by what it does, with few tokens of context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolyard.skills.discovery import SkillEntry
 
 _MOST_HITS = 20
-_BUDGET_TOKENS = 300  # with the file of one of them, an agent has read about 500
+_BUDGET_TOKENS = 300  # together with one tool's file, an agent reads about 500
 _QUERY_CHARS = 10_000
 _SUMMARY_CHARS = 200  # of a skill
 
@@ -25,13 +25,14 @@ class SearchToolsArguments(Arguments):
 
 
 def search_tools(arguments: SearchToolsArguments, ctx: CallContext) -> Result:
+    """Runs the search_tools tool."""
     hits, skills = ctx.codemode.find_tools(arguments.query, arguments.top), _matching_skills(arguments.query, ctx)
     if not hits and not skills:
         nothing = (
             "No tool fits." if ctx.codemode.catalog.tool_counts() else "No server's tools are known: `toolyard sync`."
         )
         return Result((Text(nothing),), {"tools": []})
-    from toolyard.codemode.search import render_hits  # whoever only lists the tools needs no search engine
+    from toolyard.codemode.search import render_hits  # listing the tools does not need the search engine
 
     shown = [render_hits(hits, _BUDGET_TOKENS)] if hits else []
     tools: list[dict[str, Any]] = [
@@ -41,8 +42,8 @@ def search_tools(arguments: SearchToolsArguments, ctx: CallContext) -> Result:
     if not skills:
         return Result((Text(shown[0]),), {"tools": tools})
     shown += ["Skills that may do it:", *(_skill_text(entry) for entry in skills)]
-    told = [{"path": entry.path, "module": entry.module, "summary": entry.description} for entry in skills]
-    return Result((Text("\n\n".join(shown)),), {"tools": tools, "skills": told})
+    skill_fields = [{"path": entry.path, "module": entry.module, "summary": entry.description} for entry in skills]
+    return Result((Text("\n\n".join(shown)),), {"tools": tools, "skills": skill_fields})
 
 
 def _matching_skills(query: str, ctx: CallContext) -> list[SkillEntry]:

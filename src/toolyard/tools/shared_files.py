@@ -1,4 +1,4 @@
-"""shared_list, shared_read and shared_merge: what other agents have published, and taking it over."""
+"""shared_list, shared_read and shared_merge: list, read and merge what other agents have published."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LIST_TITLES = {
     "added": "Added",
     "removed": "Removed",
     "conflicts": "Conflicts",
-    "kept": "Kept as it is here",
+    "kept": "Kept unchanged",
     "unchanged": "The same on both sides",
 }
 
@@ -79,6 +79,7 @@ class SharedMergeArguments(Arguments):
 
 
 def shared_list(arguments: SharedListArguments, ctx: CallContext) -> Result:
+    """Runs the shared_list tool."""
     sharing = ctx.sharing_service
     sharing.catch_up()
     peers = [peer_fields(sharing, agent, marks_seen=True) for agent in sharing.peers.agents]
@@ -91,12 +92,15 @@ def shared_list(arguments: SharedListArguments, ctx: CallContext) -> Result:
 
 
 def peer_fields(sharing: SharingService, agent: str, *, marks_seen: bool) -> dict[str, Any]:
-    """What is to be said of a peer, with a `line` in words. `marks_seen` marks it as seen by the agent."""
+    """Returns the fields that describe a peer, with a summary in `line`.
+
+    `marks_seen` records that the agent saw it.
+    """
     place = f"{sharing.prefix}/{folder_name(agent)}"
     note = sharing.peers.manifest_of(agent)
     if note is None:
-        said = f"{agent} has shared nothing yet."
-        return {"agent": agent, "path": place, "snapshot": "", "changed": 0, "files": [], "line": said}
+        line = f"{agent} has shared nothing yet."
+        return {"agent": agent, "path": place, "snapshot": "", "changed": 0, "files": [], "line": line}
     looked = sharing.provenance.last_seen_snapshot(sharing.paths.agent, agent)
     step = note.changes_since(looked) if looked else None
     if marks_seen:
@@ -126,6 +130,7 @@ def _age_text(seconds: float) -> str:
 
 
 def shared_read(arguments: SharedReadArguments, ctx: CallContext) -> Result:
+    """Runs the shared_read tool."""
     sharing = ctx.sharing_service
     sharing.catch_up()
     agent, note = find_peer(sharing, arguments.peer)
@@ -142,6 +147,7 @@ def _peer_facts(agent: str, note: PublicationManifest) -> dict[str, Any]:
 
 
 def shared_merge(arguments: SharedMergeArguments, ctx: CallContext) -> Result:
+    """Runs the shared_merge tool."""
     ctx.require_thread()
     ctx.sharing_service.catch_up()
     merge = PeerMerge(ctx, ctx.sharing_service, arguments.peer)
@@ -180,15 +186,14 @@ def _merge_result(report: MergeReport, prefix: str, *, dry_run: bool) -> Result:
 
 
 def _repository_lines(report: MergeReport, peer_folder: str) -> list[str]:
-    """What is said of repositories, one line for all of them."""
+    """Returns one line about all repositories whose .git was not merged."""
     if not report.repositories:
         return []
     total = len(report.repositories)
     first = "/".join(filter(None, (peer_folder, printable_name(report.repositories[0]))))
-    told = "1 repository" if total == 1 else f"{total} repositories"
-    return [
-        f"Left alone: the .git of {told}. Take commits with git, in a repository of yours: {git_pull_command(first)}"
-    ]
+    repositories = "1 repository" if total == 1 else f"{total} repositories"
+    how = f"Take commits with git, in a repository of yours: {git_pull_command(first)}"
+    return [f"Left alone: the .git of {repositories}. {how}"]
 
 
 def _report_facts(report: MergeReport) -> dict[str, Any]:
@@ -210,7 +215,7 @@ def _entry_lines(name: str, entries: list[dict[str, str]]) -> list[str]:
 
 
 def merge_origins(sharing: SharingService, path: str) -> list[dict[str, Any]]:
-    """Where the files of this agent came from, the newest merge first; of one path, or of all."""
+    """Returns where this agent's files came from, the newest merge first; for one path, or for all."""
     found = sharing.provenance.origins_of(sharing.paths.agent, os.fsencode(path) if path else None)
     return [
         {
@@ -226,6 +231,7 @@ def merge_origins(sharing: SharingService, path: str) -> list[dict[str, Any]]:
 
 
 def origin_line(origin: dict[str, Any]) -> str:
+    """Describes one origin in a line."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(origin["time"]))
     return f"{origin['path']}: {origin['outcome']} from {origin['peer']}, snapshot {origin['snapshot']}, {when}"
 

@@ -1,7 +1,7 @@
-"""Merging files of a peer into one's own workspace, through the Gate: each file written is judged like a Write.
+"""Merges files of a peer into the agent's own workspace; the policy decides about each file as for a Write.
 
 A snapshot is taken first, so that restoring it undoes the merge. A file that has changed since that snapshot, or that
-it does not hold, is left alone and told.
+it does not contain, is left alone and reported.
 """
 
 from __future__ import annotations
@@ -41,21 +41,23 @@ _CHANGED_MESSAGE = "it has changed since the merge began"
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
+    """What a merge did, or would do."""
+
     peer: str
     theirs: Snapshot
     before: Snapshot
-    """Taken first: restoring the paths of `undo` from it undoes the merge."""
+    """The snapshot taken first: restoring the paths of `undo` from it undoes the merge."""
     items: tuple[MergeItem, ...]
     written: dict[bytes, str]
-    """Where a file was put that went beside another."""
+    """The new paths of files that were written beside existing ones."""
     undo: tuple[str, ...] = ()
-    """The paths to restore from `before`; none when nothing was changed."""
+    """The paths to restore from `before`; none if nothing was changed."""
     repositories: tuple[str, ...] = ()
-    """Of the peer, in its workspace, whose `.git` was left alone."""
+    """Repositories in the peer's workspace whose `.git` was left alone."""
 
 
 def find_peer(sharing: SharingService, name: str) -> tuple[str, PublicationManifest]:
-    """A peer and what it has published."""
+    """Returns a peer and what it has published."""
     peers = sharing.peers
     agent = next((agent for agent in peers.agents if name in {agent, folder_name(agent)}), None)
     if agent is None:
@@ -70,6 +72,8 @@ def find_peer(sharing: SharingService, name: str) -> tuple[str, PublicationManif
 
 
 class PeerMerge:
+    """Merges one peer's files for one call."""
+
     def __init__(self, ctx: CallContext, sharing: SharingService, peer: str) -> None:
         self._ctx = ctx
         self._sharing = sharing
@@ -79,22 +83,23 @@ class PeerMerge:
         self._changed_paths: set[bytes] = set()
 
     def run(self, paths: list[str], *, dry_run: bool, prefer: Side | None = None) -> MergeReport:
-        gate, sharing = self._ctx, self._sharing
+        """Plans and checks the merge, and carries it out unless `dry_run`."""
+        ctx, sharing = self._ctx, self._sharing
         places = (f"{sharing.prefix}/{folder_name(self._peer)}", self._peer_folder)
-        selection = PathSelection(paths, places, gate.limits)
-        gate.require(Action(Kind.READ, gate.call.tool, self._peer_folder, self._peer_folder, agent=gate.call.agent))
-        before = gate.snapshots.create(reason=f"before merging from {self._peer}", check=gate.check_time).snapshot
-        theirs = gate.snapshots.store.get(self._published.snapshot)
+        selection = PathSelection(paths, places, ctx.limits)
+        ctx.require(Action(Kind.READ, ctx.call.tool, self._peer_folder, self._peer_folder, agent=ctx.call.agent))
+        before = ctx.snapshots.create(reason=f"before merging from {self._peer}", check=ctx.check_time).snapshot
+        theirs = ctx.snapshots.store.get(self._published.snapshot)
         wish = MergeRequest(
             *(sharing.paths.agent, self._peer, before, theirs, sharing.filter_for(self._peer, theirs.root)),
-            is_visible=lambda path: gate.is_visible(f"{self._peer_folder}/{path}"),
+            is_visible=lambda path: ctx.is_visible(f"{self._peer_folder}/{path}"),
             selection=selection,
-            limits=gate.limits,
+            limits=ctx.limits,
             prefer=prefer,
             suffix=self._suffix,
         )
-        plan = MergePlanner(gate.snapshots.store, sharing.provenance, wish, gate.check_time).build_plan()
-        # Everything is judged before anything is changed: after a question the whole of it runs again.
+        plan = MergePlanner(ctx.snapshots.store, sharing.provenance, wish, ctx.check_time).build_plan()
+        # Every file is checked before anything changes: after an approval the whole merge runs again.
         items = [self._check_item(item) for item in plan.items]
         written: dict[bytes, str] = {}
         if not dry_run:
@@ -115,12 +120,12 @@ class PeerMerge:
         with self._ctx.snapshots.store.reader() as reader:
             try:
                 found = paths_to_restore(self._changed_paths, root_entry(before), reader)
-            except DamagedObjectError:  # what came with a folder cannot be told then
+            except DamagedObjectError:  # then it is unknown which folders the merge created
                 found = sorted(self._changed_paths)
         return tuple(os.fsdecode(path) for path in found)
 
     def changes(self, report: MergeReport, limits: DiffLimits) -> tuple[PathChange, ...]:
-        """What the merge brings, or brought, in files of ours that may be read."""
+        """Returns the changes of the merge in those of our files that may be read."""
         workspace = self._sharing.paths.workspace
         seen = [item for item in report.items if self._ctx.is_visible(f"{workspace}/{os.fsdecode(item.path)}")]
         with self._ctx.snapshots.store.reader() as reader:
@@ -150,7 +155,7 @@ class PeerMerge:
                 for item in items:
                     self._ctx.check_time()
                     done.append(self._apply_item(item, reader, written))
-        finally:  # a merge that is stopped half way has merged what it has
+        finally:  # an interrupted merge still records the files that it has merged
             self._sharing.provenance.record(self._origin(item) for item in done if _is_recorded(item))
         return done
 
@@ -182,26 +187,26 @@ class PeerMerge:
         else:
             self._write_file(path, ours, decision)
         if item.aside is not None:
-            with contextlib.suppress(ToolyardError):  # somebody works on it after all
+            with contextlib.suppress(ToolyardError):  # it has been changed since
                 self._remove_file(os.fsdecode(item.aside[0]), reader.content(item.aside[1]))
 
     def _write_file(self, path: str, expected: bytes | None, decision: MergeDecision) -> None:
-        gate, data = self._ctx, decision.data or b""
+        ctx, data = self._ctx, decision.data or b""
 
         def new_content(before: Contents | None) -> bytes:
-            gate.check_time()
+            ctx.check_time()
             if (before.data if before is not None else None) != expected:
                 raise ToolError(
-                    _CHANGED_MESSAGE if expected is not None else "something is there that no snapshot holds"
+                    _CHANGED_MESSAGE if expected is not None else "there is a file that is in no snapshot"
                 )
             return data
 
-        with gate.open(path, Kind.WRITE) as target:
-            file_io.rewrite(target, new_content, gate.limits, gate.check_can_wait)
+        with ctx.open(path, Kind.WRITE) as target:
+            file_io.rewrite(target, new_content, ctx.limits, ctx.check_can_wait)
             self._changed_paths.add(os.fsencode(path))
-            gate.read_tracker.record(gate.call.session, target.real, data)
+            ctx.read_tracker.record(ctx.call.session, target.real, data)
         if decision.mode is not None:
-            with gate.open(path, Kind.WRITE) as target:
+            with ctx.open(path, Kind.WRITE) as target:
                 self._set_mode(target, decision.mode)
 
     def _set_mode(self, target: Target, mode: int | None) -> None:
@@ -212,29 +217,29 @@ class PeerMerge:
                 raise explain(error, target.path) from error
 
     def _remove_file(self, path: str, expected: bytes | None) -> None:
-        gate = self._ctx
-        with gate.open(path, Kind.WRITE) as target:
+        ctx = self._ctx
+        with ctx.open(path, Kind.WRITE) as target:
             if not target.exists:
                 return
             folder, name = os.path.split(target.relative)
             try:
                 fd = target.root.open_folder(folder or ".")
                 try:
-                    with file_io.lock_folders((fd,), target.path, gate.limits, gate.check_can_wait):
-                        found = file_io.read(target, gate.limits)
+                    with file_io.lock_folders((fd,), target.path, ctx.limits, ctx.check_can_wait):
+                        found = file_io.read(target, ctx.limits)
                         if found.data != expected:
                             raise ToolError(_CHANGED_MESSAGE)
                         remove_entry(fd, os.fsencode(name), found.status)
                         self._changed_paths.add(os.fsencode(path))
                 finally:
                     os.close(fd)
-            except Skipped as kept:
-                raise ToolError(str(kept)) from None
+            except Skipped as skipped:
+                raise ToolError(str(skipped)) from None
             except OSError as error:
                 raise explain(error, target.path) from error
 
     def _free_sibling_name(self, path: str) -> str:
-        """A free name beside a file; what was put there before may have been worked on."""
+        """Returns a free name beside a file; an earlier sibling may have been edited since."""
         plain = path + self._suffix
         with self._ctx.open(plain, Kind.WRITE) as target:
             return f"{plain}-{self._published.snapshot[:SHORT_ID_CHARS]}" if target.exists else plain

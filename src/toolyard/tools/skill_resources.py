@@ -1,8 +1,8 @@
-"""Skills as resources: their addresses, their manifests (`skills/list`, `skills/get`), and the file behind one.
+"""Skills as resources: their URIs, their manifests (`skills/list`, `skills/get`), and the files behind them.
 
-Every file of a skill is `skill://<owner>/<name>/<path>`, as the protocol's extension for skills has it. Each path is
-judged by the policy as a file is: what an agent may not read is neither listed nor served, and a skill with such a
-file has no manifest, which would have to be whole. Not shown among the tools.
+Every file of a skill is `skill://<owner>/<name>/<path>`, as the protocol's extension for skills defines. The policy
+applies to each path: a file that an agent may not read is neither listed nor served, and a skill with such a file has
+no manifest, because a manifest must be complete. Not listed as tools.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PAGE_SIZE = 50
 
 class ListSkillsArguments(Arguments):
     after: str = ""
-    """The last address of the page before."""
+    """The last URI of the previous page."""
 
 
 class GetSkillArguments(Arguments):
@@ -48,12 +48,12 @@ class SkillPage:
 
     @property
     def key(self) -> str:
-        """As uses of it are counted."""
+        """The key under which its uses are counted."""
         return self.folder if self.entry.attached else f"{self.entry.owner}/{self.entry.name}"
 
 
 def skill_pages(ctx: CallContext) -> list[SkillPage]:
-    """Of every skill that may be read, by address."""
+    """Returns the pages of all readable skills, sorted by URI."""
     mode = ctx.services.codemode
     if mode is None:
         return []
@@ -67,7 +67,7 @@ def skill_pages(ctx: CallContext) -> list[SkillPage]:
 
 
 def resolve_uri(uri: str, ctx: CallContext) -> tuple[str, SkillPage]:
-    """The path of the file that an address names, and the skill it belongs to."""
+    """Returns the path of the file that a URI names, and the skill it belongs to."""
     from toolyard.skills.skill_files import is_excluded
 
     for page in skill_pages(ctx):
@@ -81,6 +81,7 @@ def resolve_uri(uri: str, ctx: CallContext) -> tuple[str, SkillPage]:
 
 
 def list_manifests(arguments: ListSkillsArguments, ctx: CallContext) -> Result:
+    """Lists the manifests of the readable skills."""
     rest = [page for page in skill_pages(ctx) if page.uri > arguments.after]
     shown = rest[:_PAGE_SIZE]
     manifests = (_manifest(page, ctx) for page in shown)
@@ -91,6 +92,7 @@ def list_manifests(arguments: ListSkillsArguments, ctx: CallContext) -> Result:
 
 
 def get_manifest(arguments: GetSkillArguments, ctx: CallContext) -> Result:
+    """Returns the manifest of one skill."""
     found = next((page for page in skill_pages(ctx) if page.uri == arguments.uri), None)
     manifest = _manifest(found, ctx) if found is not None else None
     if manifest is None:
@@ -105,7 +107,7 @@ def _manifest(page: SkillPage, ctx: CallContext) -> dict[str, Any] | None:
         files = dict(_files(page, ctx))
         header = parse_page(files[_PAGE_NAME].decode()).header
     except (ToolyardError, OSError, KeyError, UnicodeDecodeError):
-        return None  # it cannot be told whole
+        return None  # a manifest must be complete
     root = page.uri.removesuffix(_PAGE_NAME)
     resources = [
         {
@@ -138,7 +140,7 @@ def _files(page: SkillPage, ctx: CallContext) -> Iterator[tuple[str, bytes]]:
 
 
 def _unknown_skill() -> ValidationError:
-    return ValidationError.of("uri", "names no skill here", hint="skills/list and resources/list give them.")
+    return ValidationError.of("uri", "does not name a skill here", hint="skills/list and resources/list give them.")
 
 
 SKILL_TOOLS: dict[str, Tool[Any]] = {

@@ -1,7 +1,7 @@
-"""What one call may see and write of a snapshot: the policy on every path, as if it were the file there.
+"""Checks what one call may see and write of a snapshot: the policy applies to every path as to the current file.
 
-A snapshot holds what lay at a path, so whoever may not read the path now may not read it in a snapshot either, and
-a restore writes only where this call may write.
+A path that may not be read now may not be read in a snapshot either, and a restore writes only where this call may
+write.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 class SnapshotAccess:
+    """The permissions of one call on the snapshots of one folder."""
+
     def __init__(self, ctx: CallContext, root: str) -> None:
         """`root` is the folder that the snapshots are of."""
         self._ctx = ctx
@@ -26,7 +28,7 @@ class SnapshotAccess:
         self._approved_rules: set[str] | None = None
 
     def resolve_path(self, path: str, *kinds: Kind) -> bytes:
-        """A path as the caller wrote it, relative to the folder, if this call may do all of `kinds` there."""
+        """Returns the caller's path relative to the folder, if this call may do all of `kinds` there."""
         spelled = self._ctx.mounts.clean(os.path.join(self._root, path))
         inside = relative_to(spelled, self._root)
         if inside is None:
@@ -39,23 +41,24 @@ class SnapshotAccess:
         return b"" if inside == "." else os.fsencode(inside)
 
     def is_visible(self, path: bytes) -> bool:
+        """Whether this call may see the path."""
         return not path or self._ctx.is_visible(self._absolute(path))
 
     def is_change_visible(self, change: PathChange) -> bool:
-        """A diff of a renamed file shows both."""
+        """Whether this call may see both paths of a change: the diff of a renamed file shows both."""
         return self.is_visible(change.path) and (change.old_path is None or self.is_visible(change.old_path))
 
     def may_write(self, path: bytes) -> bool:
-        """Whether a restore may change it. Not what the caller cannot see: the answer would not name it."""
+        """Whether a restore may change the path. An invisible path may not: the result could not name it."""
         if not self.is_visible(path):
             return False
-        gate, absolute = self._ctx, self._absolute(path)
-        action = Action(Kind.WRITE, gate.call.tool, absolute, absolute, agent=gate.call.agent)
-        decision = gate.services.policy.decide(action)
+        ctx, absolute = self._ctx, self._absolute(path)
+        action = Action(Kind.WRITE, ctx.call.tool, absolute, absolute, agent=ctx.call.agent)
+        decision = ctx.services.policy.decide(action)
         if decision.effect is Effect.ASK:
-            # Whoever said yes to the folder said yes to what the same rule asks about its content.
+            # Approval of the folder includes what the same rule asks about its content.
             if self._approved_rules is None:
-                self._approved_rules = {judged.rule for _, judged in gate.decisions if judged.effect is Effect.ASK}
+                self._approved_rules = {earlier.rule for _, earlier in ctx.decisions if earlier.effect is Effect.ASK}
             return decision.rule in self._approved_rules
         return decision.effect is Effect.ALLOW
 

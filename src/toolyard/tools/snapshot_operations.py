@@ -1,4 +1,7 @@
-"""What the snapshot tools do. Every path that is shown or written is judged, in a snapshot as in the folder."""
+"""Implements the snapshot tools.
+
+The policy applies to every path shown or written, in a snapshot as in the folder.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ class SnapshotFolder:
     """The workspace or a context path: its snapshots, and what one call may see and write of them."""
 
     def __init__(self, ctx: CallContext, context: str) -> None:
-        """Raises ValidationError where `context` is no writable context path."""
+        """Raises ValidationError if `context` is not a writable context path."""
         self.ctx = ctx
         self.snapshots = _context_snapshots(ctx, context) if context else ctx.snapshots
         root = self.snapshots.location.root if context else ctx.mounts.workspace.path
@@ -58,18 +61,19 @@ class SnapshotFolder:
 
 
 def _context_snapshots(ctx: CallContext, context: str) -> AutoSnapshots:
-    """By the path of a context path, or by its last name."""
+    """Finds the snapshots of a context path, by its path or its last name."""
     found = {each.location.root: each for each in ctx.services.context_snapshots}
     wanted = os.path.realpath(ctx.mounts.clean(context, field="context"))
     named = [root for root in found if root == wanted or os.path.basename(root) == context]
     if len(named) == 1:
         return found[named[0]]
-    why = "is the name of several context paths" if named else "is no writable context path"
+    why = "is the name of several context paths" if named else "is not a writable context path"
     paths = ", ".join(found) or "there is none"
     raise ValidationError.of("context", f"{context} {why} ({paths})", hint="Give the path of one of them.")
 
 
 def create(reason: str, folder: SnapshotFolder) -> Result:
+    """Takes a snapshot now."""
     folder.access.resolve_path("", Kind.READ)
     taken = folder.snapshots.create(reason=reason, check=folder.ctx.check_time)
     snapshot = taken.snapshot
@@ -80,6 +84,7 @@ def create(reason: str, folder: SnapshotFolder) -> Result:
 
 
 def list_snapshots(limit: int, folder: SnapshotFolder) -> Result:
+    """Lists the newest snapshots."""
     folder.access.resolve_path("", Kind.READ)
     found = folder.history.entries(limit)
     text = "\n".join(each.line() for each in found) or "There is no snapshot yet."
@@ -87,8 +92,9 @@ def list_snapshots(limit: int, folder: SnapshotFolder) -> Result:
 
 
 def show(name: str, path: str, folder: SnapshotFolder) -> Result:
-    reach = folder.access
-    place = reach.resolve_path(path, Kind.READ)
+    """Shows a folder or file of a snapshot."""
+    access = folder.access
+    place = access.resolve_path(path, Kind.READ)
     snapshot = folder.history.get(name)
     with folder.snapshots.store.reader() as reader:
         entry = find_entry(reader, root_entry(snapshot), place)
@@ -97,7 +103,7 @@ def show(name: str, path: str, folder: SnapshotFolder) -> Result:
         is_folder = entry.kind is EntryKind.FOLDER
         inside = reader.entries(entry.ref) if is_folder else [entry]
     above = place if is_folder else os.path.dirname(place)
-    entries = [each for each in inside if _is_shown(each, above, reach)]
+    entries = [each for each in inside if _is_shown(each, above, access)]
     text = truncate_middle("\n".join(map(entry_line, entries)) or "(empty)", folder.ctx.limits.output_chars)
     fields = {
         "snapshot": snapshot.id,
@@ -118,15 +124,16 @@ def _file_result(snapshot: Snapshot, path: bytes, data: bytes, folder: SnapshotF
 
 
 def diff(before: str, after: str | None, path: str, folder: SnapshotFolder, *, with_git: bool) -> Result:
-    reach = folder.access
-    place = reach.resolve_path(path, Kind.READ)
+    """Compares two snapshots, or a snapshot with the folder."""
+    access = folder.access
+    place = access.resolve_path(path, Kind.READ)
     old = folder.history.get(before)
     new = folder.history.get(after) if after is not None else None
     found = _diff(old, new, place, folder, folds_git=not with_git)
-    told = [change for change in found.changes if reach.is_change_visible(change)]
-    folded = [each for each in found.collapsed if reach.is_visible(each.path)]
-    hidden = len(found.changes) - len(told) + sum(each.count for each in found.collapsed if each not in folded)
-    lines = [f"{change_line(change)}\n{change.text}".rstrip() for change in told]
+    visible = [change for change in found.changes if access.is_change_visible(change)]
+    folded = [each for each in found.collapsed if access.is_visible(each.path)]
+    hidden = len(found.changes) - len(visible) + sum(each.count for each in found.collapsed if each not in folded)
+    lines = [f"{change_line(change)}\n{change.text}".rstrip() for change in visible]
     lines += (f"[{folded_line(each)}; with_git shows them.]" for each in folded)
     if hidden:
         lines.append(f"[{pluralize(hidden, 'change')} in files that may not be read.]")
@@ -135,7 +142,7 @@ def diff(before: str, after: str | None, path: str, folder: SnapshotFolder, *, w
     fields: dict[str, Any] = {
         "before": old.id,
         "after": new.id if new is not None else None,
-        "changes": [change_fields(change) for change in told],
+        "changes": [change_fields(change) for change in visible],
         "total": found.total,
         "hidden": hidden,
         "folded": [{"path": display_path(each.path), "changes": each.count} for each in folded],
@@ -148,12 +155,13 @@ def diff(before: str, after: str | None, path: str, folder: SnapshotFolder, *, w
 def restore(
     name: str, paths: Sequence[str] | None, folder: SnapshotFolder, *, dry_run: bool, with_git: bool
 ) -> Result:
-    reach = folder.access
-    places = [reach.resolve_path(path, Kind.WRITE) for path in ([""] if paths is None else paths)]
+    """Restores paths from a snapshot, or reports what that would do."""
+    access = folder.access
+    places = [access.resolve_path(path, Kind.WRITE) for path in ([""] if paths is None else paths)]
     snapshot = folder.history.get(name)
     if dry_run:
-        return _restore_preview(snapshot, places, reach, folder, with_git=with_git)
-    folder.ctx.may_have_changed = True  # what is there now is kept by the restore itself
+        return _restore_preview(snapshot, places, access, folder, with_git=with_git)
+    folder.ctx.may_have_changed = True  # the restore itself takes a snapshot of the current state
     folder.ctx.touched_snapshots.append(folder.snapshots)
     folder.ctx.begin_change(folder.snapshots)
     has_begun = False
@@ -161,10 +169,10 @@ def restore(
     def may_write(path: bytes) -> bool:
         nonlocal has_begun
         has_begun = True
-        return reach.may_write(path)
+        return access.may_write(path)
 
     def check() -> None:
-        if not has_begun:  # half a restore helps nobody
+        if not has_begun:  # a partial restore would be worse than a late one
             folder.ctx.check_time()
 
     root, agent = folder.snapshots.location.root, folder.snapshots.location.agent
@@ -175,11 +183,11 @@ def restore(
     )
     folder.ctx.add_audit_note(restored_line(restored))
     same = [*(["the same paths"] if paths is not None else ()), *(["with_git"] if with_git else ())]
-    return _restore_result(restored, reach, f" with {' and '.join(same)}" if same else "")
+    return _restore_result(restored, access, f" with {' and '.join(same)}" if same else "")
 
 
 def _restore_result(restored: RestoreResult, access: SnapshotAccess, same: str) -> Result:
-    """`same` is what undoing it needs, too."""
+    """Builds the result. `same` names the options that undoing it needs as well."""
     shown = replace(
         restored,
         skipped=tuple(note for note in restored.skipped if access.is_visible(note.path)),
@@ -203,28 +211,31 @@ def _restore_preview(
     diffs = [_diff(snapshot, None, place, folder, leaves_git=not with_git) for place in places]
     changes = [change for each in diffs for change in each.changes]
     left = [path for each in diffs for path in each.skipped_repositories if access.is_visible(path)]
-    told = [change for change in changes if access.is_change_visible(change)]
-    # From the snapshot to now: what came since would go, everything else would be written.
-    gone = [change.path for change in told if change.before is None or change.old_path is not None]
-    written = [change.old_path or change.path for change in told if change.before is not None]
-    kept = [path for path in dict.fromkeys((*gone, *written)) if not access.may_write(path)]
-    would = {"write": [path for path in written if path not in kept], "remove": [p for p in gone if p not in kept]}
+    visible = [change for change in changes if access.is_change_visible(change)]
+    # The diff runs from the snapshot to now: added paths would be removed, all others written.
+    gone = [change.path for change in visible if change.before is None or change.old_path is not None]
+    written = [change.old_path or change.path for change in visible if change.before is not None]
+    denied = [path for path in dict.fromkeys((*gone, *written)) if not access.may_write(path)]
+    would = {
+        "write": [path for path in written if path not in denied],
+        "remove": [p for p in gone if p not in denied],
+    }
     text = f"Would write {pluralize(len(would['write']), 'path')} and remove {len(would['remove']):,}."
     lines = [text, *(f"{verb} {display_path(path)}" for verb, paths in would.items() for path in paths)]
-    lines += (f"may not be written: {display_path(path)}" for path in kept)
+    lines += (f"may not be written: {display_path(path)}" for path in denied)
     lines += _left_lines(left, "Would leave")
     fields: dict[str, Any] = {
         "snapshot": snapshot.id,
         "would_write": [display_path(path) for path in would["write"]],
         "would_remove": [display_path(path) for path in would["remove"]],
-        "may_not": [display_path(path) for path in kept],
+        "may_not": [display_path(path) for path in denied],
         "would_leave": [display_path(path) for path in left],
     }
     return Result((Text(truncate_middle("\n".join(lines), folder.ctx.limits.output_chars)),), fields)
 
 
 def gc(ctx: CallContext) -> Result:
-    """Drop what the configuration lets go, and nothing else: history is the user's."""
+    """Deletes only the snapshots that the configuration no longer keeps: the history belongs to the user."""
     SnapshotFolder(ctx, "").access.resolve_path("", Kind.WRITE)
     section = ctx.snapshots.section
     seconds = section.days * _SECONDS_A_DAY

@@ -1,4 +1,4 @@
-"""The snapshot tools as clients are served them. What they do is loaded with the first call."""
+"""The snapshot tools for clients. The implementation is loaded with the first call."""
 
 from __future__ import annotations
 
@@ -60,12 +60,14 @@ class GcArguments(Arguments):
 
 
 def create(arguments: CreateArguments, ctx: CallContext) -> Result:
+    """Runs the snapshot_create tool."""
     from toolyard.tools import snapshot_operations
 
     return snapshot_operations.create(arguments.reason, snapshot_operations.SnapshotFolder(ctx, arguments.context))
 
 
 def list_snapshots(arguments: ListArguments, ctx: CallContext) -> Result:
+    """Runs the snapshot_list tool."""
     from toolyard.tools import snapshot_operations
 
     return snapshot_operations.list_snapshots(
@@ -74,6 +76,7 @@ def list_snapshots(arguments: ListArguments, ctx: CallContext) -> Result:
 
 
 def show(arguments: ShowArguments, ctx: CallContext) -> Result:
+    """Runs the snapshot_show tool."""
     from toolyard.tools import snapshot_operations
 
     return snapshot_operations.show(
@@ -82,6 +85,7 @@ def show(arguments: ShowArguments, ctx: CallContext) -> Result:
 
 
 def diff(arguments: DiffArguments, ctx: CallContext) -> Result:
+    """Runs the snapshot_diff tool."""
     from toolyard.tools import snapshot_operations
 
     folder = snapshot_operations.SnapshotFolder(ctx, arguments.context)
@@ -91,6 +95,7 @@ def diff(arguments: DiffArguments, ctx: CallContext) -> Result:
 
 
 def restore(arguments: RestoreArguments, ctx: CallContext) -> Result:
+    """Runs the snapshot_restore tool."""
     from toolyard.tools import snapshot_operations
 
     folder = snapshot_operations.SnapshotFolder(ctx, arguments.context)
@@ -100,6 +105,7 @@ def restore(arguments: RestoreArguments, ctx: CallContext) -> Result:
 
 
 def gc(arguments: GcArguments, ctx: CallContext) -> Result:
+    """Runs the snapshot_gc tool."""
     from toolyard.tools import snapshot_operations
 
     del arguments

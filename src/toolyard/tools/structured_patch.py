@@ -15,12 +15,12 @@ _FIELDS: dict[str, str | dict[str, Any]] = {
 
 
 def patched_file_schema(**fields: str | dict[str, Any]) -> dict[str, Any]:
-    """The output schema of a tool that changes one file: its path, these fields and the patch."""
+    """Returns the output schema of a tool that changes one file: its path, these fields and the patch."""
     return output_schema((TRUNCATED,), path="string", **fields, **_FIELDS)
 
 
 def structured_patch(before: str, after: str) -> dict[str, Any]:
-    """The fields of a result that say what changed: whole hunks, as many as fit."""
+    """Returns the result fields that describe the change: complete hunks, as many as fit."""
     found = hunks(before, after)
     shown: list[Hunk] = []
     room = DIFF_CHARS
@@ -34,7 +34,7 @@ def structured_patch(before: str, after: str) -> dict[str, Any]:
 
 
 def structured_patch_of_bytes(before: bytes | None, after: bytes) -> dict[str, Any]:
-    """The same for contents whose encoding is not known. A new file has no patch, and binary content no lines."""
+    """Returns the same for bytes of unknown encoding. A new file has no patch, and binary content has no lines."""
     if before is None:
         return {"structuredPatch": []}
     if b"\0" in before:

@@ -1,7 +1,7 @@
 """Upstream tools in a client's own list: for the few that an agent uses all the time (`in_context_tools`).
 
-Each keeps its server's own schema and description and takes the one way every upstream call takes. What it returns is
-shown as a result may show it; what is longer goes whole to a file of the workspace.
+Each keeps its server's schema and description, and is called in the same way as every upstream tool. Results that are
+too long are cut, and saved whole to a file in the workspace.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ _ANYTHING: dict[str, Any] = {"type": "object"}
 
 
 class AnyArguments(Arguments):
-    """As the caller gave them: what they have to be is the server's to say."""
+    """Arguments as the caller gave them: the server validates them."""
 
     given: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class UpstreamTool(Tool[AnyArguments]):
+    """A tool of another server, or a custom tool, as our own clients see it."""
+
     schema: ToolSchema = field(default_factory=lambda: ToolSchema(""))
     server: str = ""
-    """Of a custom tool, its group."""
+    """The group, for a custom tool."""
     upstream_name: str = ""
-    """What its server calls it."""
+    """The name on its server."""
     is_custom: bool = False
 
     @cached_property
@@ -51,7 +53,7 @@ class UpstreamTool(Tool[AnyArguments]):
 
 
 def upstream_tool(server: str, schema: ToolSchema, *, is_custom: bool = False) -> UpstreamTool:
-    """The tool as a client is served it. Of a custom tool, `server` is its group."""
+    """Returns the tool for a client's list. For a custom tool, `server` is its group."""
     name = schema.name.removeprefix(f"{server}.") if is_custom else schema.name
     known_as = f"{server}.{name}" if is_custom else f"mcp__{server}__{name}"
 
@@ -79,7 +81,7 @@ def upstream_tool(server: str, schema: ToolSchema, *, is_custom: bool = False) -
 
 
 def served_name(server: str, tool: str) -> str:
-    """`server__tool` in the characters that every client takes; a long or odd one ends in a hash of the whole."""
+    """Returns `server__tool` with only the characters that every client accepts; a changed name ends in a hash."""
     whole = f"{server}__{tool}"
     clean = _NOT_IN_NAMES.sub("_", whole)
     if clean == whole and len(clean) <= _NAME_CHARS:
@@ -90,9 +92,7 @@ def served_name(server: str, tool: str) -> str:
 
 def _build_result(answer: UpstreamResult, ctx: CallContext) -> Result:
     if answer.is_error:
-        raise ToolError(
-            truncate_middle(answer.text, ctx.limits.output_chars) or "The tool failed and did not say why."
-        )
+        raise ToolError(truncate_middle(answer.text, ctx.limits.output_chars) or "The tool failed without a message.")
     parts = tuple(_content_part(block, ctx) for block in answer.content) or (Text("(no content)"),)
     if answer.structured is None:
         return Result(parts, {"text": answer.text})

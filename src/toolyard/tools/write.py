@@ -1,4 +1,4 @@
-"""Write, Edit and MultiEdit: change files, all or nothing, never on top of what nobody has seen."""
+"""Write, Edit and MultiEdit: change files, all or nothing, and never overwrite unseen content."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ class MultiEditArguments(Arguments):
 
 
 def write(arguments: WriteArguments, ctx: CallContext) -> Result:
+    """Runs the Write tool."""
     data = encode_argument(arguments.content, "content")
     with ctx.open(arguments.file_path, Kind.WRITE, argument="file_path") as target:
         change = write_bytes(target, data, ctx, read_first=not ctx.limits.overwrite_unread)
@@ -61,14 +62,14 @@ def write(arguments: WriteArguments, ctx: CallContext) -> Result:
 
 
 def write_bytes(target: Target, data: bytes, ctx: CallContext, *, read_first: bool) -> RewriteResult:
-    """Replace a file's whole content, unless it changed since this session last saw it.
+    """Replaces a file's whole content, unless it changed since this session last saw it.
 
     With `read_first`, a file that this session has neither read nor written is refused too.
     """
     session, real = ctx.call.session, target.real
 
     def new_content(before: Contents | None) -> bytes:
-        ctx.check_time()  # nobody waits any more for what could not get the lock in time
+        ctx.check_time()  # the caller may have left while this waited for the lock
         if before is not None:
             check_was_read(before.data, target, ctx, read_first=read_first)
         return data
@@ -79,7 +80,7 @@ def write_bytes(target: Target, data: bytes, ctx: CallContext, *, read_first: bo
 
 
 def check_was_read(before: bytes, target: Target, ctx: CallContext, *, read_first: bool) -> None:
-    """Raise a ToolError where replacing `before` would destroy what this session has not seen."""
+    """Raises ToolError if replacing `before` would destroy content that this session has not seen."""
     shown, session = ctx.mounts.display_path(target.path), ctx.call.session
     if ctx.read_tracker.has_changed(session, target.real, before):
         raise ToolError(
@@ -97,19 +98,21 @@ def check_was_read(before: bytes, target: Target, ctx: CallContext, *, read_firs
 
 
 def edit(arguments: EditArguments, ctx: CallContext) -> Result:
+    """Runs the Edit tool."""
     step = EditStep(arguments.old_string, arguments.new_string, arguments.replace_all)
     check_edits((step,))
     return _edit_result(arguments.file_path, (step,), ctx)
 
 
 def multi_edit(arguments: MultiEditArguments, ctx: CallContext) -> Result:
+    """Runs the MultiEdit tool."""
     steps = tuple(EditStep(item.old_string, item.new_string, item.replace_all) for item in arguments.edits)
     check_edits(steps, prefix="edits")
     return _edit_result(arguments.file_path, steps, ctx)
 
 
 def _edit_result(path: str, steps: Sequence[EditStep], ctx: CallContext) -> Result:
-    # What does not match is answered with the closest text, so an edit reads as well.
+    # A failed match reports the closest text in the file, so an edit needs read access too.
     with ctx.open(path, Kind.WRITE, Kind.READ, argument="file_path") as target:
         outcome, created = edit_target(target, steps, ctx)
         shown = ctx.mounts.display_path(target.path)
@@ -130,7 +133,7 @@ def _pluralize(number: int, thing: str) -> str:
 
 
 def edit_target(target: Target, steps: Sequence[EditStep], ctx: CallContext) -> tuple[EditOutcome, bool]:
-    """Apply the steps to a file, or make it with them. Whether it was made."""
+    """Applies the steps to a file, or creates it with them. Also returns whether it was created."""
 
     def edit_content(before: bytes) -> EditOutcome:
         if not ctx.may_block and not is_utf8(before):
@@ -141,6 +144,8 @@ def edit_target(target: Target, steps: Sequence[EditStep], ctx: CallContext) -> 
 
 
 class EditedContent(Protocol):
+    """The outcome of an edit, with the file's new content."""
+
     @property
     def data(self) -> bytes: ...
 
@@ -151,7 +156,7 @@ _Outcome = TypeVar("_Outcome", bound=EditedContent)
 def edit_file(
     target: Target, edit: Callable[[bytes], _Outcome], ctx: CallContext, *, creates: bool = False
 ) -> tuple[_Outcome, bool]:
-    """Edit what the file holds now, under its folder's lock. Whether it was made, which `creates` allows."""
+    """Edits the file's current content under its folder's lock. Also returns whether it was created (`creates`)."""
     done: list[_Outcome] = []
 
     def new_content(before: Contents | None) -> bytes:
@@ -169,7 +174,7 @@ def edit_file(
 
 
 def _record_edit(change: RewriteResult, target: Target, ctx: CallContext) -> None:
-    """Whoever knew the file knows it after its own edit. An edit alone is no reading: the rest was not shown."""
+    """Records the new content if the session knew the old one. An edit alone does not show the rest of the file."""
     session, real = ctx.call.session, target.real
     if not change.before or (
         ctx.read_tracker.has_seen(session, real) and not ctx.read_tracker.has_changed(session, real, change.before)
@@ -178,7 +183,7 @@ def _record_edit(change: RewriteResult, target: Target, ctx: CallContext) -> Non
 
 
 def encode_argument(text: str, argument: str) -> bytes:
-    """The text as UTF-8; a ValidationError that names the argument when it is no text."""
+    """Encodes the text as UTF-8. Raises a ValidationError that names the argument if it is not valid Unicode."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
@@ -188,7 +193,7 @@ def encode_argument(text: str, argument: str) -> bytes:
 def check_edits(
     steps: Sequence[EditStep], prefix: str = "", names: tuple[str, str] = ("old_string", "new_string")
 ) -> None:
-    """Refuse what no file can hold and what changes nothing. `names` are the arguments' own."""
+    """Rejects text that no file can contain, and edits without effect. `names` are the names of the arguments."""
     wrong: list[FieldError] = []
     old, new = names
     for number, step in enumerate(steps):

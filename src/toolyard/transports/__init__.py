@@ -1,1 +1,1 @@
-"""Surfaces: they parse, authenticate and print. Whatever they are asked to do, dispatch does."""
+"""Transports parse, authenticate and serialize. Dispatch does the work."""

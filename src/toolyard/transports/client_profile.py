@@ -1,4 +1,4 @@
-"""What is particular to whom a Yard is served, beyond what the workspace's policy allows."""
+"""Settings of one client of a Yard, in addition to the workspace's policy."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from typing import Any
 from toolyard.core.calls import ApprovalCallback, Result
 
 APPROVE_TOOL_NAME = "approve"
-"""The tool that a client asks before it calls one of ours. Served only to one that does."""
+"""The tool that a client calls for permission. Served only to clients that do."""
 
 LISTED_SCOPE_KEY = "toolyard.listed"
-"""In the scope of a request: a list, to which something is added when the tools were listed for it."""
+"""Scope key of a list to which an item is added when the tools were listed for the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProfile:
+    """How tools are served to one client."""
+
     served_names: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tools that go by another name for this client: ours, and the one it sees."""
+    """Tools with another name for this client: our name, and the name it sees."""
     ask: ApprovalCallback | None = None
-    """Who is asked in place of the client."""
+    """Approval callback in place of the client's."""
     approve: Callable[[Mapping[str, Any]], Awaitable[Result]] | None = None
-    """Answers a client that asks by itself whether a tool may be called."""
+    """Answers a client that asks whether a tool may be called."""
     on_result: Callable[[str, Mapping[str, Any], Result, float], None] | None = None
-    """Gets each result before this client does: the tool, its arguments, the result, the seconds that it took."""
+    """Called with each result before the client gets it: tool, arguments, result, seconds."""
 
     def served_name(self, tool: str) -> str:
+        """Returns the client's name of one of our tools."""
         return self.served_names.get(tool, tool)
 
     def tool_name(self, served: str) -> str:
-        """The tool that a client means."""
+        """Returns our name of a tool that the client names."""
         for tool, name in self.served_names.items():
             if name == served:
                 return tool
@@ -38,4 +41,4 @@ class ClientProfile:
 
 
 DEFAULT_PROFILE = ClientProfile()
-"""Of everybody that nothing was agreed with."""
+"""The profile of ordinary clients."""

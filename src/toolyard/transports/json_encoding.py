@@ -1,7 +1,7 @@
-"""Our tools, results and errors as they cross the wire: plain JSON, byte for byte as the SDK would write it.
+"""JSON encoding of tools, results and errors, byte for byte as the MCP SDK writes it.
 
-Nothing here needs the SDK, which takes longer to load than everything else together. `mcp/sdk_encoding.py` encodes
-the same as the SDK's types.
+Does not need the SDK, which takes longer to load than everything else together. `mcp/sdk_encoding.py` produces the
+same as the SDK's types.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ CONNECTION_CLOSED = -32000
 
 
 def encode_json(message: dict[str, Any]) -> bytes:
+    """Returns a message as UTF-8 JSON."""
     try:
         return to_json(message)
-    except (PydanticSerializationError, UnicodeEncodeError):  # text that is not Unicode: JSON can escape it
+    except (PydanticSerializationError, UnicodeEncodeError):  # lone surrogates, which JSON can escape
         return json.dumps(message).encode()
 
 
 def tool_json(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm = ErrorForm.RESULT) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    """Returns a tool as in `tools/list`."""
+    fields: dict[str, Any] = {
         "annotations": {
             "destructiveHint": tool.destructive,
             "idempotentHint": tool.idempotent,
@@ -46,12 +48,12 @@ def tool_json(tool: Tool[Arguments], *, output: bool = True, errors: ErrorForm =
         "name": tool.name,
     }
     if output:
-        said["outputSchema"] = schema_admitting_errors(tool.output) if errors is ErrorForm.RESULT else tool.output
-    return said
+        fields["outputSchema"] = schema_admitting_errors(tool.output) if errors is ErrorForm.RESULT else tool.output
+    return fields
 
 
 def result_json(result: Result, *, structured: bool) -> dict[str, Any]:
-    """A result in the shape of the handshake era."""
+    """Returns a result in the form of the handshake protocols."""
     answer: dict[str, Any] = {"content": [_block_json(part) for part in result.parts], "isError": result.failed}
     if structured:
         answer["structuredContent"] = result.structured
@@ -59,20 +61,20 @@ def result_json(result: Result, *, structured: bool) -> dict[str, Any]:
 
 
 def resources_json(result: Result) -> dict[str, Any]:
-    """A page of the workspace's skills and files."""
+    """Returns a page of the workspace's skills and files."""
     following = result.structured.get("next")
     page: dict[str, Any] = {} if following is None else {"nextCursor": following}
-    page["resources"] = [_resource_json(found) for found in result.structured["resources"]]
+    page["resources"] = [_resource_json(resource) for resource in result.structured["resources"]]
     return page
 
 
-def _resource_json(found: dict[str, str]) -> dict[str, str]:
-    said = {"mimeType": found["media_type"], "name": found["name"], "uri": found["uri"]}
-    return {"description": found["description"], **said} if "description" in found else said
+def _resource_json(resource: dict[str, str]) -> dict[str, str]:
+    fields = {"mimeType": resource["media_type"], "name": resource["name"], "uri": resource["uri"]}
+    return {"description": resource["description"], **fields} if "description" in resource else fields
 
 
 def templates_json(yard: Yard) -> dict[str, Any]:
-    """How resources are addressed: a file of the workspace and one of a skill, or what is served in their place."""
+    """Returns the URI templates of resources: workspace files and skill files, or those of the tool provider."""
     if yard.options.tool_provider is not None:
         offered = yard.options.tool_provider.templates
         listed = [{"description": each.description, "name": each.name, "uriTemplate": each.uri} for each in offered]
@@ -92,18 +94,18 @@ def templates_json(yard: Yard) -> dict[str, Any]:
 
 
 def error_json(error: ToolyardError, **about: str) -> dict[str, Any]:
-    """`about` adds what the protocol wants beside our own data, such as a resource's URI."""
+    """Returns an error as a JSON-RPC error; `about` adds members to its data, such as a resource's URI."""
     data = _sendable_data({**error.data(), **about})
     return {"code": error.code, "message": sendable_text(str(error)), "data": data}
 
 
 def error_fields(error: ToolyardError) -> dict[str, Any]:
-    """An error as one object, with its message and its hint apart."""
+    """Returns an error as one object, with message and hint separate."""
     return {"code": error.code, **_sendable_data(error.data()), "message": sendable_text(error.message)}
 
 
 def sendable_text(text: str) -> str:
-    """Text that JSON can carry. A file's name that is not UTF-8 is not: its bytes appear as escapes."""
+    """Returns text that JSON can carry: bytes of a file name that are not UTF-8 become escapes."""
     if text.isascii():
         return text
     try:
@@ -131,8 +133,8 @@ def _block_json(part: Part) -> dict[str, Any]:
         blob = {"uri": part.uri, "mimeType": part.media_type, "blob": base64_of(part.data)}
         return {"type": "resource", "resource": blob}
     if isinstance(part, Link):
-        said = {"type": "resource_link", "uri": part.uri, "name": part.name, "mimeType": part.media_type}
-        return {**said, "description": part.description} if part.description else said
+        fields = {"type": "resource_link", "uri": part.uri, "name": part.name, "mimeType": part.media_type}
+        return {**fields, "description": part.description} if part.description else fields
     return {"type": "text", "text": part.text}
 
 

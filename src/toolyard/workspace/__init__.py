@@ -1,1 +1,1 @@
-"""What a workspace holds beside files: who works in it and where, snapshots, memory, skills."""
+"""The folders of a workspace, the agents that work in it, and the detection of tools that touch files."""

@@ -1,11 +1,11 @@
-"""Where the folders of one agent are: its workspace, and the root whose tool files, skills and memory it uses.
+"""The folders of one agent: its workspace, and the root whose tool files, skills and memory it uses.
 
-Two cases. *A single folder*: the root is the workspace itself (or, without agents, a folder beside it that holds the
-tool files and skills). *A layout*: the configuration names `toolyard.workspace` and agents; the root holds what they
-share and a folder for each of them, as `workspace/layout.py` draws it.
+Two cases. *A single folder*: the root is the workspace itself (or, without agents, a folder beside it with the tool
+files and skills). *A layout*: the configuration has `toolyard.workspace` and agents; the root contains what they
+share and a folder for each of them, as shown in `workspace/layout.py`.
 
-A Home is names alone: nothing is opened or made by making one. Host code reaches these folders by handles of `root`,
-never through the links that an agent sees beside its files.
+AgentPaths contains only names: creating one opens and creates nothing. Host code reaches these folders by handles of
+`root`, never through the links that an agent sees beside its files.
 """
 
 from __future__ import annotations
@@ -31,29 +31,31 @@ if TYPE_CHECKING:
     from toolyard.config.settings import Settings
 
 UNNAMED_AGENT = DEFAULT_AGENT
-"""Who acts where no agent is configured or named."""
+"""The acting agent if none is configured or named."""
 _SNAPSHOTS = "snapshots"
 CREATE_FOLDER = "Create it, or name another one."
-"""What to do about a folder that is missing."""
+"""Hint for a missing folder."""
 
 
 @dataclass(frozen=True)
 class AgentPaths:
+    """The folders of one agent."""
+
     root: str
     """Real path of the folder with `servers`, `tools`, `skills` and `agents`."""
     workspace: str
     """Real path of the folder that the agent works in."""
     agent: str
     state: str
-    """The state folder that belongs to `root`."""
+    """The state folder of `root`."""
     log_folder: str
-    """The state folder with the audit log: the workspace's own, or that of the root, where agents share it."""
+    """The state folder with the audit log: the workspace's own, or the root's, if agents share it."""
     agents: tuple[str, ...] = ()
-    """Every agent of a layout, as the configuration orders them; none where there is no layout."""
+    """Every agent of a layout, in the order of the configuration; empty without a layout."""
     memory_rules: Mapping[str, MemoryRules] = field(default_factory=dict[str, "MemoryRules"])
-    """Who may reach whose memory, by agent."""
+    """Which agents may access whose memory, by agent."""
     attached_skills: tuple[str, ...] = ()
-    """Folders of skills elsewhere, read-only. Real paths, in the order in which they are looked through."""
+    """Folders of skills elsewhere, read-only. Real paths, in search order."""
     shared_override: str = ""
     snapshots_override: str = ""
 
@@ -63,16 +65,17 @@ class AgentPaths:
 
     @property
     def is_member(self) -> bool:
-        """Whether this is one of the layout's agents; a command for all of them (`sync`, say) is none."""
+        """Returns whether this is one of the layout's agents; false for a command for all of them, such as `sync`."""
         return self.agent in self.agents
 
     @property
     def has_separate_root(self) -> bool:
+        """Returns whether the agent works outside the root."""
         return self.root != self.workspace
 
     @property
     def is_own_folder(self) -> bool:
-        """Whether the agent stands in the folder that the layout has for it, where nothing is the user's."""
+        """Returns whether the agent works in its folder of the layout, which has no files of the user's own."""
         return self.is_member and self.workspace == os.path.join(self.root, agent_folder(self.agent, WORKSPACE))
 
     @property
@@ -100,34 +103,34 @@ class AgentPaths:
 
     @cached_property
     def shared_folder(self) -> str:
-        """Where agents publish their work; empty where there is nobody to share with."""
+        """Returns where agents publish their work; empty without a layout."""
         return (self.shared_override or os.path.join(self.root, SHARED)) if self.has_layout else ""
 
     @property
     def authors_record(self) -> str:
-        """The folder of the record of whose call changed what; empty where no other agent works in the workspace."""
+        """Returns the folder of the record of authors; empty if no other agent works in the workspace."""
         return "" if self.is_own_folder else authors_folder(self.state, self.agent)
 
     @cached_property
     def snapshots_folder(self) -> str:
-        """The folder of the one snapshot store of the root."""
+        """Returns the folder of the root's snapshot store."""
         return self.snapshots_override or os.path.join(self.state, _SNAPSHOTS)
 
 
 def authors_folder(state: str, agent: str) -> str:
-    """Where changes of `agent` are recorded; empty for one without a name, which nothing tells from others."""
+    """Returns where changes by `agent` are recorded; empty for an unnamed agent, which is indistinguishable."""
     return "" if agent == UNNAMED_AGENT else os.path.join(state, SHARING)
 
 
 def has_layout(config: Config) -> bool:
-    """Whether the configuration speaks of a root that several agents share."""
+    """Returns whether the configuration has a root that several agents share."""
     return config.source is not None and "workspace" in config.toolyard.model_fields_set and bool(config.agents)
 
 
 def resolve_agent_paths(
     config: Config, workspace: str, agent: str | None, settings: Settings, state_home: str = ""
 ) -> AgentPaths:
-    """The home of an agent that works in `workspace` (a real path)."""
+    """Returns the paths of an agent that works in `workspace` (a real path). Raises ConfigError."""
     chosen = select_agent(config, agent)
     base = config.base_folder(workspace)
 
@@ -145,7 +148,7 @@ def resolve_agent_paths(
         agent=agent or (chosen.id if chosen is not None else UNNAMED_AGENT),
         state=state_dir(state_home or settings.state_home, root),
         log_folder=state_dir(state_home or settings.state_home, root if has_layout(config) else workspace),
-        agents=tuple(each.id for each in config.agents) if has_layout(config) else (),
+        agents=tuple(member.id for member in config.agents) if has_layout(config) else (),
         memory_rules=memory_rules(config),
         attached_skills=tuple(
             dict.fromkeys(_existing_skill_folders(map(absolute, config.toolyard.skill_folders), workspace))
@@ -155,7 +158,7 @@ def resolve_agent_paths(
     )
     if home.snapshots_override and is_beneath(home.snapshots_override, workspace):
         raise ConfigError(
-            f"the snapshots would lie in {home.snapshots_folder}, inside the workspace, where agents could change them.",
+            f"the snapshots in {home.snapshots_folder} would lie inside the workspace: agents could change them.",
             where=config.source or "",
             hint="Choose another `orchestrator.snapshot_storage`, or leave it out.",
         )
@@ -172,7 +175,7 @@ def _resolve_root(config: Config, workspace: str) -> str:
 
 
 def _existing_skill_folders(folders: Iterable[str], workspace: str) -> Iterator[str]:
-    """Those that are there. One that lies in the workspace is not to lead out of it: agents could make that link."""
+    """Yields the folders that exist, except links from the workspace to the outside: agents could create those."""
     for folder in folders:
         real = os.path.realpath(folder)
         if os.path.isdir(real) and (is_beneath(real, workspace) or not is_beneath(folder, workspace)):
@@ -180,7 +183,7 @@ def _existing_skill_folders(folders: Iterable[str], workspace: str) -> Iterator[
 
 
 def check_outside_workspace(state: str, workspace: str) -> str:
-    """The state folder; never inside the workspace, where an agent could write its own policy and history."""
+    """Returns the state folder. Raises ConfigError if it lies in the workspace, where agents could change it."""
     if is_beneath(os.path.realpath(state), workspace):
         raise ConfigError(
             f"the state folder {state} lies inside the workspace, where agents could change it.",

@@ -1,7 +1,7 @@
-"""What one agent sees of a layout beside its workspace: which folders it may read or write, and their short names.
+"""What one agent sees of a layout beside its workspace: the folders it may read or write, and their short names.
 
-Pure data. The folders are seen at their own paths, so that every kind of sandbox can show them; a link of the short
-name beside the agent's files leads to each. An inner folder may be writable where the outer one is not.
+Pure data. The folders appear at their own paths, so that every kind of sandbox can show them; a link with the short
+name beside the agent's files leads to each. An inner folder may be writable although the outer one is not.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
+    """The folders that an agent sees beside its workspace."""
+
     context: tuple[ContextPath, ...]
     links: Mapping[str, str]
-    """Name beside the agent's files: the folder that it leads to."""
+    """Link names beside the agent's files, with the folder that each leads to."""
 
 
 def build_agent_view(
@@ -37,10 +39,10 @@ def build_agent_view(
     shared: str = "",
     attached: Iterable[str] = (),
 ) -> AgentView:
-    """The folders of one agent, all of which `create` has made.
+    """Returns the view of one agent. `create_layout` has created all its folders.
 
-    `generated` says where `servers` and `tools` lie in the root when that is not under those names, `shared` where
-    agents publish their work when that is not in the root, and `attached` are folders of skills elsewhere.
+    `generated` maps `servers` and `tools` to their folders in the root, if these have other names; `shared` is where
+    agents publish their work, if not in the root; `attached` are folders of skills elsewhere.
     """
     places = {name: (generated or {}).get(name, name) for name in (SERVERS, TOOLS)}
     places |= {SKILLS: SKILLS, MEMORY: agent_folder(agent, MEMORY), TASKS: agent_folder(agent, TASKS)}

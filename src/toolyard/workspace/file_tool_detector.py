@@ -1,8 +1,8 @@
-"""Which tools touch files, and who is told when one did.
+"""Detects the tools that touch files, and notifies callbacks after each such call.
 
-Toolyard's own tools and the reference filesystem server's are known by name, under any prefix that clients give them.
-Of any other tool its annotations and its schema speak: `learn` takes them. A tool nobody described and no name tells
-of is not taken for one that touches files; what it changes in a workspace all the same, the watcher sees.
+Toolyard's own tools and those of the reference filesystem server are known by name, under any prefix that clients
+add. For other tools `learn` evaluates annotations and schema. A tool without a description and with an unknown name
+is not treated as touching files; the watcher still sees what it changes in a workspace.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class OperationOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who made a call. Empty is what is not known."""
+    """Who made a call. Unknown parts are empty."""
 
     agent: str = ""
     session: str = ""
     call: str = ""
     """The id of the call, as in the audit log."""
     surface: str = ""
-    """Where the call came in, as in the audit log; `code` for one that code in the sandbox made."""
+    """The transport of the call, as in the audit log; `code` for a call by code in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class FileOperation:
     arguments: Mapping[str, Any]
     outcome: OperationOutcome = OperationOutcome.OK
     paths: tuple[str, ...] = ()
-    """What it named or touched, as absolute paths; of a command nobody knows them before the next snapshot."""
+    """The absolute paths that it named or touched; unknown for a command until the next snapshot."""
     changes_files: bool = False
     """Whether the tool may change files."""
     snapshot: str = ""
-    """The newest snapshot at that moment, from before the change; empty where there is none."""
+    """The newest snapshot at that time, from before the change; empty if there is none."""
     origin: Origin = Origin()
     time_ns: int = field(default_factory=time.time_ns)
 
@@ -55,7 +55,7 @@ class FileOperation:
 Callback = Callable[[FileOperation], object]
 OrchestratorCallback = Callable[[str, dict[str, Any]], object]
 OPERATION = "filesystem_operation"
-"""The event that an orchestrator is told."""
+"""The event name that an orchestrator receives."""
 
 READING_TOOLS = frozenset(
     {
@@ -88,9 +88,11 @@ CHANGING_TOOLS = frozenset(
         *("snapshot_create", "snapshot_restore", "snapshot_gc", "shared_merge", "memory_remember"),
     }
 )
-"""Whatever may change files: also what runs commands and code. The lower-case ones are tools of CLIs and editors."""
+"""Tools that may change files, including those that run commands and code. Lower-case names belong to CLIs and
+editors.
+"""
 _MCP_PREFIX = "mcp_"
-"""Gemini CLI and Qwen Code call a server's tool `mcp_<server>_<tool>`, OpenCode `<server>_<tool>`."""
+"""Gemini CLI and Qwen Code name a server's tool `mcp_<server>_<tool>`, OpenCode `<server>_<tool>`."""
 _SEPARATORS = re.compile(r"__|[./:]")
 """What prefixes end in: `mcp__filesystem__write_file`, `filesystem.write_file`, `filesystem/write_file`."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -120,19 +122,19 @@ class _Facts:
 
 
 class FilesystemToolDetector:
-    """Safe to use from threads. Asking costs a lookup."""
+    """Decides which tools touch files. Thread-safe; a query costs one lookup."""
 
     def __init__(self) -> None:
         self._learned: dict[str, _Facts] = {}
         self._callbacks: list[Callback] = []
 
     def is_filesystem_operation(self, name: str) -> bool:
-        """Whether a tool reads or changes files."""
+        """Returns whether a tool reads or changes files."""
         learnt = self._learned.get(name)
         return learnt.touches if learnt is not None else any(_name_matches(name, READING_TOOLS | CHANGING_TOOLS))
 
     def changes_files(self, name: str) -> bool:
-        """Whether a tool may change files: the narrower question."""
+        """Returns whether a tool may change files."""
         learnt = self._learned.get(name)
         return learnt.changes if learnt is not None else any(_name_matches(name, CHANGING_TOOLS))
 
@@ -142,9 +144,9 @@ class FilesystemToolDetector:
         input_schema: Mapping[str, Any] | None = None,
         annotations: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Take in what a server says of a tool of its own, and tell whether it may change files.
+        """Evaluates a server's description of a tool, and returns whether the tool may change files.
 
-        A name that tells already is believed more.
+        A known name takes precedence.
         """
         hints = annotations or {}
         says_reads, says_changes = (hints.get("readOnlyHint") is known for known in (True, False))
@@ -159,21 +161,21 @@ class FilesystemToolDetector:
         return changes
 
     def register_callback(self, callback: Callback) -> None:
-        """Have `callback` called with each FileOperation, after it ended, in the thread that ran it.
+        """Calls `callback` with each FileOperation after it ended, in the thread that ran it.
 
-        It must return quickly: the call's result waits for it. What it raises is dropped.
+        It must return quickly: the call's result waits for it. Its exceptions are dropped.
         """
         self._callbacks.append(callback)
 
     def register_orchestrator(self, callback: OrchestratorCallback, *, agent_id: str, workspace: str) -> None:
-        """Have an orchestrator called with `filesystem_operation` and one dictionary for each operation.
+        """Calls an orchestrator with `filesystem_operation` and one dictionary for each operation.
 
         Its keys are agent_id, session, tool_name, workspace, operation_args, outcome (ok, denied, failed), paths,
         changes_files, snapshot and time (seconds since 1970).
         """
 
         def notify(operation: FileOperation) -> None:
-            told: dict[str, Any] = {
+            event: dict[str, Any] = {
                 "agent_id": agent_id,
                 "session": operation.origin.session,
                 "tool_name": operation.tool_name,
@@ -185,7 +187,7 @@ class FilesystemToolDetector:
                 "snapshot": operation.snapshot,
                 "time": operation.time_ns / _NS,
             }
-            callback(OPERATION, told)
+            callback(OPERATION, event)
 
         self.register_callback(notify)
 
@@ -199,7 +201,7 @@ class FilesystemToolDetector:
         snapshot: str = "",
         origin: Origin = _UNKNOWN,
     ) -> None:
-        """Tell every callback that a tool ran, unless it is no file operation."""
+        """Calls every callback for a tool call, if the tool touches files."""
         if not self._callbacks or not self.is_filesystem_operation(tool_name):
             return
         changes = self.changes_files(tool_name)
@@ -207,19 +209,19 @@ class FilesystemToolDetector:
         for callback in tuple(self._callbacks):
             try:
                 callback(operation)
-            except Exception:  # noqa: BLE001, S112 - somebody else's code must not harm the call, nor who is told next
+            except Exception:  # noqa: BLE001, S112 - a failing callback must not affect the call or other callbacks
                 continue
 
 
 def _name_matches(name: str, names: frozenset[str]) -> Iterator[bool]:
-    """Whether the name, or what follows a prefix of it, is one of these."""
+    """Yields whether the name, or the part after a prefix, is one of these."""
     yield name in names
     bare = _bare_name(name)
     yield bare in names
     is_prefixed = bare.startswith(_MCP_PREFIX)
     words = bare.split("_")
     for first in range(1, len(words)):
-        # Without the prefix of an MCP client, `no_edit` is not `edit`; `toolyard_Write` and `files_write_file` tell.
+        # Without an MCP prefix `no_edit` must not match `edit`; `toolyard_Write` and `files_write_file` are clear.
         tail = "_".join(words[first:])
         yield tail in names and (is_prefixed or "_" in tail or not tail.islower())
 
@@ -233,7 +235,7 @@ def _split_words(name: str) -> set[str]:
 
 
 def _has_path(schema: Mapping[str, Any]) -> bool:
-    """Whether one of the arguments is the name of a file or folder."""
+    """Returns whether one of the arguments is the name of a file or folder."""
     properties: object = schema.get("properties")
     if not isinstance(properties, dict):
         return False

@@ -1,8 +1,8 @@
-"""Which layout a folder belongs to, where an agent of it works outside the root.
+"""Records which layout a folder belongs to, if an agent of it works outside the root.
 
-Such a folder has nothing of its own: its snapshots and memory lie with the root's. A note in the folder's own state
-says so, for commands that are given there without the configuration. Our links in it are known by what they lead to,
-so that whoever opens the folder without that configuration takes them for no part of the work.
+Such a folder has no state of its own: its snapshots and memory are with the root's. A note in the folder's state
+names the layout, for commands that run there without the configuration. Toolyard's links in the folder are recognised
+by their targets, so that a command without that configuration does not treat them as the user's work.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ _OWN = (MEMORY, TASKS)
 
 @dataclass(frozen=True, slots=True)
 class LayoutMembership:
+    """The layout and the agent that a folder belongs to."""
+
     root: str
     agent: str
     config: str = ""
-    """The file that said so; empty where only the links do."""
+    """The configuration file that said so; empty if only the links do."""
 
 
 def record_membership(home: AgentPaths, config: str) -> None:
-    """Note down where the agent's folder belongs. Where that fails, commands only know less."""
+    """Records where the agent's folder belongs. Failures are ignored: then commands only know less."""
     if not home.is_member or not home.has_separate_root or home.is_own_folder:
         return
     found = LayoutMembership(home.root, home.agent, os.path.abspath(config) if config else "")
@@ -53,7 +55,7 @@ def record_membership(home: AgentPaths, config: str) -> None:
 
 
 def find_membership(folder: str, state_home: str) -> LayoutMembership | None:
-    """Of which layout `folder` (a real path) is, as its note says or else its links; None for any other folder."""
+    """Returns the layout of `folder` (a real path), from its note or else its links; None for any other folder."""
     return _read_note(folder, state_home) or _membership_from_links(folder)
 
 
@@ -68,12 +70,12 @@ def _read_note(folder: str, state_home: str) -> LayoutMembership | None:
 
 
 def layout_links(folder: str) -> list[str]:
-    """The names of links that stand in `folder` and lead into one layout, as an agent of it is given them."""
+    """Returns the names of links in `folder` that lead into one layout, as its agents have them."""
     found = _membership_from_links(folder)
     if found is None:
         return []
     targets = {name: _link_target(folder, name) for name in _NAMES}
-    # What is shared may lie anywhere.
+    # The shared folder may lie anywhere.
     return [name for name, target in targets.items() if is_beneath(target, found.root) or (name == SHARED and target)]
 
 
@@ -87,7 +89,7 @@ def _membership_from_links(folder: str) -> LayoutMembership | None:
 
 
 def _link_target(folder: str, name: str) -> str:
-    """Where a link leads; nowhere where there is none, or it is relative, as ours never are."""
+    """Returns the target of a link; empty if there is no link or it is relative, which Toolyard's links never are."""
     try:
         target = os.readlink(os.path.join(folder, name))
     except OSError:

@@ -1,4 +1,4 @@
-"""Run by every Python that a command starts in a sandbox with tools: scripts import them like any package."""
+"""Runs in every Python that a command starts in a sandbox with tools, so that scripts can import the tools."""
 
 # ruff: noqa: INP001 - a folder that is on the path, not a package
 import os
@@ -13,7 +13,7 @@ _RUNTIME = "toolyard_runtime"
 def _start() -> None:
     try:
         from toolyard_runtime import importer
-    except ImportError:  # another Python, or a folder around it that may not be listed
+    except ImportError:  # another Python, or an unreadable parent folder
         folder = os.path.dirname(_HERE)
         _run(spec_from_file_location(_RUNTIME, f"{folder}/__init__.py", submodule_search_locations=[folder]))
         from toolyard_runtime import importer
@@ -21,7 +21,7 @@ def _start() -> None:
 
 
 def _run_shadowed_module() -> None:
-    """There may be another file of this name, which would have been run without ours."""
+    """Runs another `sitecustomize`, if there is one, which this file shadows."""
     others = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
     _run(PathFinder.find_spec(__name__, others))
 

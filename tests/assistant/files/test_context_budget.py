@@ -49,7 +49,7 @@ def test_a_file_that_does_not_fit_becomes_an_outline_and_the_next_is_shown_whole
 
     assert whole(fitted) == {"huge.py": False, "small.py": True}
     assert [skipped.path for skipped in fitted.skipped] == ["huge.py"]
-    assert fitted.skipped[0].reason.startswith("shown as an outline: whole it does not fit")
+    assert fitted.skipped[0].reason.startswith("shown as an outline: the whole file does not fit")
     assert "\n1| def function_0(argument: int) -> int:\n4| def function_1" in fitted.shown[0].text
     assert "return" not in fitted.shown[0].text
 
@@ -70,7 +70,7 @@ def test_files_beyond_the_limit_are_outlines_however_much_room_there_is():
     fitted = fit_files([module("a", 1), late], 10_000, never)
 
     assert whole(fitted) == {"a.py": True, "late.py": False}
-    assert fitted.skipped[0].reason == "shown as an outline: as many files as one request may have are shown whole"
+    assert fitted.skipped[0].reason == "shown as an outline: the limit of whole files per request is reached"
 
 
 def test_an_outline_that_does_not_fit_is_cut_and_one_without_any_room_is_left_out():
@@ -80,9 +80,11 @@ def test_an_outline_that_does_not_fit_is_cut_and_one_without_any_room_is_left_ou
 
     entries = some.shown[0].text.count("| def function_")
     assert f"\n[... {400 - entries} more entries left out]\n" in some.shown[0].text
-    assert "there is more in it than the outline tells" in some.skipped[0].reason
+    assert "the outline omits some entries" in some.skipped[0].reason
     assert not none.shown
-    assert {skipped.reason for skipped in none.skipped} == {"left out: there is no room, not even for its outline"}
+    assert {skipped.reason for skipped in none.skipped} == {
+        "left out: there is no room for it, not even for its outline"
+    }
 
 
 def test_an_outline_that_leaves_something_out_by_itself_is_told_as_cut():
@@ -92,7 +94,7 @@ def test_an_outline_that_leaves_something_out_by_itself_is_told_as_cut():
     fitted, tight = fit_files([headings, few], 100_000, never), fit_files([headings], 1_000, never)
 
     assert "\n[... 834 more entries left out]\n" in fitted.shown[0].text
-    told = [skipped.reason.endswith("there is more in it than the outline tells") for skipped in fitted.skipped]
+    told = [skipped.reason.endswith("the outline omits some entries") for skipped in fitted.skipped]
     assert told == [True, False]
     left_out = 1_234 - tight.shown[0].text.count("| # Part")
     assert f"\n[... {left_out:,} more entries left out]\n" in tight.shown[0].text

@@ -143,7 +143,7 @@ def test_a_graph_is_told_in_a_few_lines():
     assert graph.render() == (
         "Used by most others: c.py (2), b.py (1)\nPackages: yaml (2), x (1)\na.py -> c.py, b.py\nb.py -> c.py"
     )
-    assert import_graph([]).render() == "No file of these uses another."
+    assert import_graph([]).render() == "None of these files uses another."
 
 
 def test_a_large_graph_is_cut():

@@ -17,7 +17,9 @@ from toolyard.core.errors import FieldError, SecurityError, ToolError, Validatio
 
 LIMITS = AssistantLimits()
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----\n"
-FOR_SECRETS = "is a file for secrets by its name; to name it sends it with known secrets masked: ask the user first"
+FOR_SECRETS = (
+    "has the name of a file for secrets. Naming it explicitly sends it with known secrets masked: ask the user first"
+)
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY2"
 
 
@@ -230,7 +232,7 @@ def test_a_link_to_a_file_for_secrets_is_neither_sent_nor_read_again(gate, tree,
     (workspace / "link.md").symlink_to("c/PROD.ENV")
 
     assert reasons(find_files(gate, ["a.py", "link.md"], LIMITS)) == {"link.md": FOR_SECRETS}
-    assert "is a file for secrets" in reread_file(gate, "link.md", "0" * 32, LIMITS).reason
+    assert "the name of a file for secrets" in reread_file(gate, "link.md", "0" * 32, LIMITS).reason
 
 
 def test_links_that_lead_out_of_a_folder_are_skipped_with_the_reason(gate, tree, workspace, tmp_path):
@@ -251,7 +253,7 @@ def test_links_that_lead_out_of_a_folder_are_skipped_with_the_reason(gate, tree,
 
 def test_what_becomes_a_link_between_the_listing_and_the_reading_is_not_followed(gate, tree, workspace):
     tree({"p/a.py": "a", ".env": "A=1"})
-    with gate.target("p", Kind.READ) as folder:
+    with gate.open("p", Kind.READ) as folder:
         (met,) = scan_folder(gate, folder).files
     (workspace / "p/a.py").unlink()
     (workspace / "p/a.py").symlink_to("../.env")
@@ -294,7 +296,7 @@ def test_a_huge_folder_is_bounded_and_what_is_left_out_is_told_briefly(gate, tre
 
     assert len(found.sources) == 400
     assert found.skipped == (
-        SkippedFile("p/0400.py", "not looked at, nor 199 more files: a request looks at 400 files of folders"),
+        SkippedFile("p/0400.py", "not read, nor 199 more files: a request reads 400 files of folders"),
     )
 
 
@@ -329,7 +331,7 @@ def test_a_file_of_an_earlier_turn_is_read_as_it_is_now(gate, tree, workspace):
 
     again = reread_file(gate, "a.py", "another digest", LIMITS)
     assert again == made("a.py", "new\n", is_named=False)
-    assert reread_file(gate, "gone.py", "", LIMITS) == SkippedFile("gone.py", "is no longer there")
+    assert reread_file(gate, "gone.py", "", LIMITS) == SkippedFile("gone.py", "no longer exists")
     assert reread_file(gate, "folder.py", "", LIMITS) == SkippedFile("folder.py", "is no longer a file")
     for name in ("out.py", "/proc/self/environ", "../x"):
         assert "cannot be shown again" in reread_file(gate, name, "", LIMITS).reason
@@ -353,7 +355,7 @@ def test_a_link_to_a_secret_is_not_read_again_whatever_was_shown(gate, tree, wor
     (shown,) = find_files(gate, [".env"], LIMITS).sources
     (workspace / "notes.md").symlink_to(".env")
 
-    assert "is a file for secrets" in reread_file(gate, "notes.md", shown.digest, LIMITS).reason
+    assert "the name of a file for secrets" in reread_file(gate, "notes.md", shown.digest, LIMITS).reason
 
 
 def test_nothing_is_left_open(gate, tree, workspace):

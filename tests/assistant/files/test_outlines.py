@@ -247,9 +247,9 @@ def test_an_outline_says_where_nobody_looked(monkeypatch):
     sparse = outline(made("a.md", "# Part\n\n\n" * 900)).split("\n")
     short = outline(made("a.md", "# One\n" + "text\n" * 2_000)).split("\n")
 
-    assert dense[-1] == "[... 500 more entries and all that comes after line 900 left out]"
-    assert sparse[-2:] == ["1198| # Part", "[... all that comes after line 1,198 left out]"]
-    assert short == ["1| # One", "[... all that comes after line 2,000 left out]"]
+    assert dense[-1] == "[... 500 more entries and everything after line 900 left out]"
+    assert sparse[-2:] == ["1198| # Part", "[... everything after line 1,198 left out]"]
+    assert short == ["1| # One", "[... everything after line 2,000 left out]"]
 
 
 def test_without_grammars_the_look_of_the_lines_tells(monkeypatch):
@@ -376,7 +376,7 @@ def parser():
     st.one_of(st.text(max_size=200), st.text(alphabet="def cls({[<>]})='\"\\\n\t;:#*/$@`|&!漢\r\x0c", max_size=400)),
 )
 def test_any_text_has_an_outline_in_any_language(parser, language, text):
-    parsed = parser.parsed(language, text)
+    parsed = parser.parse_outline(language, text)
     parser._crashes = 0  # some texts do end it, and the next ones are to be tried as well
 
     lines = text.count("\n") + 1

@@ -97,7 +97,7 @@ ANYTHING = (
 @settings(max_examples=30)
 @given(data=ANYTHING)
 def test_whatever_a_linter_prints_can_be_read(linter, data):
-    for found in linter.read(ProgramResult(0, data, data, is_complete=True)):
+    for found in linter.parse_output(ProgramResult(0, data, data, is_complete=True)):
         assert found.line >= 0
         assert found.tool == linter.name
         assert found.text.encode() is not None

@@ -104,15 +104,15 @@ def test_many_files_and_findings_are_bounded_and_that_is_told(gate, write):
     evidence = lint(gate, names)
     assert len(evidence.findings) == MOST_FINDINGS
     assert evidence.notes == (
-        f"ruff looked at {MOST_FILES} of {MOST_FILES + 1} files.",
-        f"100 findings of linters after the first {MOST_FINDINGS}.",
+        f"ruff checked {MOST_FILES} of {MOST_FILES + 1} files.",
+        f"100 more findings of linters after the first {MOST_FINDINGS}.",
     )
 
 
 def test_when_the_time_is_up_the_others_do_not_run(gate, write):
     write("a.py", BROKEN)
     assert lint(gate, ["a.py"], seconds=0) == LintEvidence(
-        notes=("ruff did not run: the linters before it took all the time.",)
+        notes=("ruff did not run: the linters before it used up the time.",)
     )
 
 
@@ -161,13 +161,13 @@ def instead_of_ruff(monkeypatch, script):
 def test_a_linter_that_fails_is_a_note_with_its_own_words(gate, write, monkeypatch):
     write("a.py", "x\n")
     instead_of_ruff(monkeypatch, "echo 'Oops! No configuration.' >&2; exit 2")
-    assert lint(gate, ["a.py"]) == LintEvidence(notes=("ruff did not get to work: Oops! No configuration.",))
+    assert lint(gate, ["a.py"]) == LintEvidence(notes=("ruff failed: Oops! No configuration.",))
 
 
 def test_a_linter_that_says_too_much_is_stopped(gate, write, monkeypatch):
     write("a.py", "x\n")
     instead_of_ruff(monkeypatch, "head -c 3000000 /dev/zero")
-    assert lint(gate, ["a.py"]).notes == ("ruff was stopped: it took too long, or had too much to say.",)
+    assert lint(gate, ["a.py"]).notes == ("ruff was stopped: it took too long, or printed too much.",)
 
 
 def test_a_program_that_is_not_there_is_a_note(gate, write, monkeypatch):

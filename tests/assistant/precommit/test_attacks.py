@@ -85,7 +85,7 @@ def test_no_filter_is_run_because_there_are_too_many_to_switch_off(repo, program
     repo.write("b.md", "new\n")
     assert {"a.txt", "b.md"} <= {change.path for change in look().changes}
     configure(repo, **{'filter__"f200"': f"clean = {program}"})
-    with pytest.raises(ToolError, match="too much to be made safe"):
+    with pytest.raises(ToolError, match="too large to be made safe"):
         look()
     assert (os.listdir(marks), [text for text in ran if RAN in text]) == ([], [])
 
@@ -154,7 +154,7 @@ def test_a_configuration_that_includes_a_secret_file_tells_nothing_of_it(repo, t
     repo.write("a.txt", "changed\n")
     configure(repo, include=f"path = {tmp_path}/secret")
     found = look(permissions={"deny": ["Read(hidden)"]})
-    assert KEY not in f"{found!r}{found.report()}{found.diff(10_000).text}"
+    assert KEY not in f"{found!r}{found.render_report()}{found.render_diff(10_000).text}"
     configure(repo, include=f"path = {repo.path}/a-plain-file")
     repo.write("a-plain-file", f"= {KEY}\n")
     with pytest.raises(ToolError) as caught:

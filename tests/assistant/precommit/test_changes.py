@@ -37,7 +37,7 @@ def test_nothing_to_commit_is_a_no_go_that_says_so(repo, look):
     assert (found.verdict, found.reasons, found.changes) == ("no-go", ("There is nothing to commit.",), ())
     repo.write("a.txt", "other\n")
     assert look(unstaged=False).reasons == ("There is nothing to commit.",)
-    with pytest.raises(ValidationError, match="nothing to look at"):
+    with pytest.raises(ValidationError, match="nothing to inspect"):
         look(staged=False, unstaged=False)
 
 
@@ -74,7 +74,7 @@ def test_deletions_renames_copies_modes_and_types_are_told(repo, look, listed):
     assert by_path["copy.txt"].old_path == "source.txt"
     assert "new mode 100755" in by_path["run.sh"].diff
     assert by_path["link.txt"].added == ((1, "a.txt"),)
-    assert "old.txt -> new.txt (renamed, staged)" in found.diff(10_000).text
+    assert "old.txt -> new.txt (renamed, staged)" in found.render_diff(10_000).text
 
 
 def test_binary_files_are_told_as_such_and_large_ones_warned_of(repo, look, of):
@@ -91,8 +91,8 @@ def test_binary_files_are_told_as_such_and_large_ones_warned_of(repo, look, of):
     assert of(found, "binaries") == (
         "warned",
         [
-            ("large.bin", 0, "is a binary file of 6 MiB, which nobody looked into"),
-            ("staged.bin", 0, "is a binary file of 6 MiB, which nobody looked into"),
+            ("large.bin", 0, "is a binary file of 6 MiB that was not inspected"),
+            ("staged.bin", 0, "is a binary file of 6 MiB that was not inspected"),
         ],
     )
     assert found.verdict == "go"
@@ -126,7 +126,7 @@ def test_paths_of_every_kind_are_told_right(repo, look):
     changed = look().changes
     assert [change.path for change in changed] == [path for path, _ in shown]
     assert {change.added for change in changed} == {((1, "second"),)}
-    assert "\nline.txt" not in found.report().replace("new\\nline.txt", "")
+    assert "\nline.txt" not in found.render_report().replace("new\\nline.txt", "")
 
 
 def test_lines_keep_the_number_that_they_have_in_the_new_file(repo, look):
@@ -165,7 +165,7 @@ def test_before_the_first_commit_everything_is_new(make_repo, workspace, look, l
     found = look()
     assert listed(found) == [("a.txt", "added", True), ("b.txt", "untracked", False)]
     assert (found.branch, found.head, found.verdict) == ("main", "", "go")
-    assert "before the first commit" in found.report()
+    assert "before the first commit" in found.render_report()
 
 
 def test_a_head_on_no_branch_is_told(repo, look):
@@ -173,7 +173,7 @@ def test_a_head_on_no_branch_is_told(repo, look):
     repo.write("b.txt", "b\n")
     found = look()
     assert (found.branch, found.verdict) == ("", "go")
-    assert "HEAD is detached" in found.report()
+    assert "HEAD is detached" in found.render_report()
 
 
 def test_a_conflict_is_a_no_go(repo, look, of, listed):
@@ -202,7 +202,7 @@ def test_submodules_at_other_commits_are_told(repo, make_repo, tmp_path, look, o
     found = look()
     assert ("sub", "submodule", True) in listed(found)
     first = inner.git("rev-parse", "--short=12", "HEAD").strip()
-    new = f"is a submodule at {first}: its commits were not looked into"
+    new = f"is a submodule at {first}: its commits were not inspected"
     assert (of(found, "git"), found.verdict) == (("warned", [("sub", 0, new)]), "go")
     repo.commit()
     (repo.path / "sub" / "i.txt").write_text("dirty\n")
@@ -211,9 +211,9 @@ def test_submodules_at_other_commits_are_told(repo, make_repo, tmp_path, look, o
     found = look()
     assert [change.status.value for change in found.changes] == ["submodule"]
     second = repo.git("-C", "sub", "rev-parse", "--short=12", "HEAD").strip()
-    moved = f"is a submodule that moves {first}..{second}: its new commits were not looked into"
+    moved = f"is a submodule that moves {first}..{second}: its new commits were not inspected"
     assert (of(found, "git"), found.verdict) == (("warned", [("sub", 0, moved)]), "go")
-    assert f"{first}..{second}" in found.report()
+    assert f"{first}..{second}" in found.render_report()
     repo.git("add", "sub")
     assert of(look(), "git") == ("warned", [("sub", 0, moved)])
     # The submodule is a root of its own.
@@ -235,7 +235,7 @@ def test_a_repository_inside_that_is_no_submodule_is_not_looked_into(repo, make_
     inner.commit(**{"i.txt": "i\n"})
     found = look()
     assert listed(found) == [("inner", "untracked", False)]
-    assert of(found, "git") == ("warned", [("inner/", 0, "is a repository of its own, which nobody looked into")])
+    assert of(found, "git") == ("warned", [("inner/", 0, "is a separate repository, which was not inspected")])
 
 
 def test_a_file_that_is_only_intended_to_be_added_is_seen(repo, look, listed):
@@ -252,9 +252,9 @@ def test_a_huge_change_is_a_no_go_that_says_so(repo, look, monkeypatch):
             repo.git("add", name)
     found = look()
     assert found.verdict == "no-go"
-    assert "the diff of what is unstaged is too much to look through" in found.reasons[0]
+    assert "the diff of unstaged changes is too large" in found.reasons[0]
     assert found.reasons[0].endswith("and 2 more")
-    assert not found.is_whole
+    assert not found.is_complete
 
 
 def test_a_file_that_the_diff_does_not_reach_is_told_as_not_shown(repo, look, monkeypatch):
@@ -264,7 +264,7 @@ def test_a_file_that_the_diff_does_not_reach_is_told_as_not_shown(repo, look, mo
     found = look()
     assert [(change.path, change.withheld) for change in found.changes] == [
         ("b.txt", ""),
-        ("c.txt", "the change is too much to look through"),
+        ("c.txt", "the change is too large to inspect"),
     ]
 
 
@@ -272,11 +272,11 @@ def test_the_diff_for_a_model_is_bounded_and_fair(repo, look):
     repo.write("long.py", "value = compute(1, 2, 3)\n" * 5_000)
     repo.write("short.py", "short = True\n")
     found = look()
-    shown = found.diff(1_000).text
+    shown = found.render_diff(1_000).text
     assert "+short = True" in shown
     assert "more lines of this change]" in shown
     assert len(shown) < 6_000
-    assert len(found.diff(10_000_000).text) > 100_000
+    assert len(found.render_diff(10_000_000).text) > 100_000
 
 
 def test_a_path_that_is_no_root_is_refused_with_the_root_that_is_meant(repo, look, make_repo):
@@ -286,7 +286,7 @@ def test_a_path_that_is_no_root_is_refused_with_the_root_that_is_meant(repo, loo
     assert caught.value.fields[0].field == "path"
     with pytest.raises(ValidationError, match=r"is not a folder"):
         look("a.txt")
-    with pytest.raises(ValidationError, match=r"is not there"):
+    with pytest.raises(ValidationError, match=r"does not exist"):
         look("nowhere")
     inner = make_repo(repo.path / "inner")
     inner.write("x/y.txt", "y\n")
@@ -297,13 +297,13 @@ def test_a_path_that_is_no_root_is_refused_with_the_root_that_is_meant(repo, loo
 def test_a_folder_without_a_repository_is_refused(workspace, look):
     (workspace / "plain").mkdir()
     for path in (".", "plain"):
-        with pytest.raises(ValidationError, match="is no git repository"):
+        with pytest.raises(ValidationError, match="is not a git repository"):
             look(path)
 
 
 def test_a_repository_above_the_workspace_is_not_used(make_repo, tmp_path, workspace, look):
     make_repo(tmp_path).commit()
-    with pytest.raises(ValidationError, match="is no git repository"):
+    with pytest.raises(ValidationError, match="is not a git repository"):
         look()
 
 

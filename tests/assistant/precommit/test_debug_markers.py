@@ -51,12 +51,12 @@ def test_a_left_over_that_was_there_before_is_not_this_changes(repo, look, of):
 def test_all_that_was_found_is_told_to_a_reader(repo, look):
     repo.write("b.py", "breakpoint()\n")
     repo.write("c.py", "<<<<<<< HEAD\n")
-    told = look().report()
+    told = look().render_report()
     assert told.startswith("2 changes on main, after ")
     assert "- conflicts: FAILED\n  - c.py:1 is a conflict marker" in told
     assert "Verdict" not in told  # the model that reads it is not to be led
     assert "- b.py (untracked, not staged)" in told
-    assert "- debugging: warned\n  - b.py:1 looks like a left-over of debugging" in told
+    assert "- debugging: warned\n  - b.py:1 looks like leftover debugging code" in told
     assert "- secrets: ok" in told
 
 
@@ -65,4 +65,4 @@ def test_so_many_findings_are_told_as_can_be_read(repo, look, of):
     found = look()
     details = of(found, "debugging")[1]
     assert (len(details), details[-1]) == (101, ("", 0, "200 more like these"))
-    assert len(found.report().splitlines()) < 60
+    assert len(found.render_report().splitlines()) < 60

@@ -37,10 +37,10 @@ def test_names_options_and_variables_that_are_gone_are_told_with_the_line_that_m
     outcome, details = of(found, "docs")
     assert outcome == "warned"
     assert sorted(details) == [
-        ("docs/guide.md", 3, "mentions load_settings, which is in no other file any more"),
-        ("docs/guide.md", 4, "mentions --dry-run, which is in no other file any more"),
-        ("docs/guide.md", 4, "mentions OldThing, which is in no other file any more"),
-        ("docs/guide.md", 5, "mentions WIDGET_HOME, which is in no other file any more"),
+        ("docs/guide.md", 3, "mentions load_settings, which no other file contains any more"),
+        ("docs/guide.md", 4, "mentions --dry-run, which no other file contains any more"),
+        ("docs/guide.md", 4, "mentions OldThing, which no other file contains any more"),
+        ("docs/guide.md", 5, "mentions WIDGET_HOME, which no other file contains any more"),
     ]
 
 
@@ -98,7 +98,7 @@ def test_keys_of_a_configuration_that_are_gone_are_told(repo, look, of):
     repo.write("app.yaml", "plain: 2\n")
     assert of(look(), "docs") == (
         "warned",
-        [("README.md", 1, "mentions retry_count, which is in no other file any more")],
+        [("README.md", 1, "mentions retry_count, which no other file contains any more")],
     )
 
 

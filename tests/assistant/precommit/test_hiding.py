@@ -17,7 +17,7 @@ LINE = f"token={TOKEN}\n"
 
 
 def everything(found):
-    return f"{found!r}{found.report()}{found.diff(1_000_000).text}"
+    return f"{found!r}{found.render_report()}{found.render_diff(1_000_000).text}"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
@@ -78,8 +78,8 @@ def test_files_that_nobody_got_to_are_a_no_go_and_large_ones_a_warning(repo, loo
         repo.write(name, b"\0" * (MIB // 2 + 1) + name.encode())
     repo.git("add", "b.bin")
     repo.write("c.bin", b"\0" * (6 * MIB))
-    unseen = "is a binary file that nobody looked into"
-    large = "is a binary file of 6 MiB, which nobody looked into"
+    unseen = "is a binary file that was not inspected"
+    large = "is a binary file of 6 MiB that was not inspected"
     found = look()
     assert of(found, "binaries") == ("failed", [("a.bin", 0, unseen), ("c.bin", 0, large)])
     assert found.verdict == "no-go"
@@ -155,7 +155,7 @@ def test_what_there_was_no_time_for_is_a_no_go_and_is_not_shown(repo, open_gate)
     repo.write("a.txt", "".join(f"a line of many words, and a number: {number}\n" for number in range(200_000)))
     found = inspect_changes(open_gate(), ".", seconds=2.0)
     assert found.verdict == "no-go"
-    assert "more time" in found.reasons[0] or "too much" in found.reasons[0]
+    assert "the time was up" in found.reasons[0] or "too large" in found.reasons[0]
     assert "many words" not in found.render_diff(10_000).text
 
 

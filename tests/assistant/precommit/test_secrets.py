@@ -72,9 +72,9 @@ def test_a_planted_key_is_a_no_go_that_says_where_and_never_what(repo, look, of,
     told = of(found, "secrets")[1]
     assert [(name, line, kind) for line, kind in enumerate(KEYS, start=2) if (name, line, kind) not in told] == []
     assert found.reasons[0].startswith(f"secrets: {name}:2 AWS Access Key")
-    everything = "\n".join([*texts(found), found.report(), found.diff(10_000).text, repr(found)])
+    everything = "\n".join([*texts(found), found.render_report(), found.render_diff(10_000).text, repr(found)])
     assert [kind for kind, key in KEYS.items() if secret_of(key) in everything] == []
-    assert found.diff(10_000).text.count("[secret]") == len(KEYS)
+    assert found.render_diff(10_000).text.count("[secret]") == len(KEYS)
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -87,14 +87,17 @@ def test_a_private_key_is_found_over_its_lines_and_told_of_once(repo, look, of):
     repo.write("key.txt", "\n".join(["text", *PRIVATE, "text"]))
     found = look()
     assert of(found, "secrets") == ("failed", [("key.txt", 3, "Private Key")])
-    assert "MIIE" not in "\n".join([*texts(found), found.diff(10_000).text])
+    assert "MIIE" not in "\n".join([*texts(found), found.render_diff(10_000).text])
 
 
 def test_code_that_only_speaks_of_private_keys_is_a_go_with_a_warning(repo, look, of):
     repo.write("b.py", f"BEGIN = '{PRIVATE[0]}'\nif input().startswith(BEGIN):\n    raise ValueError\n")
     found = look()
-    assert (found.verdict, of(found, "secrets")) == ("go", ("warned", [("b.py", 1, "is how a private key begins")]))
-    assert PRIVATE[0] in found.diff(10_000).text
+    assert (found.verdict, of(found, "secrets")) == (
+        "go",
+        ("warned", [("b.py", 1, "is the beginning of a private key")]),
+    )
+    assert PRIVATE[0] in found.render_diff(10_000).text
 
 
 def test_a_secret_that_was_there_before_does_not_fail_but_is_masked(repo, look, of):
@@ -103,7 +106,7 @@ def test_a_secret_that_was_there_before_does_not_fail_but_is_masked(repo, look, 
     repo.write("b.py", f"a = 1\nkey = '{key}'\nb = 3\n")
     found = look()
     assert (found.verdict, of(found, "secrets")) == ("go", ("passed", []))
-    assert key not in "\n".join([*texts(found), found.diff(10_000).text])
+    assert key not in "\n".join([*texts(found), found.render_diff(10_000).text])
 
 
 def test_no_comment_allows_a_secret(repo, look, of):
@@ -140,7 +143,7 @@ def test_a_password_behind_its_word_is_a_warning(repo, look, of):
     assert found.verdict == "go"
     outcome, details = of(found, "secrets")
     assert (outcome, {path for path, _, _ in details}) == ("warned", {"b.py", "settings.cfg"})
-    assert "correcthorse9" not in "\n".join([*texts(found), found.diff(10_000).text])
+    assert "correcthorse9" not in "\n".join([*texts(found), found.render_diff(10_000).text])
 
 
 def test_a_random_value_behind_such_a_word_is_a_no_go(repo, look):
@@ -155,14 +158,14 @@ def test_a_file_for_secrets_is_a_no_go_and_its_content_not_shown(repo, look, of)
     found = look()
     assert found.verdict == "no-go"
     assert [(path, line) for path, line, _ in of(found, "secrets")[1] if not line] == [(name, 0) for name in names]
-    assert "content" not in found.diff(10_000).text
-    assert found.diff(10_000).text.count("[not shown: it is a file for secrets]") == len(names)
+    assert "content" not in found.render_diff(10_000).text
+    assert found.render_diff(10_000).text.count("[not shown: it is a file for secrets]") == len(names)
 
 
 def test_a_store_of_keys_and_a_public_key_are_less(repo, look, of):
     repo.write("store.jks", b"\0")
     repo.write("id_rsa.pub", "ssh-rsa AAAA ada@localhost\n")
-    assert of(look(), "secrets") == ("warned", [("store.jks", 0, "is a store of keys")])
+    assert of(look(), "secrets") == ("warned", [("store.jks", 0, "is a key store")])
 
 
 def test_a_secret_cannot_hide_behind_an_attribute_that_calls_its_file_binary(repo, look, of):
@@ -179,7 +182,7 @@ def test_a_secret_in_a_very_long_line_is_found_and_masked(repo, look, of):
     repo.write("min.js", f"{'var a=1;' * 50_000}b='{key}';{'var c=1;' * 1_000}\n")
     found = look()
     assert of(found, "secrets")[1][0] == ("min.js", 1, "GitHub Token")
-    assert key not in "\n".join([*texts(found), found.diff(10_000_000).text])
+    assert key not in "\n".join([*texts(found), found.render_diff(10_000_000).text])
 
 
 def test_no_half_of_a_secret_is_left_where_a_line_is_cut(repo, look):
@@ -187,14 +190,14 @@ def test_no_half_of_a_secret_is_left_where_a_line_is_cut(repo, look):
     for length in range(1_970, 2_010, 5):
         repo.write(f"{length}.txt", f"{'x ' * (length // 2)}{key}\n")
     found = look()
-    assert "ghp_" not in "\n".join([*texts(found), found.diff(1_000_000).text])
+    assert "ghp_" not in "\n".join([*texts(found), found.render_diff(1_000_000).text])
 
 
 def test_lines_from_the_middle_of_a_key_are_masked(repo, look, of):
     body = [base64.b64encode(bytes([number]) * 48).decode() for number in range(20)]
     repo.commit(**{"key.txt": "\n".join([PRIVATE[0], *body, PRIVATE[-1]])})
     repo.write("key.txt", "\n".join([PRIVATE[0], *body[:10], body[11], *body[11:], PRIVATE[-1]]))
-    shown = look().diff(10_000).text
+    shown = look().render_diff(10_000).text
     assert "[secret]" in shown
     assert [line for line in body if line in shown] == []
 
@@ -205,9 +208,9 @@ def test_staged_content_that_a_rule_hides_is_checked_and_not_shown(repo, look, o
     repo.write("hidden.txt", "other words\n")
     found = look(permissions={"deny": ["Read(hidden.txt)"]})
     assert of(found, "secrets") == ("failed", [("hidden.txt", 2, "AWS Access Key")])
-    assert "words" not in "\n".join([*texts(found), found.diff(10_000).text])
-    assert "[not shown: a rule hides it]" in found.diff(10_000).text
-    assert of(found, "git")[1] == [("hidden.txt", 0, "is hidden by a rule: it was not looked at on disk")]
+    assert "words" not in "\n".join([*texts(found), found.render_diff(10_000).text])
+    assert "[not shown: a rule hides it]" in found.render_diff(10_000).text
+    assert of(found, "git")[1] == [("hidden.txt", 0, "is hidden by a rule: the file on disk was not inspected")]
 
 
 def test_masks_cover_what_overlaps():

@@ -52,7 +52,7 @@ def test_no_file_tool_reaches_the_main_repository(linked, open_gate, main):
     inspect_changes(gate, "tree")
     for path in (main.path / ".git" / "config", main.path / "private.txt"):
         with pytest.raises(SecurityError):
-            gate.target(str(path), Kind.READ)
+            gate.open(str(path), Kind.READ)
 
 
 def test_the_main_repository_is_not_written(linked, main, look):
@@ -70,14 +70,14 @@ def pointing(folder, to):
 def test_a_pointer_to_somebody_elses_repository_is_refused(main, workspace, look):
     for to in (main.path / ".git", "../../main/.git", main.path, "/", "/etc", "/nowhere/worktrees/x"):
         pointing(workspace / "evil", to)
-        with pytest.raises(SecurityError, match="does not name this folder as its worktree"):
+        with pytest.raises(SecurityError, match="does not list this folder as its worktree"):
             look("evil")
 
 
 def test_a_pointer_to_anothers_worktree_entry_is_refused(main, tmp_path, workspace, look):
     main.git("worktree", "add", "-q", "--detach", str(tmp_path / "theirs"))
     pointing(workspace / "evil", main.path / ".git" / "worktrees" / "theirs")
-    with pytest.raises(SecurityError, match="does not name this folder"):
+    with pytest.raises(SecurityError, match="does not list this folder"):
         look("evil")
 
 
@@ -146,5 +146,5 @@ def test_a_git_file_that_says_nothing_is_refused(workspace, look, content):
 def test_a_pipe_in_the_place_of_the_git_file_blocks_nobody(workspace, look):
     (workspace / "odd").mkdir()
     os.mkfifo(workspace / "odd" / ".git")
-    with pytest.raises(ValidationError, match="neither a repository nor the way to one"):
+    with pytest.raises(ValidationError, match="neither a repository nor a link to one"):
         look("odd")

@@ -41,7 +41,7 @@ class Servers:
             starting = self.start(Say("yes"), config=UNLIMITED, base=self.base, api=api)
             served = self._by_api[api] = self._opened.enter_context(starting)
         served.model.script = as_script(script)
-        served.model.everything.clear()
+        served.model.all_requests.clear()
         served.model.steps.clear()
         served.notifications.clear()
         return served

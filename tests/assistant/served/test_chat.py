@@ -35,5 +35,5 @@ def test_a_thread_goes_on_as_role_messages(serve):
     assert last["content"] == "Three."
     assert last["continuation_id"] == thread
     asked = served.model.requests[-1]
-    assert asked.users == ("first", "second", "third")
-    assert asked.said == ("One.", "Two.")
+    assert asked.user_texts == ("first", "second", "third")
+    assert asked.model_texts == ("One.", "Two.")

@@ -79,7 +79,7 @@ def test_a_refused_key_is_told_with_the_variable_to_set(fresh):
 
 
 def test_a_model_that_hangs_holds_up_nobody_else(serve):
-    served = serve(lambda request: Hang() if "hang" in request.users[-1] else Say("quick"))
+    served = serve(lambda request: Hang() if "hang" in request.user_texts[-1] else Say("quick"))
     hanging = served.post_call("chat", prompt="hang")
     served.model.wait_for(lambda model: model.hanging_requests == 1)
 
@@ -119,13 +119,14 @@ def test_who_waits_hears_how_it_goes(serve):
     message = served.receive()
     served.model.release()
 
-    assert fields_of(served.answer(posted))["content"] == "late"
+    assert fields_of(served.wait_for_response(posted))["content"] == "late"
     assert MODELS["gemini"] in message["params"]["message"]
 
 
 def test_a_session_of_one_client_outlives_many_failures(fresh):
     served = fresh(
-        lambda request: Fail(400) if "no" in request.users[-1] else Say("yes"), config={"rate_limits": {"chat": None}}
+        lambda request: Fail(400) if "no" in request.user_texts[-1] else Say("yes"),
+        config={"rate_limits": {"chat": None}},
     )
     for _ in range(20):
         served.fault("chat", prompt="no")

@@ -15,7 +15,7 @@ def test_the_model_sees_named_files_with_line_numbers(serve, project):
     fields = served.ask("analyze", files=["cart.py"], question="What does it do?")
 
     assert fields["files_processed"] == ["cart.py"]
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "2|     return sum(items)" in asked
     assert asked.index("cart.py") < asked.index("What does it do?")
 
@@ -74,8 +74,8 @@ def test_links_that_lead_out_of_a_scanned_folder_are_not_followed(serve, project
 
     served.ask("analyze", files=["."], question="?")
 
-    assert "out of bounds" not in served.model.requests[-1].users[-1]
-    assert "inside = 1" in served.model.requests[-1].users[-1]
+    assert "out of bounds" not in served.model.requests[-1].user_texts[-1]
+    assert "inside = 1" in served.model.requests[-1].user_texts[-1]
 
 
 def test_files_for_secrets_are_sent_only_when_they_are_named_and_then_masked(serve, project):
@@ -86,14 +86,14 @@ def test_files_for_secrets_are_sent_only_when_they_are_named_and_then_masked(ser
 
     scanned = served.ask("analyze", files=["."], question="?")
 
-    assert "hunter-green" not in served.model.requests[-1].users[-1]
+    assert "hunter-green" not in served.model.requests[-1].user_texts[-1]
     assert {each["path"] for each in scanned["skipped"]} == {".env", "deploy.pem"}
     assert all(each["reason"] for each in scanned["skipped"])
 
     named = served.ask("analyze", files=[".env"], question="?")
 
     assert named["files_processed"] == [".env"]
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "1| COLOUR=hunter-green\n2| PASSWORD=[secret]\n3| ADMIN_PASSWORD=[secret]\n" in asked
     assert "Tr0ub4dor" not in asked
 
@@ -109,7 +109,7 @@ def test_what_git_ignores_is_not_scanned_and_source_comes_before_docs_and_logs(s
 
     served.ask("thinkdeep", files=["."], current_analysis="?")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "built = 1" not in asked
     assert asked.index("source = 1") < asked.index("doc line") < asked.index("log line")
 
@@ -120,13 +120,13 @@ def test_a_file_appears_once_in_its_newest_version(serve, project):
     served = serve(Say("yes"))
     thread = served.ask("analyze", files=["a.py", "b.py"], question="one?")["continuation_id"]
     served.ask("chat", prompt="two?", continuation_id=thread)
-    unchanged = "\n".join(served.model.requests[-1].users)
+    unchanged = "\n".join(served.model.requests[-1].user_texts)
 
     (project / "a.py").write_text("def version():\n    return 'second'\n")
     served.ask("chat", prompt="three?", continuation_id=thread)
-    changed = "\n".join(served.model.requests[-1].users)
+    changed = "\n".join(served.model.requests[-1].user_texts)
     served.ask("analyze", files=["a.py"], question="four?", continuation_id=thread)
-    named = "\n".join(served.model.requests[-1].users)
+    named = "\n".join(served.model.requests[-1].user_texts)
 
     assert unchanged.count("return 'first'") == unchanged.count("return 'kept'") == 1
     assert (changed.count("return 'first'"), changed.count("return 'second'")) == (0, 1)
@@ -143,7 +143,7 @@ def test_a_file_that_is_gone_since_is_told(serve, project):
     fields = served.ask("chat", prompt="and now?", continuation_id=thread)
 
     assert [each["path"] for each in fields["skipped"]] == ["a.py"]
-    assert "here = 1" not in "\n".join(served.model.requests[-1].users)
+    assert "here = 1" not in "\n".join(served.model.requests[-1].user_texts)
 
 
 def test_what_does_not_fit_becomes_an_outline(fresh, project):
@@ -154,7 +154,7 @@ def test_what_does_not_fit_becomes_an_outline(fresh, project):
 
     fields = served.ask("thinkdeep", files=["small.py", "large.py"], current_analysis="?")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "all of it" in asked
     assert "enormous" in asked
     assert "value_1999" not in asked

@@ -7,7 +7,7 @@ from toolyard.testing.mock_model import Say, Turn
 
 
 def test_four_calls_to_a_slow_model_run_side_by_side_and_pings_are_answered(serve):
-    served = serve(lambda request: Turn("slow", delay=1.0) if "slow" in request.users[-1] else Say("warm"))
+    served = serve(lambda request: Turn("slow", delay=1.0) if "slow" in request.user_texts[-1] else Say("warm"))
     served.ask("chat", prompt="warm")
 
     began = time.monotonic()

@@ -45,7 +45,7 @@ def test_staged_unstaged_and_untracked_changes_reach_the_model(serve, project, g
 
     fields = served.ask("precommit", path=".", original_request="Round the total")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     for expected in ("round(sum(items), 2)", "round(sum(items), 3)", "made = 'new'", "Round the total"):
         assert expected in asked
     assert (fields["verdict"], fields["checks"], fields["review"]) == ("no-go", "go", "blocking")
@@ -109,7 +109,7 @@ def test_the_thread_of_a_review_goes_on(serve, project, git):
 
     served.ask("chat", prompt="Why?", continuation_id=thread)
 
-    assert "made = 'new'" in served.model.requests[-1].users[0]
+    assert "made = 'new'" in served.model.requests[-1].user_texts[0]
 
 
 @pytest.mark.parametrize(("path", "code"), [("..", -32001), ("/", -32001), ("sub", -32602), ("nowhere", -32602)])
@@ -134,7 +134,7 @@ def told_of_lines(fields):
 
 def lines_shown(served):
     """Of diffs, as the model got them."""
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     change = asked.partition('<evidence name="change"')[2].partition("\n</evidence")[0]
     return [line for line in change.split("\n")[1:] if not line.startswith(("===", "[..."))]
 
@@ -165,7 +165,7 @@ def test_a_file_that_is_too_long_is_cut_where_the_numbers_say(serve, project, gi
 
     added = sum(" +value_" in line for line in lines_shown(served))
     assert added > 8_000
-    assert f"[... {60_000 - added:,} more lines of this change]" in served.model.requests[-1].users[-1]
+    assert f"[... {60_000 - added:,} more lines of this change]" in served.model.requests[-1].user_texts[-1]
     assert told_of_lines(fields)[0] == [added + 6, 60_006]
 
 
@@ -193,7 +193,7 @@ def test_a_model_with_little_room_is_shown_what_it_has_room_for(fresh, project, 
     fields = served.ask("precommit", path=".", original_request="Compute the values")
 
     request = served.model.requests[-1]
-    asked = request.users[-1]
+    asked = request.user_texts[-1]
     assert window * 0.5 < count_tokens(asked + request.system) < window * 0.8
     (saw, of), note = told_of_lines(fields)
     assert (fields["status"], of, saw) == ("partial", 100 * 506, len(lines_shown(served)))
@@ -249,7 +249,7 @@ def test_the_model_sees_numbered_hunks_with_their_functions_and_no_verdict(serve
 
     served.ask("precommit", path=".")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "Verdict" not in asked
     assert "@@ hunk 1, from line 1" in asked
     assert "    1  def total(items):\n      -    return sum(items)\n    2 +    return round(sum(items))" in asked
@@ -265,7 +265,7 @@ def test_a_hunk_names_what_encloses_it_and_shows_all_of_it(serve, project, git):
 
     served.ask("precommit", path=".")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "@@ hunk 1, from line 2, in class Cart:" in asked
     assert "    2      def total(self):" in asked
     assert "   23 +        return step_1" in asked
@@ -283,7 +283,7 @@ def test_a_hunk_names_no_function_that_only_stands_before_it(serve, project, git
 
     served.ask("precommit", path=".")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert [line.partition(", in ")[2] for line in asked.splitlines() if line.startswith("@@")] == [
         "def first():",
         "def second(self):",

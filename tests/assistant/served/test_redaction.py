@@ -41,7 +41,7 @@ def test_a_file_with_a_secret_is_sent_with_the_secret_masked(serve, project, too
     fields = served.ask(tool, files=files, **WORDS[tool])
 
     assert fields["files_processed"] == ["app.py"]
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "2| TOKEN = '[secret]'" in asked
     assert "4| def run():" in asked
     assert TOKEN not in sent(served) + json.dumps(fields)
@@ -76,7 +76,7 @@ def test_a_private_key_is_masked_line_by_line(serve, project):
 
     served.ask("analyze", files=["deploy.py"], question="?")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "3| [secret]\n4| [secret]\n" in asked
     assert "6| y = 2" in asked
     assert not any(line in sent(served) for line in BODY)
@@ -106,7 +106,7 @@ def test_known_shapes_of_secrets_in_an_answer_are_masked_and_not_stored(serve, p
 
     assert fields["content"].startswith("Use [secret] with [secret], or:")
     assert fields["content"].endswith("as you like.")
-    earlier = served.model.requests[-1].users[:-1]
+    earlier = served.model.requests[-1].user_texts[:-1]
     assert not any(secret in json.dumps(earlier) for secret in (AWS, TOKEN, *BODY))
     stored = [path.read_bytes() for path in (servers.base / "home").rglob("*") if path.is_file()]
     assert any(thread.encode() in each for each in stored)

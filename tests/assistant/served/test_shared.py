@@ -27,7 +27,7 @@ def test_a_thread_goes_on_at_another_server(fresh, redis):
     thread = first.ask("chat", prompt="first")["continuation_id"]
 
     assert second.ask("chat", prompt="second", continuation_id=thread)["content"] == "Two."
-    assert second.model.requests[-1].users == ("first", "second")
+    assert second.model.requests[-1].user_texts == ("first", "second")
 
 
 def test_a_secret_of_one_project_is_not_read_in_another(fresh, redis, project, tmp_path):

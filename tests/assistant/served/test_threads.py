@@ -22,10 +22,10 @@ def test_a_thread_goes_on_in_another_tool(serve, project):
     served.ask("thinkdeep", current_analysis="It sums.", continuation_id=thread)
 
     asked = served.model.requests[-1]
-    assert len(asked.users) == 4
-    assert "sums" in asked.users[0]
-    assert "And the tests?" in asked.users[1]
-    assert "JSON" not in asked.users[0], "the shape of an answer is wanted once"
+    assert len(asked.user_texts) == 4
+    assert "sums" in asked.user_texts[0]
+    assert "And the tests?" in asked.user_texts[1]
+    assert "JSON" not in asked.user_texts[0], "the shape of an answer is wanted once"
 
 
 def test_a_killed_server_has_lost_nothing_of_a_thread(fresh):
@@ -39,7 +39,7 @@ def test_a_killed_server_has_lost_nothing_of_a_thread(fresh):
     fields = second.ask("chat", prompt="third", continuation_id=thread)
 
     assert fields["content"] == "Three."
-    assert second.model.requests[-1].users == ("first", "second", "third")
+    assert second.model.requests[-1].user_texts == ("first", "second", "third")
 
 
 def test_a_turn_that_failed_is_not_part_of_the_thread(serve):
@@ -51,7 +51,7 @@ def test_a_turn_that_failed_is_not_part_of_the_thread(serve):
     served.fault("chat", prompt="second", continuation_id=thread)
     served.ask("chat", prompt="third", continuation_id=thread)
 
-    assert served.model.requests[-1].users == ("first", "third")
+    assert served.model.requests[-1].user_texts == ("first", "third")
 
 
 def test_the_prompt_grows_by_one_turn_with_each_turn(serve, project):
@@ -68,7 +68,7 @@ def test_the_prompt_grows_by_one_turn_with_each_turn(serve, project):
 
 
 def test_interleaved_threads_never_see_each_other(fresh):
-    served = fresh(lambda request: Say(f"I heard {request.users[-1]}"), config={"rate_limits": {"chat": None}})
+    served = fresh(lambda request: Say(f"I heard {request.user_texts[-1]}"), config={"rate_limits": {"chat": None}})
     threads = {}
     for turn in range(2):
         posted = []
@@ -81,18 +81,18 @@ def test_interleaved_threads_never_see_each_other(fresh):
     assert len(set(threads.values())) == 50
     for request in served.model.requests:
         whole = json.dumps(request.body)
-        own = request.users[-1].split("-")[1]
+        own = request.user_texts[-1].split("-")[1]
         assert {part[:3] for part in whole.split("canary-")[1:]} == {own}
 
 
 def test_calls_within_one_thread_are_ordered(fresh):
-    served = fresh(lambda request: Say(f"answer {len(request.users)}"), config={"rate_limits": {"chat": None}})
+    served = fresh(lambda request: Say(f"answer {len(request.user_texts)}"), config={"rate_limits": {"chat": None}})
     thread = served.ask("chat", prompt="0")["continuation_id"]
 
     posted = [served.post_call("chat", prompt=str(number), continuation_id=thread) for number in range(1, 6)]
     served.answers(posted)
 
-    assert served.model.requests[-1].users == tuple(str(number) for number in range(6))
+    assert served.model.requests[-1].user_texts == tuple(str(number) for number in range(6))
 
 
 def test_unknown_full_and_expired_threads_are_three_errors(fresh):

@@ -28,7 +28,7 @@ def test_analyze_shows_the_outline_and_the_imports_before_the_files(serve, proje
 
     fields = served.ask("analyze", files=["."], question="Who calls whom?", analysis_type="architecture")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert fields["content"] == "a calls b."
     assert asked.index("a.py -> b.py") < asked.index("def second") < asked.index("body of b")
     assert "architecture" in asked
@@ -68,7 +68,7 @@ def test_linters_are_evidence_for_a_review(serve, project):
 
     served.ask("codereview", files=["a.py"], context="reads files", standards="PEP 8")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "F401" in asked
     assert "PEP 8" in asked
 
@@ -122,7 +122,7 @@ def test_a_first_answer_outlives_a_provider_that_fails_at_the_second(serve, proj
     thread = fields["continuation_id"]
     served.model.script = as_script(lambda _: Say("yes"))
     served.ask("chat", prompt="go on", continuation_id=thread)
-    assert served.model.requests[-1].said[0].startswith("The review, in prose.")
+    assert served.model.requests[-1].model_texts[0].startswith("The review, in prose.")
 
 
 @pytest.mark.parametrize("first", ["prose", json.dumps({"areas": [{"area": "performance", "answer": "Cache it."}]})])
@@ -198,7 +198,7 @@ def test_debug_follows_the_trace_into_the_code(serve, project):
         "debug", error_description="The cart breaks", error_context=trace, previous_attempts="restarted it twice"
     )
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     assert "restarted it twice" in asked
     assert "     2\t    return sum" in asked
     found = {frame["file"]: frame["path"] for frame in fields["frames"]}
@@ -212,7 +212,7 @@ def test_what_is_pasted_for_debug_is_marked_as_data(serve):
 
     served.ask("debug", error_description="It breaks", error_context=log, runtime_info=f"Linux\n{log}")
 
-    asked = served.model.requests[-1].users[-1]
+    asked = served.model.requests[-1].user_texts[-1]
     opened = re.findall(r'<evidence name="([^"]+)" mark="(\w+)">\n(.*?)\n</evidence mark="\2">', asked, re.DOTALL)
     assert {name: text for name, _, text in opened} == {"trace or log": log, "runtime": f"Linux\n{log}"}
 
@@ -233,7 +233,7 @@ def test_an_answer_that_was_cut_is_partial(serve):
     fields = serve(Turn("It is cut in the mid", ends="length")).ask("chat", prompt="x")
 
     assert fields["status"] == "partial"
-    assert "limit of its length" in fields["metadata"]["notes"][0]
+    assert "length limit" in fields["metadata"]["notes"][0]
 
 
 def test_files_that_found_no_room_make_it_partial(fresh, project):
@@ -244,7 +244,7 @@ def test_files_that_found_no_room_make_it_partial(fresh, project):
     fields = served.ask("thinkdeep", files=["."], current_analysis="?")
 
     assert fields["status"] == "partial"
-    assert "no room" in json.dumps(fields["metadata"]["notes"])
+    assert "did not fit" in json.dumps(fields["metadata"]["notes"])
 
 
 def test_prose_in_place_of_findings_is_not_lost(serve, project):

@@ -30,7 +30,7 @@ from toolyard.assistant.threads.redis_client import RedisClient
 rates = RedisRateLimiter(RedisClient(sys.argv[1]), sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
-print(sum(rates.take("client", "chat", Rate(40, 86400.0)) == 0 for _ in range(40)))
+print(sum(rates.take_token("client", "chat", Rate(40, 86400.0)) == 0 for _ in range(40)))
 """
 
 

@@ -129,7 +129,7 @@ def test_who_was_stopped_while_another_took_a_turn_keeps_nothing(store: RedisThr
         raw.ask("DEL", f"hold:{thread}")
         with store.turn(thread, nobody_waits) as other:
             other.keep(turn("meanwhile"))
-        with pytest.raises(SystemFault, match="Somebody else went on"):
+        with pytest.raises(SystemFault, match="Another call continued"):
             opened.keep(turn("late"))
     assert texts(store.read(thread)) == ["first", "meanwhile"]
 
@@ -250,4 +250,4 @@ def test_a_server_that_does_not_let_us_in_is_told_without_the_password(
         error = refused(store.list)
     assert isinstance(error, SystemFault)
     assert PASSWORD not in everything_said(error)
-    assert error.hint == "Look at the name and the password in `assistant.storage`."
+    assert error.hint == "Check the name and the password in `assistant.storage`."

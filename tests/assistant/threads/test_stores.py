@@ -16,12 +16,12 @@ from toolyard.assistant.threads.sqlite_store import SqliteThreads
 
 SQLITE = """
 from toolyard.assistant.threads.sqlite_store import SqliteThreads
-store = SqliteThreads({folder!r}, Terms(3600.0, 1000))
+store = SqliteThreads({folder!r}, ThreadLimits(3600.0, 1000))
 """
 REDIS = """
 from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.assistant.threads.redis_store import RedisThreads
-store = RedisThreads(RedisClient({url!r}), {namespace!r}, Terms(3600.0, 1000), {lease})
+store = RedisThreads(RedisClient({url!r}), {namespace!r}, ThreadLimits(3600.0, 1000), {lease})
 """
 LEASE_SECONDS = 2.0
 

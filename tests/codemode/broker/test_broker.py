@@ -165,7 +165,7 @@ def test_a_connection_that_goes_takes_its_calls_with_it(yard):
         raw.ask(2)
         assert hold.reaches(lambda held: held.open == 2)
     assert hold.reaches(lambda held: held.open == 0)
-    assert yard.settles(lambda: broker.admission.is_idle and broker.connections == 0)
+    assert yard.settles(lambda: broker.admission.is_idle and broker.connection_count == 0)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_answer_that_is_too_long_is_an_error_of_that_call_alone(yard):
 
     with Raw(yard.open(handler, frame_bytes=1000)) as raw:
         raw.ask(1, size=2000)
-        assert "at most" in raw.receive()["error"]["message"]
+        assert "the limit is" in raw.receive()["error"]["message"]
         raw.ask(2, size=10)
         assert raw.receive()["result"] == "x" * 10
 
@@ -208,7 +208,7 @@ def test_an_answer_that_json_cannot_hold_is_an_error(yard):
     async def handler(request, progress):
         return object()
 
-    assert "cannot be handed over" in error_of(yard, handler)["message"]
+    assert "cannot be encoded as JSON" in error_of(yard, handler)["message"]
 
 
 def test_half_a_character_comes_through(yard):

@@ -81,7 +81,7 @@ def test_a_connection_that_goes_takes_its_calls_with_it(yard, broker, replies):
         raw.ask(4, "slow")
         assert replies.reaches(lambda held: held.open == 4)
     assert replies.reaches(lambda held: held.open == 0 and held.cancelled == 4)
-    assert yard.settles(lambda: broker.admission.is_idle and broker.connections == 0)
+    assert yard.settles(lambda: broker.admission.is_idle and broker.connection_count == 0)
 
 
 def test_closing_ends_them(yard, broker, replies):

@@ -143,8 +143,8 @@ async def test_arguments_are_converted_and_results_handed_over(load):
         ({"colour": "red", "where": [{"x": "no"}]}, "where.0.x", "integer"),
         ({"colour": "blue", "where": []}, "colour", "'red'"),
         ({"colour": "red", "where": [], "size": 0}, "size", "greater than"),
-        ({"colour": "red", "where": [], "sise": 1}, "sise", "is no argument"),
-        ({"context": 1, "colour": "red", "where": []}, "context", "is no argument"),
+        ({"colour": "red", "where": [], "sise": 1}, "sise", "is not an argument"),
+        ({"context": 1, "colour": "red", "where": []}, "context", "is not an argument"),
     ],
 )
 async def test_wrong_arguments_are_named_and_nothing_runs(load, arguments, field, said):
@@ -183,7 +183,7 @@ async def test_an_error_of_ours_keeps_its_kind(load):
 
 
 async def test_a_result_that_json_cannot_hold_is_a_clear_error(load):
-    with pytest.raises(ToolError, match=r"mine\.odd returned what cannot be handed over"):
+    with pytest.raises(ToolError, match=r"mine\.odd returned a value that cannot be converted to JSON"):
         await load(ALL).call("mine", "odd", {})
 
 
@@ -203,7 +203,7 @@ async def test_a_function_that_does_not_end_is_given_up_and_keeps_its_place():
         for _ in range(2):
             with pytest.raises(ToolError, match=r"x did not finish within 0\.05 seconds"):
                 await run_function(hang, {}, name="x", seconds=0.05, threads=threads)
-        with pytest.raises(ToolError, match="2 custom tools are running at once"):
+        with pytest.raises(ToolError, match="2 custom tools are already running"):
             await run_function(hang, {}, name="x", seconds=0.05, threads=threads)
     finally:
         end.set()
@@ -259,7 +259,7 @@ def test_our_tools_go_by_their_plain_names_and_globs(load):
         "web.screenshot",
         "multimodal.vision_understanding",
     ]
-    assert "there is no tool 'multimodal.video_analysis' among ours" in tools.problems[0].text
+    assert "there is no built-in tool 'multimodal.video_analysis'" in tools.problems[0].text
     navigate = tools.get("web.playwright_navigate").schema
     assert list(navigate.input_schema["properties"]) == ["url", "screenshot", "wait_for"]
     assert {"final_url", "title", "screenshot_path"} <= set(navigate.output_schema["properties"])

@@ -152,7 +152,7 @@ async def test_without_a_key_the_variable_to_set_is_named(vision, variable):
         (500, b"<html>", "status 500.", "Try again later", True),
         (400, {"error": "odd"}, "status 400.", "toolyard.vision", False),
         (200, b"not json", "is not JSON", "base_url", False),
-        (200, {"choices": []}, "said nothing", "other words", False),
+        (200, {"choices": []}, "returned no text", "Rephrase", False),
         (
             200,
             {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]},

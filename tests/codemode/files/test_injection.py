@@ -122,7 +122,7 @@ PLACES = {
 }
 
 ALLOWED_CALLS = {
-    ("toolyard_runtime.tool", name) for name in ("tool", "custom_tool", "tool.<locals>.made", "Tool.__init__")
+    ("toolyard_runtime.tool", name) for name in ("tool", "custom_tool", "tool.<locals>.decorate", "Tool.__init__")
 }
 
 

@@ -60,7 +60,7 @@ def test_a_damaged_file_is_told_by_readers_and_replaced_by_writers(path, small, 
         assert "toolyard sync" in reader.note
     with edited(path) as writer:
         assert path in writer.note
-        assert "started anew" in writer.note
+        assert "A new one was created" in writer.note
         assert writer.fingerprints() == {}
         writer.replace_server("files", small["files"], "v1")
     with edited(path) as writer:
@@ -79,7 +79,7 @@ def test_damage_in_the_middle_is_found_by_writers(path, small, doc):
         file.seek(size // 2)
         file.write(b"\xa5" * (size // 4))
     with edited(path) as writer:
-        assert "started anew" in writer.note
+        assert "A new one was created" in writer.note
         assert writer.fingerprints() == {}
 
 
@@ -162,7 +162,7 @@ import sys
 from tests.support.toolsearch import simple_doc
 from toolyard.codemode.search import ToolIndex
 from toolyard.codemode.search.store import IndexStore
-with ToolIndex.edit(sys.argv[1], semantic=False) as index:
+with ToolIndex.open_writable(sys.argv[1], semantic=False) as index:
     print("ready", flush=True)
     for turn in range(60):
         docs = [simple_doc("busy", f"paint_{turn}_{n}", "Paint a wall.") for n in range(20)]

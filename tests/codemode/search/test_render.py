@@ -36,7 +36,7 @@ def test_the_budget_holds_and_what_was_left_out_is_told():
     text = render_hits(hits, 300)
     shown = text.count("from servers")
     assert 2 <= shown < 50
-    assert text.endswith(f"{50 - shown} more; ask for fewer words or raise the budget.")
+    assert text.endswith(f"{50 - shown} more; use fewer words or raise the budget.")
     assert count_tokens(text) <= 320
 
 

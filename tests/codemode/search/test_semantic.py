@@ -37,7 +37,7 @@ def test_the_library_that_runs_the_model_tells_nobody_of_it(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     code = (
-        "import os\nfrom toolyard.codemode.search import embedding\nprint(len(embedding.embed(['a text'])))\n"
+        "import os\nfrom toolyard.codemode.search import embedding\nprint(len(embedding.embed_texts(['a text'])))\n"
         "print([link for link in (os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd')"
         " if os.path.exists(f'/proc/self/fd/{fd}')) if 'onnx' in link or 'socket' in link])"
     )
@@ -198,7 +198,7 @@ def test_packed_vectors_keep_their_directions():
 @installed
 @pytest.mark.parametrize("text", ["", "   ", "漢字", "\ud800", "x" * 10_000, "\x00", "🦀", "é" * 300])
 def test_any_text_has_a_vector(text):
-    assert embedding.embed_texts([text]).answer_format == (1, 384)
+    assert embedding.embed_texts([text]).shape == (1, 384)
 
 
 @installed

@@ -31,5 +31,5 @@ async def test_where_nobody_can_be_asked_the_refusal_says_why(place: Place) -> N
     place.sync()
     yard = place.open(toolyard=LIMITS)
     told = await printed(yard, CALL)
-    assert "PermissionError: The limits of mcp__one__send say to ask before each call. Nobody said yes." in told
+    assert "PermissionError: The limits of mcp__one__send say to ask before each call. It was not approved." in told
     assert place.events(yard)[-2] == ("mcp__one__send", "ask", "denied")

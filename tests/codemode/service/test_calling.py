@@ -270,7 +270,7 @@ async def test_a_skill_that_cannot_be_kept_is_recorded_as_that(place: Place, one
     yard = place.open(agent="a")
     (place.workspace / "skills").write_text("in the way")
     kept = "from _massgen_runtime import save_skill\nsave_skill('greet', 'x = 1', 'Greets somebody.')"
-    assert "The skill cannot be kept" in await printed(yard, kept)
+    assert "The skill cannot be saved" in await printed(yard, kept)
     assert ("save_skill", "allow", "failed") in place.events(yard)
     (place.workspace / "skills").unlink()
     denied = place.open(agent="a", permissions={"deny": ["Write(skills/**)"]})

@@ -19,7 +19,7 @@ def known(place):
         yard = place.open(toolyard={"execution_mode": execution_mode}, **config)
         options = yard.options
         yard.close()
-        options = replace(options, injected=tool_injection_for(options.config, options.agent))
+        options = replace(options, injection=tool_injection_for(options.config, options.agent))
         return sync_before_run(options), options
 
     return know

@@ -86,11 +86,11 @@ def test_a_schema_that_is_none_explains_nothing(schema: dict[str, Any]) -> None:
 
 
 def test_what_an_error_says_of_an_argument_is_not_said_again() -> None:
-    fields = tuple(FieldError(name, "is no argument of this tool") for name in ("x", "y"))
-    error = ValidationError("x: is no argument of a.b", fields, hint="Known here: path.")
+    fields = tuple(FieldError(name, "is not an argument of this tool") for name in ("x", "y"))
+    error = ValidationError("x: is not an argument of a.b", fields, hint="Known here: path.")
     found = ("'path' has to be a string, and is 1.", "There is no argument 'x'. No.", "There is no argument 'y'. No.")
     assert str(add_mismatch_hint(error, "a.b", found)) == (
-        "x: is no argument of a.b. Known here: path. "
+        "x: is not an argument of a.b. Known here: path. "
         "By the schema of a.b: 'path' has to be a string, and is 1. There is no argument 'y'. No."
     )
     refused = ToolError("Server 'a' refused b: no", hint="Look at its file.")

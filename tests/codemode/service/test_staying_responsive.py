@@ -28,7 +28,7 @@ def call(yard, server: str = "one"):
 
 
 def evidence(yard) -> dict[str, bool]:
-    with Catalog.open(yard.codemode.around.state) as known:
+    with Catalog.open(yard.codemode.deps.state) as known:
         return {server.name: bool(server.evidence) for server in known.servers()}
 
 
@@ -54,7 +54,7 @@ def held(place: Place, monkeypatch):
 
     def hold(yard):
         other = sqlite3.connect(
-            os.path.join(yard.codemode.around.state, "catalog.sqlite"),
+            os.path.join(yard.codemode.deps.state, "catalog.sqlite"),
             isolation_level=None,
             check_same_thread=False,
         )
@@ -191,7 +191,7 @@ def test_only_the_beginning_of_a_long_name_is_compared_with_others():
 def test_two_tools_are_never_served_under_one_name():
     tools = {"a": [SimpleNamespace(schema=ToolSchema("b__c"))], "a__b": [SimpleNamespace(schema=ToolSchema("c"))]}
     mode = SimpleNamespace(
-        resolved=SimpleNamespace(entries=[SimpleNamespace(name=name) for name in tools]),
+        resolved_servers=SimpleNamespace(entries=[SimpleNamespace(name=name) for name in tools]),
         catalog=SimpleNamespace(tools=tools.__getitem__),
     )
     with pytest.raises(ConfigError, match='"b__c" of "a" and "c" of "a__b", which would both be served as "a__b__c"'):

@@ -19,7 +19,7 @@ ID = re.compile(r"## Continuation ID: (\w{32})")
 
 def asked(request):
     """What Claude does with what the page says to it."""
-    if any("precommit" in said for said in request.users):
+    if any("precommit" in said for said in request.user_texts):
         return Call("precommit", {"path": "."})
     return Call("codereview", {"files": ["cart.py"], "context": "Prices and shares of a shop."})
 

@@ -16,7 +16,7 @@ def test_the_guide_does_what_it_says(npm, yard):
     printed = pages.run("".join(pages.blocks(PAGE, "sh e2e")), npm, yard, yard.base)
     for said in (
         "25 tools of 3 servers; asked 3",
-        "tokens; as files, none.",
+        "tokens; as files they cost none.",
         "async def convert_time(source_timezone: str, time: str, target_timezone: str) -> ConvertTimeResult:",
         "time.get_current_time  servers/time/get_current_time.py",
         "✔ Connected",

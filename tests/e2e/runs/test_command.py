@@ -186,5 +186,5 @@ def test_the_words_for_a_person_name_both_agents_and_the_answer(island, place):
     code, printed = on(island, ran())
 
     assert code == 0, printed
-    assert all(word in printed for word in (WORKER, PEER, "See theirs.txt.", "Everybody has voted"))
+    assert all(word in printed for word in (WORKER, PEER, "See theirs.txt.", "All agents have voted"))
     assert "\x1b" not in printed

@@ -78,7 +78,7 @@ def test_ignored_names_and_hidden_ones_stay_out(root):
 def test_depth_bounds_a_tree(root):
     found = tree(root, depth=2)
     assert "a/deep/y.py" not in [entry.path for entry in found.entries]
-    assert {entry.path: entry.entered for entry in found.entries if entry.kind == "folder"} == {
+    assert {entry.path: entry.is_expanded for entry in found.entries if entry.kind == "folder"} == {
         ".git": False,
         "a": True,
         "a/deep": False,

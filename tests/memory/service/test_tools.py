@@ -61,7 +61,7 @@ async def test_what_is_remembered_is_found_in_a_later_session(team: Team) -> Non
         "score": found.structured["hits"][0]["score"],
     }
     assert "performance: The reports need an index" in found.text
-    assert (await search(team.open("stranger"), "zebra")).text == "Nothing that is remembered fits."
+    assert (await search(team.open("stranger"), "zebra")).text == "No memory matches."
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_who_may_only_plan_reads_and_writes_nothing(team: Team) -> None:
 async def test_nonsense_is_told_and_not_overwritten(team: Team) -> None:
     yard = team.open("reader")
     team.file("reader").write_bytes(b'[{"text": "precious",}]')
-    with pytest.raises(ToolError, match=r"not JSON: line 1.*left as it is\. A copy of it is"):
+    with pytest.raises(ToolError, match=r"not JSON: line 1.*left unchanged\. A copy of it is"):
         await remember(yard, "mine")
     found = await search(yard, "database")
     assert [hit["agent"] for hit in found.structured["hits"]] == ["other"]

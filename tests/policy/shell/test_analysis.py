@@ -111,7 +111,7 @@ def test_what_the_text_does_not_show_is_not_understood_or_runs_other_code(comman
         ("cat a > b", "writes files (cat a > b)"),
         ("true", "changes nothing outside the shell"),
         ("rm " + "a" * 100, "deletes files (rm " + "a" * 54 + "...)"),
-        ("ls (", "may do anything (its text is not understood: it is not complete shell syntax)"),
+        ("ls (", "may do anything (its text cannot be parsed: it is not complete shell syntax)"),
         ("echo $((x))", "may run more than it shows ($((x)))"),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_a_command_is_and_where_it_stands():
             SimpleCommand(
                 Word("head"),
                 (Word('"$y"', literal=False),),
-                place=CommandPosition(subshell=True, background=True, fed=True),
+                position=CommandPosition(subshell=True, background=True, fed=True),
             ),
         )
     )
@@ -89,7 +89,7 @@ def test_a_redirection_says_whether_it_writes(text, writes):
     ],
 )
 def test_each_command_knows_the_group_it_stands_in(text, marks):
-    found = {simple.name: simple.place for simple in parse_script(text).commands}
+    found = {simple.name: simple.position for simple in parse_script(text).commands}
     assert {name: getattr(found[name], mark) for name, mark in marks.items()} == dict.fromkeys(marks, True)
 
 

@@ -20,7 +20,7 @@ def pair(team):
 
 
 def news(agent):
-    return "\n".join(agent.yard.sharing.news.lines())
+    return "\n".join(agent.yard.sharing.notifications.new_lines())
 
 
 async def share(*agents):
@@ -109,7 +109,7 @@ async def test_a_change_from_outside_is_nobodys(pair):
     await share(a, b)
     news(a), news(b)
     (a.work / "user.txt").write_text("by the user")
-    a.yard.snapshots.changed("a change from outside")
+    a.yard.snapshots.schedule_snapshot("a change from outside")
     a.yard.snapshots.flush()
     await share(b)
 
@@ -121,10 +121,10 @@ async def test_a_snapshot_that_a_watcher_asked_for_names_the_agent_at_work(pair)
     await b.write("b.txt", "1")
     b.yard.snapshots.flush()
     await a.call("Bash", command="echo 1 > made.txt")
-    b.yard.snapshots.changed("a change from outside")
+    b.yard.snapshots.schedule_snapshot("a change from outside")
     b.yard.snapshots.flush()
 
-    with SnapshotStore(b.yard.home.snapshots) as store:
+    with SnapshotStore(b.yard.home.snapshots_folder) as store:
         newest = store.list()[0]
     assert (newest.agent, newest.reason) == ("agent_a", "after Bash")
 
@@ -137,13 +137,13 @@ async def test_a_snapshot_after_a_call_of_ones_own_that_holds_a_peers_change_alo
     await b.call("Bash", command="echo 1 > other.txt")
     a.yard.snapshots.flush()
 
-    with SnapshotStore(a.yard.home.snapshots) as store:
+    with SnapshotStore(a.yard.home.snapshots_folder) as store:
         newest = store.list()[0]
     assert newest.agent == "agent_b"
 
 
 def newest_of(agent):
-    with SnapshotStore(agent.yard.home.snapshots) as store:
+    with SnapshotStore(agent.yard.home.snapshots_folder) as store:
         return store.list()[0]
 
 
@@ -164,7 +164,7 @@ async def test_the_snapshot_before_a_servers_first_change_names_the_agent_whose_
     await a.write("second.txt", "1")
     await b.write("b.txt", "1")
 
-    with SnapshotStore(b.yard.home.snapshots) as store:
+    with SnapshotStore(b.yard.home.snapshots_folder) as store:
         baseline = store.list()[0]
     assert (baseline.agent, baseline.reason) == ("agent_a", "before a change")
 
@@ -174,7 +174,7 @@ async def test_a_snapshot_with_changes_of_both_names_both_in_the_order_they_came
     await both_based(pair)
     await b.call("Bash", command="echo 1 > made.txt")
     await a.write("more.txt", "1")
-    b.yard.snapshots.changed("Bash")
+    b.yard.snapshots.schedule_snapshot("Bash")
     b.yard.snapshots.flush()
 
     newest = newest_of(b)
@@ -194,7 +194,7 @@ async def test_a_snapshot_on_demand_and_one_before_a_restore_name_the_agent_whos
 
     await a.write("most.txt", "1")
     await b.call("snapshot_restore", snapshot=old.id)
-    with SnapshotStore(b.yard.home.snapshots) as store:
+    with SnapshotStore(b.yard.home.snapshots_folder) as store:
         before = next(each for each in store.list() if each.reason.startswith("before restoring"))
     assert before.agent == "agent_a"
 
@@ -203,7 +203,7 @@ async def test_a_snapshot_with_the_users_changes_alone_names_no_agent(pair):
     a, b = pair
     await both_based(pair)
     (a.work / "user.txt").write_text("by the user")
-    a.yard.snapshots.changed("a change from outside")
+    a.yard.snapshots.schedule_snapshot("a change from outside")
     a.yard.snapshots.flush()
 
     newest = newest_of(a)
@@ -275,7 +275,7 @@ async def test_an_agent_in_its_own_folder_is_named_for_what_the_user_changed_as_
     await a.write("a.txt", "1")
     a.yard.snapshots.flush()
     (a.work / "user.txt").write_text("by the user")
-    a.yard.snapshots.changed("a change from outside")
+    a.yard.snapshots.schedule_snapshot("a change from outside")
     a.yard.snapshots.flush()
 
     assert newest_of(a).agent == "agent_a"

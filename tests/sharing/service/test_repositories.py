@@ -108,7 +108,7 @@ async def test_git_takes_commits_from_what_a_peer_shares(a, b):
     await b.share()
     git(a, "init", "-q")
 
-    git(a, "pull", "-q", str(a.yard.home.shared) + "/agent_b", "main")
+    git(a, "pull", "-q", str(a.yard.home.shared_folder) + "/agent_b", "main")
 
     assert git(a, "log", "--format=%s") == "first\n"
     assert (a.work / "x.txt").read_text() == "1"

@@ -113,7 +113,7 @@ async def test_what_a_rule_hides_is_neither_published_nor_told(team):
     for path in (".env", "private/key"):
         with pytest.raises(ToolyardError):
             await a.call("shared_read", peer="agent_b", path=path)
-        with pytest.raises(ToolError, match="shows no such files"):
+        with pytest.raises(ToolError, match="has no matching files"):
             await a.merge("agent_b", path)
 
 
@@ -207,7 +207,7 @@ async def test_an_agent_alone_has_nobody_to_share_with(tmp_path):
 def left_behind(b, text="left behind"):
     """What a process leaves that was killed after its last snapshot."""
     (b.work / "x.txt").write_text(text)
-    with SnapshotStore(b.yard.home.snapshots, StoreOptions(ignore=b.yard.snapshots.rules())) as store:
+    with SnapshotStore(b.yard.home.snapshots_folder, StoreOptions(ignore=b.yard.snapshots.ignore_rules())) as store:
         store.create(str(b.work), agent="agent_b")
 
 
@@ -276,10 +276,10 @@ async def test_closing_publishes_what_still_waits_for_its_turn(b, monkeypatch):
 
     monkeypatch.setattr(SharingService, "_publish", publish)
     sharing = b.yard.sharing
-    sharing.taken(SimpleNamespace(snapshot="first"))
+    sharing.on_snapshot_taken(SimpleNamespace(snapshot="first"))
     assert began.wait(30)
-    sharing.taken(SimpleNamespace(snapshot="skipped"))
-    sharing.taken(SimpleNamespace(snapshot="last"))
+    sharing.on_snapshot_taken(SimpleNamespace(snapshot="skipped"))
+    sharing.on_snapshot_taken(SimpleNamespace(snapshot="last"))
 
     sharing.close()
 
@@ -296,9 +296,9 @@ async def test_a_failure_to_publish_is_told_and_the_next_is_tried(b, monkeypatch
 
     monkeypatch.setattr(SharingService, "_publish", publish)
     sharing = b.yard.sharing
-    monkeypatch.setattr(sharing, "_tell", told.append)
+    monkeypatch.setattr(sharing, "_log", told.append)
     for name in ("first", "second"):
-        sharing.taken(SimpleNamespace(snapshot=SimpleNamespace(id=name) if name == "first" else name))
+        sharing.on_snapshot_taken(SimpleNamespace(snapshot=SimpleNamespace(id=name) if name == "first" else name))
         assert sharing.flush(30)
 
     assert published == ["second"]

@@ -56,7 +56,7 @@ async def test_a_skill_whose_example_holds_is_kept_and_can_be_used_in_the_same_r
         ("import nowhere_at_all", "there is no module nowhere_at_all here"),
         ("from servers.github import create_issue", "there is no servers.github in the workspace"),
         ("from skills.nobody import x", "there is no skills.nobody"),
-        ("def f(:", "is no Python"),
+        ("def f(:", "is not valid Python"),
         ('"""Doc.\n\n>>> import os; os._exit(3)\n"""', "exit code 3"),
         ('"""Doc.\n\n>>> await go()\n"""\nasync def go(): raise OSError("of its own")', "OSError: of its own"),
     ],
@@ -78,7 +78,7 @@ async def test_what_does_not_hold_is_refused_with_the_reason_and_changes_nothing
 async def test_a_name_that_could_lead_elsewhere_is_refused(place: Place, name: str) -> None:
     yard = place.open()
     said = await told(yard, keep("x = 1", name))
-    assert "is no name for a skill" in said
+    assert "is not a valid skill name" in said
     assert place.events(yard)[0] == ("save_skill", "", "invalid")
     assert "such as create_website" in said
     assert not (place.workspace / "skills").exists()
@@ -93,7 +93,7 @@ async def test_what_lies_in_the_authors_folder_alone_is_no_module_for_others(pla
     assert await told(yard, keep("import yaml\nimport json.decoder")) == "skills/a/add_up"
     for near in ("helper_of_mine", "package_of_mine.inner"):
         said = await told(yard, keep(f"import {near}"))
-        assert f"{near} is a file of the author's folder, which others do not have: put it into the skill" in said
+        assert f"{near} is in the author's folder, which others do not have: put it into the skill" in said
     for missing in ("helper_of_hers", "json.nothing"):
         assert f"no module {missing}" in await told(yard, keep(f"import {missing}"))
 
@@ -128,7 +128,7 @@ async def test_examples_that_keep_themselves_come_to_an_end(place: Place, monkey
     )
     yard = place.open()
     said = await told(yard, keep(code))
-    assert "other skills are being kept or tried" in said
+    assert "other skills are being saved or checked" in said
     assert await told(yard, keep("x = 1", "after")) == "skills/a/after"
 
 

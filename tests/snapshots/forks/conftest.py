@@ -57,9 +57,9 @@ class Yard:
 
     def fork(self, snapshot=None):
         made = self.forks.fork((snapshot or self.take()).id)
-        if made.how is not self.how:
-            assert not kernel_gives(self.how, self.root.parent), made.why
-            pytest.skip(f"this machine gives us no {self.how} forks: {made.why}")
+        if made.kind is not self.how:
+            assert not kernel_gives(self.how, self.root.parent), made.fallback_reason
+            pytest.skip(f"this machine gives us no {self.how} forks: {made.fallback_reason}")
         return made
 
     def close(self):

@@ -139,7 +139,7 @@ def test_the_file_tools_of_the_host_work_in_a_fork(filled):
                 rewrite(target, lambda _, data=data: data, DEFAULT_LIMITS)
             with mounts.find(mounts.clean(path)) as target:
                 assert read(target, DEFAULT_LIMITS).data == data
-                assert target.real == f"{fork.inside}/{path}"
+                assert target.real == f"{fork.mount_path}/{path}"
     finally:
         mounts.close()
     assert fork.changes() == [
@@ -171,14 +171,14 @@ COMMAND = "pwd && cat f && echo changed > f && rm d/e/g && mkdir -p made && echo
 def test_a_fork_is_the_workspace_of_a_sandbox(filled):
     fork = filled.fork()
     done = subprocess.run(
-        [*fork.enter_command, sys.executable, "-c", SANDBOXED, fork.inside, COMMAND],
+        [*fork.enter_command, sys.executable, "-c", SANDBOXED, fork.mount_path, COMMAND],
         capture_output=True,
         text=True,
         check=False,
         timeout=50,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [fork.inside, "old", "made"]
+    assert done.stdout.splitlines() == [fork.mount_path, "old", "made"]
     assert fork.changes() == [
         ForkChange(b"d/e/g", Kind.REMOVED),
         ForkChange(b"f", Kind.CHANGED),
@@ -195,7 +195,7 @@ def test_a_fork_that_is_found_by_path_needs_no_other_start_of_its_sandbox(filled
         pytest.skip("its namespaces have to be entered")
     sandbox, said = bubblewrap_sandbox(find_bubblewrap()), []
     try:
-        sandbox.start(SandboxSpec(workspace=fork.inside))
+        sandbox.start(SandboxSpec(workspace=fork.mount_path))
         request = RunRequest(RunKind.COMMAND, "cat f; echo new > f", 30.0)
         sandbox.run(request, lambda _, data: said.append(data), threading.Event())
     finally:
@@ -209,14 +209,14 @@ def test_a_snapshot_of_a_fork_brings_its_changes_home(filled):
     with open(f"{fork.path}/f", "w") as file:
         file.write("better\n")
     os.unlink(f"{fork.path}/d/e/g")
-    taken = fork.take(agent="a", reason="try")
+    taken = fork.take_snapshot(agent="a", reason="try")
     fork.close()
-    assert not os.path.lexists(fork.inside)
+    assert not os.path.lexists(fork.mount_path)
     restored = filled.store.restore(taken.snapshot.id, root=str(filled.root))
-    assert (restored.kept, restored.failed, restored.removed) == ((), (), 1)
+    assert (restored.skipped, restored.failed, restored.removed) == ((), (), 1)
     assert (filled.root / "f").read_text() == "better\n"
     assert not (filled.root / "d/e/g").exists()
-    assert taken.snapshot.root == fork.inside
+    assert taken.snapshot.root == fork.mount_path
 
 
 def test_a_fork_that_is_closed_leaves_nothing(filled):
@@ -334,7 +334,7 @@ def test_a_machine_without_overlays_gets_a_copy_and_is_told_why(tmp_path, monkey
     with SnapshotStore(str(tmp_path / "state")) as store, Forks(str(tmp_path / "forks"), store) as forks:
         fork = forks.fork(store.create(str(root)).snapshot.id)
         assert fork.kind in (ForkKind.COPIED, ForkKind.SHARED)
-        assert fork.fallback_reason == "this machine lets us have no overlay: Operation not permitted"
+        assert fork.fallback_reason == "this machine does not allow overlay mounts: Operation not permitted"
         assert everything(fork.path) == everything(root)
         assert os.stat(f"{fork.path}/sparse").st_blocks * 512 < 2_000_000
 

@@ -65,8 +65,8 @@ def test_many_changes_make_one_snapshot(spot, waiter):
     keeper.before_change(waiter)
     for number in range(50):
         spot.write("a.txt", str(number))
-        keeper.changed("Write")
-    keeper.changed("Edit")
+        keeper.schedule_snapshot("Write")
+    keeper.schedule_snapshot("Edit")
     keeper.flush()
     assert reasons(keeper) == ["before a change", "after Edit, Write"]
     assert held(keeper, "latest") == "49"
@@ -77,7 +77,7 @@ def test_a_change_is_taken_without_anybody_asking(spot, waiter):
     keeper.before_change(waiter)
     keeper.taken.get(timeout=LONG)
     spot.write("a.txt", "new")
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     taken = keeper.taken.get(timeout=LONG)
     assert (taken.changed, taken.snapshot.reason, held(keeper, "latest")) == (True, "after Write", "new")
 
@@ -90,7 +90,7 @@ def test_what_never_gets_quiet_is_taken_all_the_same(spot, waiter, monkeypatch):
     until = time.monotonic() + LONG
     while keeper.taken.empty() and time.monotonic() < until:
         spot.write("a.txt", str(time.monotonic()))
-        keeper.changed("Write")
+        keeper.schedule_snapshot("Write")
         time.sleep(0.01)
     assert keeper.taken.get_nowait().snapshot.reason == "after Write"
 
@@ -100,7 +100,7 @@ def test_a_tree_that_is_as_it_was_gets_no_second_snapshot(spot, waiter):
     first = keeper.create(reason="mine")
     second = keeper.create(reason="again")
     keeper.before_change(waiter)
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
     assert (first.changed, second.changed, second.snapshot) == (True, False, first.snapshot)
     assert reasons(keeper) == ["mine"]
@@ -109,7 +109,7 @@ def test_a_tree_that_is_as_it_was_gets_no_second_snapshot(spot, waiter):
 def test_without_automatic_only_what_is_asked_for_is_taken(spot, waiter):
     keeper = spot.keeper(automatic=False)
     keeper.before_change(waiter)
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
     assert not spot.store.exists()
     assert keeper.create().snapshot.reason == "on demand"
@@ -119,7 +119,7 @@ def test_closing_takes_what_is_pending(spot, waiter):
     keeper = spot.keeper()
     keeper.before_change(waiter)
     spot.write("a.txt", "last")
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.close()
     with SnapshotStore(str(spot.store)) as store:
         assert store.read("latest", "a.txt") == b"last"
@@ -152,7 +152,7 @@ def test_a_workspace_that_is_too_large_is_told_once_and_taken_on_demand_alone(sp
     keeper = spot.keeper(**limit)
     keeper.before_change(waiter)
     for _ in range(3):
-        keeper.changed("Write")
+        keeper.schedule_snapshot("Write")
         keeper.flush()
     assert keeper.store.list() == []
     (said,) = spot.told
@@ -169,7 +169,7 @@ def test_old_snapshots_go_by_count_and_age(spot, waiter):
             store.create(str(spot.root))
     keeper = spot.keeper(keep=3, days=1e-9)
     spot.write("a.txt", "new")
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
     assert [held(keeper, each.id) for each in keeper.store.list()] == ["new", "13", "12"]
 
@@ -181,7 +181,7 @@ def test_young_snapshots_stay_however_many_there_are(spot):
             store.create(str(spot.root))
     keeper = spot.keeper(keep=1)
     spot.write("a.txt", "new")
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
     assert len(keeper.store.list()) == 15
 

@@ -27,13 +27,13 @@ from toolyard.config.snapshots import Snapshots
 
 root, folder, name = sys.argv[1:]
 keeper = AutoSnapshots(SnapshotLocation(root, folder, name), Snapshots(watch=False), print)
-keeper.on_taken(lambda taken: print(taken.snapshot.id, flush=True) if taken.changed else None)
+keeper.on_snapshot(lambda taken: print(taken.snapshot.id, flush=True) if taken.changed else None)
 number = 0
 while True:
     number += 1
     with open(f"{root}/{name}-{number % 7}.txt", "w") as file:
         file.write(f"{name} {number} " * 5_000)
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
 """
 
@@ -49,7 +49,7 @@ def own_events(yard):
 async def test_calls_go_on_where_snapshots_cannot_be_kept(spot):
     yard = spot.yard(snapshots={"watch": False})
     os.makedirs(yard.state, exist_ok=True)
-    with open(yard.home.snapshots, "w"):
+    with open(yard.home.snapshots_folder, "w"):
         pass  # a file where the folder should be
     await call(yard, "Read", file_path="a.txt")
     first = await call(yard, "Write", file_path="a.txt", content="new")
@@ -72,16 +72,16 @@ def test_a_full_disk_is_told_once_and_over_when_there_is_room_again(spot, waiter
     monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
     keeper = spot.keeper()
     keeper.before_change(waiter)
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
     assert spot.told == ["No snapshot could be taken, so changes cannot be undone: The disk is full."]
     full = False
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
     assert len(keeper.store.list()) == 1
     full = True
     spot.write("a.txt", "more")
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
     assert len(spot.told) == 2
 
@@ -99,9 +99,9 @@ def test_a_fault_that_nobody_thought_of_costs_one_snapshot_and_not_all_that_foll
     monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
     keeper = spot.keeper()
     keeper.before_change(waiter)
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     assert keeper.taken.get(timeout=LONG).changed
     assert len(spot.told) == 1
     assert "a mistake" in spot.told[0]
@@ -115,7 +115,7 @@ def test_what_nobody_asked_for_does_not_take_the_last_of_the_disk(spot, waiter, 
     monkeypatch.setattr(disk_quota, "_MOST_RESERVED", float("inf"))
     monkeypatch.setattr(disk_quota, "_SHARE", 1.0)
     spot.write("a.txt", "changed")
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
 
     assert [snapshot.id for snapshot in keeper.store.list()] == [baseline.id], "and nothing is dropped to make room"
@@ -129,7 +129,7 @@ def test_a_store_that_has_its_share_of_the_disk_takes_no_more_by_itself(spot, wa
     (baseline,) = keeper.store.list()
     monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
     spot.write("a.txt", "changed")
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.flush()
 
     assert [snapshot.id for snapshot in keeper.store.list()] == [baseline.id]
@@ -162,7 +162,7 @@ def test_a_workspace_that_vanishes_is_told_and_stops_nobody(spot, waiter):
     keeper = spot.keeper()
     keeper.before_change(waiter)
     shutil.rmtree(spot.root)
-    keeper.changed("Bash")
+    keeper.schedule_snapshot("Bash")
     keeper.flush()
     assert len(spot.told) == 1
     with pytest.raises(ToolyardError):
@@ -173,7 +173,7 @@ def test_closing_while_a_snapshot_waits_takes_a_bounded_time(spot, locked, monke
     monkeypatch.setattr(module, "_CLOSE_SECONDS", 0.2)
     locked()
     keeper = spot.keeper()
-    keeper.changed("Write")
+    keeper.schedule_snapshot("Write")
     keeper.close()
     locked.let_go()
     until = time.monotonic() + LONG

@@ -119,5 +119,5 @@ async def test_the_policy_holds_in_the_snapshots_of_a_context_path(spot, context
 async def test_a_folder_that_is_no_writable_context_path_is_refused_with_those_that_are(spot, context, name):
     yard = opened(spot, context)
     for tool, more in (("snapshot_list", {}), ("snapshot_restore", {"snapshot": "latest"})):
-        with pytest.raises(ValidationError, match=f"no writable context path.*{context}"):
+        with pytest.raises(ValidationError, match=f"not a writable context path.*{context}"):
             await call(yard, tool, context=name, **more)

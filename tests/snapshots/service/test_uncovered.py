@@ -74,7 +74,7 @@ async def test_a_person_is_asked_first(spot, full):
     with pytest.raises(SecurityError, match="The answer was no"):
         await call(yard, "Bash", ask=no, command="rm a.txt")
     assert asked[0][0] == "rm a.txt"
-    assert "cannot be brought back" in asked[0][1]
+    assert "cannot be restored" in asked[0][1]
     assert asked[0][1].endswith(".")
     assert (spot.root / "a.txt").exists()
     await call(yard, "Bash", ask=yes, command="rm a.txt")
@@ -139,7 +139,7 @@ def executed(spot, config, command):
 def test_exec_says_it_on_standard_error_before_the_command_runs(spot, full):
     done = executed(spot, {"snapshots": FULL}, "rm a.txt; echo ran >&2")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.index("cannot be brought back") < done.stderr.index("ran")
+    assert done.stderr.index("cannot be restored") < done.stderr.index("ran")
 
 
 def test_exec_refuses_where_snapshots_are_required(spot, full):

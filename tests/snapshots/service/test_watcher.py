@@ -82,7 +82,7 @@ def test_links_are_not_followed(watched, tmp_path):
     (tmp_path / "outside").mkdir()
     os.symlink(tmp_path / "outside", watched.root / "out")
     os.symlink("/", watched.root / "everything")
-    watched.start(most_folders=5)
+    watched.start(max_folders=5)
     (tmp_path / "outside" / "a.txt").write_text("a")
     assert not watched.changed.wait(A_WHILE)
     assert watched.told == []
@@ -92,7 +92,7 @@ def test_links_are_not_followed(watched, tmp_path):
 def test_a_tree_that_is_too_large_is_told_once(watched, said):
     for number in range(5):
         (watched.root / str(number)).mkdir()
-    watcher = watched.start(said, most_folders=5)
+    watcher = watched.start(said, max_folders=5)
     (watched.root / "a.txt").write_text("a")
     assert (watcher.is_watching, len(watched.told)) == (False, 1)
     assert "more than 5 folders" in watched.told[0]
@@ -114,7 +114,7 @@ from toolyard.snapshots.service.watcher import Watcher
 
 watcher = Watcher(sys.argv[1], list, lambda: None, print)
 watcher.start(1)
-print(watcher.began.wait(50), watcher.is_watching)
+print(watcher.started.wait(50), watcher.is_watching)
 watcher.close()
 """
 
@@ -135,7 +135,7 @@ def test_a_system_without_watches_is_not_taken_for_a_quiet_folder(tmp_path, limi
     assert done.returncode == 0, done.stderr
     _, told, state = done.stdout.splitlines()
     assert state == "True False"
-    assert "is not watched for what programs change" in told
+    assert "is not watched for changes by other programs" in told
 
 
 def test_without_the_package_it_is_told_how_to_get_it(watched, monkeypatch):

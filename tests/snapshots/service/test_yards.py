@@ -30,16 +30,19 @@ async def test_a_session_that_only_reads_opens_no_store_and_starts_no_thread(spo
     yard = spot.yard()
     for tool, arguments in (("Read", {"file_path": "a.txt"}), ("Grep", {"pattern": "o"}), ("LS", {"path": "."})):
         await call(yard, tool, **arguments)
-    assert (ours(), os.path.exists(yard.home.snapshots)) == ([], False)
+    assert (ours(), os.path.exists(yard.home.snapshots_folder)) == ([], False)
 
 
 async def test_a_quick_write_waits_for_its_baseline_in_a_thread(spot):
     yard = spot.yard(snapshots={"watch": False})
     write = Call("Write", {"file_path": "b.txt", "content": "b"}, "test", session="s")
-    assert yard.dispatch.now(write) is None
+    assert yard.dispatch.try_run_inline(write) is None
     assert not (spot.root / "b.txt").exists()
     await yard.dispatch(write)
-    assert yard.dispatch.now(Call("Write", {"file_path": "c.txt", "content": "c"}, "test", session="s")) is not None
+    assert (
+        yard.dispatch.try_run_inline(Call("Write", {"file_path": "c.txt", "content": "c"}, "test", session="s"))
+        is not None
+    )
 
 
 async def test_a_write_that_is_refused_or_lies_elsewhere_is_no_change(spot, tmp_path):
@@ -49,7 +52,7 @@ async def test_a_write_that_is_refused_or_lies_elsewhere_is_no_change(spot, tmp_
     result = await asyncio.gather(call(yard, "Write", file_path="a.txt", content="x"), return_exceptions=True)
     assert isinstance(result[0], Exception)
     await call(yard, "Write", file_path=str(tmp_path / "context" / "x.txt"), content="x")
-    assert not os.path.exists(yard.home.snapshots), "that is kept where the context path has its own"
+    assert not os.path.exists(yard.home.snapshots_folder), "that is kept where the context path has its own"
 
 
 async def test_a_write_through_a_link_into_the_workspace_is_one(spot, tmp_path):
@@ -67,7 +70,7 @@ async def test_what_the_user_changes_meanwhile_is_kept_too(spot):
     yard, told = spot.yard(), queue.Queue()
     await call(yard, "Write", file_path="b.txt", content="b")
     yard.snapshots.flush()
-    assert await asyncio.to_thread(yard.snapshots._watcher.began.wait, LONG)
+    assert await asyncio.to_thread(yard.snapshots._watcher.started.wait, LONG)
     assert yard.snapshots._watcher.is_watching
     yard.snapshots.on_snapshot(told.put)
     spot.write("a.txt", "by the user")
@@ -82,7 +85,7 @@ async def test_a_change_that_the_watcher_sees_during_a_command_belongs_to_it(spo
     yard, told = spot.yard(), queue.Queue()
     await call(yard, "Write", file_path="b.txt", content="b")
     yard.snapshots.flush()
-    assert await asyncio.to_thread(yard.snapshots._watcher.began.wait, LONG)
+    assert await asyncio.to_thread(yard.snapshots._watcher.started.wait, LONG)
     yard.snapshots.on_snapshot(told.put)
     command = "echo now > a.txt; until [ -e go ]; do sleep 0.05; done"
     running = asyncio.create_task(call(yard, "Bash", command=command))
@@ -149,7 +152,7 @@ async def test_a_watched_folder_is_not_looked_at_again_before_each_change(spot, 
     assert yard.snapshots._watcher is None, "a session that is over in a moment needs none"
     await asyncio.to_thread(yard.snapshots.flush)
     watcher = yard.snapshots._watcher
-    assert await asyncio.to_thread(watcher.began.wait, LONG)
-    assert yard.dispatch.now(write) is not None
+    assert await asyncio.to_thread(watcher.started.wait, LONG)
+    assert yard.dispatch.try_run_inline(write) is not None
     watcher.close()
-    assert yard.dispatch.now(write) is None
+    assert yard.dispatch.try_run_inline(write) is None

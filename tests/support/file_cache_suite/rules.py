@@ -116,7 +116,7 @@ class Limits:
         cache = kit.open(10)
         cache.put_all(batch({"a": 4, "b": 5}))
         before = cache.statistics
-        with pytest.raises(CacheRefusedError, match="a has 11 bytes, and the cache holds 10 in all") as refused:
+        with pytest.raises(CacheRefusedError, match="a has 11 bytes, but the cache holds at most 10") as refused:
             cache.put("a", b"x" * 11)
         assert refused.value.data()["reason"] == "cache_refused"
         assert cache.statistics == before
@@ -305,10 +305,10 @@ class Batches:
     @pytest.mark.parametrize(
         ("sizes", "why"),
         [
-            ([("c", 1), ("a", 1), ("c", 2)], "c is in one batch more than once"),
-            ([("a", 6), ("c", 5)], "a and those with it are 11 bytes, and the cache holds 10 in all"),
+            ([("c", 1), ("a", 1), ("c", 2)], "c appears more than once in the batch"),
+            ([("a", 6), ("c", 5)], "a and the files with it are 11 bytes, but the cache holds at most 10"),
             ([("c", 1), ("d", 11)], "d has 11 bytes"),
-            ([(path, 0) for path in "acdefgh"], "a and those with it are 7 files, and the cache holds 6 in all"),
+            ([(path, 0) for path in "acdefgh"], "a and the files with it are 7 files, but the cache holds at most 6"),
         ],
     )
     def test_a_batch_that_cannot_be_kept_changes_nothing(

@@ -95,7 +95,7 @@ class Turns:
         thread = kit.begun("first")
         with kit.store.turn(thread, nobody_waits) as opened:
             pass
-        with pytest.raises(RuntimeError, match="over"):
+        with pytest.raises(RuntimeError, match="has ended"):
             opened.keep(turn("late"))
         assert texts(kit.store.read(thread)) == ["first"]
 

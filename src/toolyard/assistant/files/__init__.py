@@ -1,5 +1,6 @@
-"""From the `files` of a request to text that a model is sent.
+"""Turns the `files` argument of a request into text for a model.
 
-`finding` reads what may be sent, `fitting` gives room to it, `outlines` shortens what does not fit, `imports` tells
-which file uses which. This file imports nothing: the process that parses (`syntax.child`) starts through it.
+`lookup` reads the files that may be sent, `context_budget` fits them into a token budget, `outlines` shortens what
+does not fit, and `import_graph` shows how they are connected. This file imports nothing, because the parser process
+(`syntax.parser_process`) starts through it.
 """

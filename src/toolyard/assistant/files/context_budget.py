@@ -1,7 +1,7 @@
-"""Giving room to files: each whole while there is room, in their order; then the others as outlines.
+"""Fits files into a token budget: whole while there is room, in their order, and the others as outlines.
 
-The sum never exceeds what was given. While files are shown whole, some room is kept for outlines of the rest, so that
-one huge file does not leave the others unseen. What is not shown whole is told, with the reason.
+The sum never exceeds the budget. While files are shown whole, some tokens are reserved for outlines of the rest, so
+that one huge file does not hide the others. Everything that is not shown whole is reported with the reason.
 """
 
 from __future__ import annotations
@@ -19,34 +19,38 @@ from toolyard.core.tokens import count_or_estimate_tokens, count_tokens_in_piece
 _SEPARATOR_TOKENS = 2
 """Tokens between two files."""
 _OUTLINE_TOKENS = 400
-"""Kept for a file that is not shown yet, while others are shown whole."""
+"""Reserved per file that is not shown yet, while others are shown whole."""
 _LEAST_OUTLINE_TOKENS = 80
 _OUTLINE_SHARE = 4
-"""One part in so many, at most, is kept for them while files are shown whole."""
+"""At most one part in this many of the budget is reserved for outlines."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
+    """A rendered file or outline."""
+
     path: str
     digest: str
     text: str
     tokens: int
     is_whole: bool
     is_truncated: bool = False
-    """There is more in the file than its outline tells."""
+    """Whether the outline omits some of the file's entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class FittedFiles:
+    """The rendered files and what was left out."""
+
     shown: tuple[ShownFile, ...]
     """In the order of the sources."""
     skipped: tuple[SkippedFile, ...]
-    """What is not shown, and what is shown as an outline."""
+    """Files that are not shown, or shown as outlines."""
     tokens: int
 
 
 def fit_files(sources: Sequence[SourceFile], tokens: int, check_time: Callable[[], None]) -> FittedFiles:
-    """As much of the sources as `tokens` allow."""
+    """Renders as much of the sources as fits into `tokens`."""
     whole = _leading_whole_files(sources, tokens, check_time)
     left = tokens - sum(each.tokens for each in whole.values())
     if len(whole) < len(sources):
@@ -67,7 +71,7 @@ def fit_files(sources: Sequence[SourceFile], tokens: int, check_time: Callable[[
 def _leading_whole_files(
     sources: Sequence[SourceFile], tokens: int, check_time: Callable[[], None]
 ) -> dict[int, ShownFile]:
-    """The first sources, as many as can be shown whole one after the other."""
+    """Renders the first sources whole, as many in a row as fit."""
     whole: dict[int, ShownFile] = {}
     for at, source in enumerate(sources):
         shown = None if source.outline_only else _render_whole(source, tokens, check_time)
@@ -81,20 +85,20 @@ def _leading_whole_files(
 def _whole_with_reserve(
     sources: Sequence[SourceFile], tokens: int, known: dict[int, ShownFile], check_time: Callable[[], None]
 ) -> dict[int, ShownFile]:
-    """Those that can be shown whole while there is room for outlines of the others; `known` were rendered already."""
+    """Renders sources whole while tokens remain for outlines of the others; `known` were rendered already."""
     whole: dict[int, ShownFile] = {}
     left = tokens
     needs = [min(_OUTLINE_TOKENS, len(source.text) + _LEAST_OUTLINE_TOKENS) for source in sources]
-    kept = sum(needs)
+    reserved = sum(needs)
     for at, source in enumerate(sources):
         if source.outline_only:
             continue
-        room = left - min(kept - needs[at], tokens // _OUTLINE_SHARE)
+        room = left - min(reserved - needs[at], tokens // _OUTLINE_SHARE)
         shown = known.get(at) or _render_whole(source, room, check_time)
         if shown is not None and shown.tokens <= room:
             whole[at] = shown
             left -= shown.tokens
-            kept -= needs[at]
+            reserved -= needs[at]
     return whole
 
 
@@ -115,23 +119,23 @@ def _render_whole(source: SourceFile, room: int, check_time: Callable[[], None])
 
 @dataclass(frozen=True, slots=True)
 class _OutlineDraft:
-    """An outline that has not got its room yet."""
+    """An outline before its tokens are assigned."""
 
     source: SourceFile
     begin: str
     outline: Outline
     end: str
     around: int
-    """Tokens of all but the outline."""
+    """Tokens of everything but the outline."""
     tokens: int
-    """Of all of it."""
+    """Total tokens."""
     share: int = 0
 
 
 def _outline_drafts(
     sources: Sequence[SourceFile], whole: Mapping[int, ShownFile], room: int, check_time: Callable[[], None]
 ) -> list[tuple[int, _OutlineDraft]]:
-    """Outlines of all that is not whole, each with its share: what it needs, or as much as any other gets."""
+    """Returns outlines of all other sources, each with its share: what it needs, or an equal part."""
     with Outliner(check_time) as outliner:
         drafts = [
             (at, _outline_draft(source, outliner, check_time)) for at, source in enumerate(sources) if at not in whole
@@ -142,7 +146,7 @@ def _outline_drafts(
         if needed > share:
             break
         left -= needed
-    share = max(share, _LEAST_OUTLINE_TOKENS)  # where that is too little for all, the first ones get it
+    share = max(share, _LEAST_OUTLINE_TOKENS)  # if that is too much for all of them, the first ones get it
     return [(at, replace(draft, share=share)) for at, draft in drafts]
 
 
@@ -174,10 +178,10 @@ def _outline_text(outline: Outline) -> str:
 
 
 def _truncate_outline(outline: Outline, room: int) -> tuple[Outline, int]:
-    """The first entries that there is room for, beside a word on the others; and what they take."""
+    """Returns the first entries that fit, with a line on the rest, and their tokens."""
     used = count_or_estimate_tokens(
         _outline_text(outline.truncate(0))
-    )  # no other has more to say of what is left out
+    )  # its remark on the omitted entries is the longest
     count = 0
     for entry in outline.entries:
         tokens = count_or_estimate_tokens(f"{entry}\n")
@@ -190,7 +194,7 @@ def _truncate_outline(outline: Outline, room: int) -> tuple[Outline, int]:
 
 def _skip_reason(source: SourceFile, outlined: ShownFile | None) -> str:
     if outlined is None:
-        return "left out: there is no room, not even for its outline"
-    why = "as many files as one request may have are shown whole" if source.outline_only else "whole it does not fit"
-    more = ", and there is more in it than the outline tells" if outlined.is_truncated else ""
+        return "left out: there is no room for it, not even for its outline"
+    why = "the limit of whole files per request is reached" if source.outline_only else "the whole file does not fit"
+    more = ", and the outline omits some entries" if outlined.is_truncated else ""
     return f"shown as an outline: {why}{more}"

@@ -1,7 +1,7 @@
-"""How a file looks to a model: its lines with their numbers, between two lines that it cannot have written itself.
+"""Renders a file for a model: numbered lines between two boundary lines that the file cannot contain.
 
-Every line of the file begins with its number, and the two around them with a mark that is made from the file and is
-not in it. The same file always looks the same, so that what a provider has cached of a prompt serves again.
+Every line of the file starts with its number, and the boundary lines start with a mark that is derived from the file
+and does not occur in it. The same file is always rendered the same, so that providers can cache the prompt.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _MARK_BYTES = 6
 
 
 def boundary_lines(source: SourceFile, what: str) -> tuple[str, str]:
-    """The lines around a file; `what` says what stands between them."""
+    """Returns the lines before and after a file; `what` names what is between them."""
     mark = _mark(source)
     return f"[{mark}] {what} {source.path}, {_line_count(source)}\n", f"[{mark}] end of {source.path}\n"
 
 
 def number_lines(text: str) -> Iterator[str]:
-    """The text as `1| first line`, and so on, in pieces; each line ends in a line feed, the last one too."""
+    """Yields the text as `1| first line` and so on, in pieces; every line ends in a line feed."""
     number, is_begun = 1, False
     for piece in split_at_lines(text):
         lines = piece.split("\n")

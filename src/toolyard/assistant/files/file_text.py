@@ -1,7 +1,7 @@
-"""One file, from its handle to text that can be sent; or the reason why it cannot.
+"""Reads one file as text that can be sent, or returns the reason why it cannot.
 
-Only a beginning is read to see that a file is no text. Large files are decoded a part at a time, so that other
-threads have their turn.
+Only a sample is read to see that a file is not text. Large files are decoded in chunks, so that other threads can
+run.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from toolyard.files.content.text import decode, with_lf
 from toolyard.files.mounts import Target
 
 OMITTED_FILE_NOTICE = (
-    "is a file for secrets by its name; to name it sends it with known secrets masked: ask the user first"
+    "has the name of a file for secrets. Naming it explicitly sends it with known secrets masked: ask the user first"
 )
 _SAMPLE_BYTES = 8 * KIB
 _CHUNK_BYTES = 256 * KIB
 _DIGEST_BYTES = 16
-# UTF-32's little-endian mark begins with UTF-16's, so it is tried first.
+# UTF-32's little-endian mark starts with UTF-16's, so it is tried first.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -49,7 +49,10 @@ _NOT_TEXT = {
 def read_source(
     ctx: CallContext, target: Target, shown: str, limits: AssistantLimits, *, is_named: bool
 ) -> SourceFile | SkippedFile:
-    """The text of a file. Raises ValidationError for one that is too large, SecurityError for no regular file."""
+    """Reads a file as text with its secrets masked.
+
+    Raises ValidationError if it is too large, SecurityError if it is not a regular file.
+    """
     if _is_withheld(ctx, target, is_named=is_named):
         return SkippedFile(shown, OMITTED_FILE_NOTICE)
     if target.handle.status.st_size > limits.file_bytes:
@@ -71,7 +74,7 @@ def read_source(
 
 
 def decode_text(data: bytes) -> str:
-    r"""What a file says, with `\n` at the end of each line and a sign in place of what is no text."""
+    r"""Decodes a file: every line ends in `\n`, and bytes that are not text become replacement characters."""
     if len(data) <= _CHUNK_BYTES:
         return with_lf(decode(data).printable).replace("\0", "\ufffd")
     encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "") or _guess_encoding(data)
@@ -83,20 +86,23 @@ def decode_text(data: bytes) -> str:
 
 
 def _guess_encoding(data: bytes) -> str:
-    """The encoding of the beginning, up to the end of a line: a cut character would mislead."""
+    """Returns the encoding of the first chunk, up to the end of a line: a split character would mislead."""
     beginning = data[:_CHUNK_BYTES]
     return decode(beginning[: beginning.rfind(b"\n")]).encoding
 
 
 def skip_reason(error: ToolyardError) -> str:
-    """The error as a reason for leaving a file out."""
+    """Returns the error as a reason for skipping a file."""
     if isinstance(error, ValidationError) and error.fields:
         return error.fields[0].error
     return error.message.rstrip(".")
 
 
 def _is_withheld(ctx: CallContext, target: Target, *, is_named: bool) -> bool:
-    """Whether it is not sent for its name. One that was named is, unless it is a link to what was not."""
+    """Whether the file is withheld because of its name.
+
+    A file that the caller named is sent, unless it is a link to a secret file.
+    """
     workspace = ctx.mounts.workspace.path
     if is_named and (target.path == target.real or is_secret_by_name(target.path, workspace)):
         return False

@@ -1,7 +1,7 @@
-"""The files of a folder, as ripgrep lists them: .gitignore is obeyed, links are not followed, `.git` is not entered.
+"""Lists the files of a folder with ripgrep: respects .gitignore, does not follow links, and skips `.git`.
 
-Always in the same order, and no more than a few megabytes of names. What is opened is opened without following a
-link, so it lies where its name says and is judged by that name.
+The order is stable, and the names take no more than a few megabytes. Files are opened without following links, so
+each lies where its name says and is judged by that name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_LINKS, _MOST_FOLDERS = 100, 5_000
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file that a scan has met, not opened yet."""
+    """A listed file that has not been opened yet."""
 
     root: Root
     relative: str
@@ -39,7 +39,7 @@ class ScannedFile:
     shown: str
 
     def open(self) -> Target | None:
-        """What is there now; None when it is gone, or is no longer a file of that folder."""
+        """Opens the file; returns None if it is gone or is no longer a file of that folder."""
         try:
             handle = self.root.open(self.relative, links=False)
         except OSError:
@@ -49,14 +49,16 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderListing:
+    """The visible files of a folder."""
+
     files: tuple[ScannedFile, ...]
     is_whole: bool
     links_out: tuple[str, ...]
-    """Links that lead out of the root, as they are shown; of these, the first."""
+    """The first of the links that lead out of the root, as shown to users."""
 
 
 def scan_folder(ctx: CallContext, folder: Target) -> FolderListing:
-    """What a folder holds that may be seen."""
+    """Lists the visible files of a folder. Raises ToolError if that takes too long."""
     bounds = SearchBounds(ctx.cancelled, ctx.deadline)
     with SearchScope(
         folder.root, folder.relative, ctx.is_visible, bounds, landlocked_process.best_confinement()
@@ -64,7 +66,7 @@ def scan_folder(ctx: CallContext, folder: Target) -> FolderListing:
         output = scope.run_ripgrep(("--files", "--sort=path", *LAST_GLOBS, "--", WALKED.decode()), most=_NAMES_BYTES)
         ctx.check_time()
         if output.stop in {StopReason.CANCELLED, StopReason.DEADLINE}:
-            raise ToolError("Looking through the folder took too long.", hint="Name a smaller folder.")
+            raise ToolError("Scanning the folder took too long.", hint="Name a smaller folder.")
         files = tuple(_scanned_files(ctx, scope, parse_names(output.data, WALKED)))
         links = tuple(islice(_links_out(ctx, scope, files), _MOST_LINKS))
         return FolderListing(files, output.stop is None, links)
@@ -80,9 +82,9 @@ def _scanned_files(ctx: CallContext, scope: SearchScope, found: list[str]) -> It
 
 
 def _links_out(ctx: CallContext, scope: SearchScope, files: Sequence[ScannedFile]) -> Iterator[str]:
-    """Links that ripgrep passes over, in the folders on the way to what it lists and in those without a file.
+    """Yields links that ripgrep skips, in the folders that contain listed files and in those without any file.
 
-    Any other folder holds files that are not listed: it is ignored.
+    Every other folder has files that are not listed, so it is ignored.
     """
     start = scope.relative("")
     listed = {start, *(folder for each in files for folder in _parent_folders(each.relative, start))}
@@ -103,7 +105,7 @@ def _links_out(ctx: CallContext, scope: SearchScope, files: Sequence[ScannedFile
 
 
 def _parent_folders(relative: str, start: str) -> Iterator[str]:
-    """The folders below `start` that hold it."""
+    """Yields the folders below `start` that contain the file."""
     folder = relative.rpartition("/")[0]
     while len(folder) > len(start):
         yield folder
@@ -111,10 +113,10 @@ def _parent_folders(relative: str, start: str) -> Iterator[str]:
 
 
 def _list_entries(root: Root, folder: str) -> tuple[list[str], list[str], bool]:
-    """The links in a folder, the folders in it, and whether it holds anything else."""
+    """Returns the links and the folders in a folder, and whether it contains anything else."""
     try:
         fd = root.open_folder(folder or ".")
-    except OSError:  # gone meanwhile, or no longer a folder
+    except OSError:  # deleted meanwhile, or no longer a folder
         return [], [], False
     links: list[str] = []
     folders: list[str] = []

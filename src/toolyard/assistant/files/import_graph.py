@@ -1,4 +1,4 @@
-"""Which of the files uses which of the others, and which packages."""
+"""The import graph of a set of files, and the packages that they use."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ _PACKAGES: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class FileImports:
+    """What one file imports."""
+
     path: str
     files: tuple[str, ...]
-    """Others among the sources."""
+    """Other files among the sources."""
     packages: tuple[str, ...]
-    """Of somebody else's."""
+    """Third-party packages."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportGraph:
+    """The imports of a set of files."""
+
     imports: tuple[FileImports, ...]
-    """Of every file that uses something, in the order of the sources."""
+    """Of every file that imports something, in the order of the sources."""
 
     def render(self, most_chars: int = _RENDERED_CHARS) -> str:
-        """For a model: what is used most, who uses whom, and the packages, in about so many characters."""
+        """Renders most-used files, packages and imports for a model, in about `most_chars` characters."""
         used = Counter(path for each in self.imports for path in each.files)
         packages = Counter(name for each in self.imports for name in each.packages)
         lines: list[str] = []
@@ -49,18 +53,18 @@ class ImportGraph:
                 lines.append(f"... {len(users) - at} more files use others")
                 break
             lines.append(line)
-        return "\n".join(lines) or "No file of these uses another."
+        return "\n".join(lines) or "None of these files uses another."
 
 
 def import_graph(sources: Sequence[SourceFile], check_time: Callable[[], None] = lambda: None) -> ImportGraph:
-    """`check_time` is called before each file, and may raise."""
+    """Builds the graph. `check_time` is called before each file and may raise."""
     resolver = ProjectImportResolver(sources, check_time)
     found: list[FileImports] = []
     for source in sources:
         check_time()
-        meant = [resolver.resolve(source, reference) for reference in find_references(source)]
-        files = tuple(dict.fromkeys(path for each in meant for path in each.files))
-        packages = tuple(dict.fromkeys(each.package for each in meant if each.package))
+        resolved = [resolver.resolve(source, reference) for reference in find_references(source)]
+        files = tuple(dict.fromkeys(path for each in resolved for path in each.files))
+        packages = tuple(dict.fromkeys(each.package for each in resolved if each.package))
         if files or packages:
             found.append(FileImports(source.path, files, packages))
     return ImportGraph(tuple(found))

@@ -1,7 +1,7 @@
-"""Which of the files, if any, is meant by what one of them says it uses; else which package of somebody else's.
+"""Resolves imports of source files to other files of the project, or to third-party packages.
 
-No file is opened and nothing is run: names are matched against names. A file that was not among the sources cannot be
-found, so what a project has of its own is not taken for a package where its name gives it away.
+No file is opened and nothing is run: names are matched against names. A file that is not among the sources cannot be
+found; an import whose name shows that it belongs to the project is then not taken for a package.
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ _ALIASES = ("@/", "~/", "#/")
 _RUST_OWN = frozenset({"std", "core", "alloc", "proc_macro", "crate", "self", "super", ""})
 _MOST_OF_A_NAMESPACE = 20
 _DEEPEST = 32
-"""Folders, or packages in packages, that a name is followed through."""
+"""Limit for nested folders or packages that a name is followed through."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedImport:
+    """The files or the package that an import refers to."""
+
     files: tuple[str, ...] = ()
     package: str = ""
-    """Of somebody else's; empty for what comes with the language, and where nothing can be said."""
+    """A third-party package; empty for the standard library, and if the import is unknown."""
 
 
 class ProjectImportResolver:
+    """Resolves the imports of several languages within a set of source files."""
+
     def __init__(self, sources: Sequence[SourceFile], check_time: Callable[[], None] = lambda: None) -> None:
         self._paths = {source.path for source in sources}
         self._by_suffix: dict[str, list[str]] = {}
@@ -61,6 +65,7 @@ class ProjectImportResolver:
         }
 
     def resolve(self, source: SourceFile, reference: ImportReference) -> ResolvedImport:
+        """Resolves one import of `source`; a file never refers to itself."""
         meaning = self._resolvers.get(source.language)
         found = ResolvedImport() if meaning is None else meaning(source.path, reference)
         return ResolvedImport(tuple(path for path in found.files if path != source.path), found.package)
@@ -69,7 +74,7 @@ class ProjectImportResolver:
         return next(((path,) for path in candidates if path in self._paths), ())
 
     def _nearest_by_suffix(self, end: str, importer: str) -> tuple[str, ...]:
-        """The file whose path ends so; of several, the one nearest to who asks."""
+        """Returns the file whose path ends so; of several, the one nearest to the importer."""
         found = self._by_suffix.get(posixpath.normpath(end), ())
         return (
             (min(found, key=lambda path: (-_count_shared_folders(path, importer), len(path), path)),) if found else ()
@@ -100,16 +105,8 @@ class ProjectImportResolver:
         is_ours = files or parts[0] in importer.split("/") or parts[0] in sys.stdlib_module_names
         return ResolvedImport(files, "" if is_ours else parts[0])
 
-    def _python_names(
-        self, reference: ImportReference, find: Callable[[Sequence[str]], tuple[str, ...]]
-    ) -> tuple[str, ...]:
-        """Modules among what is imported, and the module itself for the rest."""
-        modules = [find((name,)) for name in reference.names]
-        itself = find(()) if not modules or not all(modules) else ()
-        return tuple(dict.fromkeys((*itself, *(path for found in modules for path in found))))
-
     def _is_importable(self, path: str, parts: Sequence[str], importer: str) -> bool:
-        """Whether the folder that the module's name starts from can be a root of imports: no package itself."""
+        """Whether the folder where the module's name starts can be an import root: not a package itself."""
         root = posixpath.dirname(path)
         for _ in range(len(parts) - (not path.endswith("/__init__.py"))):
             root = posixpath.dirname(root)
@@ -137,7 +134,7 @@ class ProjectImportResolver:
         parts = reference.target.split(".")
         for count in range(
             min(len(parts) - 1, _DEEPEST), 0, -1
-        ):  # a static import, or a class in a class, has more after the class
+        ):  # static imports and nested classes have more parts after the class
             space = self._in_namespace.get(("java", ".".join(parts[:count])), ())
             if space and parts[count] == "*":
                 return ResolvedImport(tuple(space[:_MOST_OF_A_NAMESPACE]))
@@ -216,7 +213,7 @@ class ProjectImportResolver:
 
 
 def _resolve_names(reference: ImportReference, find: Callable[[Sequence[str]], tuple[str, ...]]) -> tuple[str, ...]:
-    """Modules among what is imported, and the module itself for the rest."""
+    """Resolves the imported names that are modules, and the module itself for the rest."""
     modules = [find((name,)) for name in reference.names]
     itself = find(()) if not modules or not all(modules) else ()
     return tuple(dict.fromkeys((*itself, *(path for found in modules for path in found))))
@@ -227,7 +224,7 @@ def _relative_to(importer: str, target: str) -> str:
 
 
 def _count_shared_folders(one: str, other: str) -> int:
-    """How many folders two paths have in common."""
+    """Returns how many leading folders two paths share."""
     count = 0
     for mine, theirs in zip(one.split("/")[:-1], other.split("/")[:-1], strict=False):
         if mine != theirs:
@@ -244,14 +241,14 @@ def _module_paths(parts: Sequence[str]) -> tuple[str, ...]:
 def _script_paths(path: str) -> Iterator[str]:
     yield path
     stem, suffix = posixpath.splitext(path)
-    if suffix in {".js", ".jsx", ".mjs", ".cjs"}:  # TypeScript names what it will have been compiled to
+    if suffix in {".js", ".jsx", ".mjs", ".cjs"}:  # TypeScript imports name the compiled file
         yield from (f"{stem}{each}" for each in (".ts", ".tsx", ".mts", ".cts"))
     yield from (f"{path}{each}" for each in _SCRIPT_SUFFIXES)
     yield from (f"{path}/index{each}" for each in _SCRIPT_SUFFIXES)
 
 
 def _rust_folder(path: str) -> str:
-    """Where the modules of a file lie."""
+    """Returns the folder of a file's submodules."""
     folder, name = posixpath.split(path)
     return folder if name in {"mod.rs", "lib.rs", "main.rs"} else posixpath.join(folder, name.removesuffix(".rs"))
 

@@ -1,7 +1,7 @@
-"""What a file says it uses, as it spells it: found by the look of its lines, no parser needed.
+"""Finds the imports of a source file by the look of its lines, without a parser.
 
-Only the beginning of a file is looked at, and of each line: imports stand there. What merely looks like an import, in
-a string or a comment, does no harm: it names no file, at worst a package that is not used.
+Only the beginning of a file and of each line is read: imports stand there. Text in a string or a comment that looks
+like an import does no harm: it resolves to no file, at worst to a package that is not used.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ _PATH_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class ImportReference:
+    """One import as the file spells it."""
+
     target: str
     names: tuple[str, ...] = ()
-    """What is taken from it, where that may be a file of its own."""
+    """Imported names, if each of them may be a file of its own."""
     is_path: bool = False
-    """A path from the file that says it, never a package."""
+    """Whether the target is a path relative to the importing file, never a package."""
 
 
 def find_references(source: SourceFile) -> tuple[ImportReference, ...]:
+    """Returns the distinct imports of a source file."""
     find = _FINDERS.get(source.language)
     if find is None:
         return ()
@@ -46,7 +49,7 @@ def find_references(source: SourceFile) -> tuple[ImportReference, ...]:
 
 
 def declared_namespace(source: SourceFile) -> str:
-    """The package or namespace that the file says it belongs to; of a go.mod, its module."""
+    """Returns the package or namespace that the file declares; for a go.mod, its module."""
     pattern = _NAMESPACES.get(source.language)
     if pattern is not None:
         for line in _lines(source):
@@ -145,7 +148,7 @@ def _rust_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
 
 
 def expand_use_tree(tree: str) -> tuple[str, ...]:
-    """Each path of a `use` tree: `a::{b, c::{d, e}}` has three. Bounded, however long it is and however it nests."""
+    """Returns each path of a `use` tree: `a::{b, c::{d, e}}` has three. Length and depth are limited."""
     paths: dict[str, None] = {}
     prefixes: list[str] = []
     current = ""
@@ -167,7 +170,7 @@ def expand_use_tree(tree: str) -> tuple[str, ...]:
 
 
 def _without_alias(path: str) -> str:
-    """A path without the name that it is given (`as name`), and without blanks."""
+    """Returns a path without its alias (`as name`) and without spaces."""
     words = path.split()
     return "".join(words[: words.index("as")] if "as" in words else words)
 
@@ -186,7 +189,7 @@ def _ruby_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
 
 def _php_imports(lines: Iterator[str]) -> Iterator[ImportReference]:
     for line in lines:
-        if found := _PHP_USE.match(line):  # further in, `use` is about traits
+        if found := _PHP_USE.match(line):  # indented, `use` is about traits
             names = tuple(name[0] for part in (found[2] or "").split(",") if (name := re.search(r"[\w\\]+", part)))
             yield from (ImportReference(f"{found[1]}{name}") for name in names or ("",))
         elif found := _PHP_FILE.search(line):
@@ -201,7 +204,7 @@ def _finder_for(pattern: re.Pattern[str]) -> Callable[[Iterator[str]], Iterator[
 
 
 def _join_until(end: str, lines: Iterable[str]) -> str:
-    """The lines up to the one with `end`; not for ever."""
+    """Joins the lines up to the one with `end`; at most `_JOINED_LINES` of them."""
     taken: list[str] = []
     for line in lines:
         taken.append(line.partition("#")[0] if end == ")" else line)

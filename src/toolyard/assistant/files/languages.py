@@ -1,4 +1,4 @@
-"""What a file is by its name: its language, and how soon it gets room among the files of a folder."""
+"""Classifies files by name: their language, and their priority among the files of a folder."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ _LOW_PRIORITY: Final = frozenset({"csv", "log"})
 _GENERATED: Final = re.compile(
     r"(?:\.min\.(?:js|css)|\.lock|-lock\.(?:json|yaml)|\.lockb|go\.sum|\.map|\.snap|\.svg|_pb2\.pyi?|\.log\.\d+)\Z"
 )
-"""Names of files that a program has written."""
+"""Names of generated files."""
 _TESTS: Final = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|/)test_[^/]*\Z|[._](?:test|spec)\.[a-z]+\Z|_test\."
 )
 
 
 class FileRank(IntEnum):
-    """Which of a folder's files come first."""
+    """Priority among the files of a folder."""
 
     SOURCE = 0
     TESTS = 1
@@ -101,7 +101,7 @@ class FileRank(IntEnum):
 
 
 def language_of(path: str, text: str = "") -> str:
-    """By the file's name, or by what its first line says runs it; empty when neither tells."""
+    """Returns the language by the file's name or shebang line; empty if neither is known."""
     name = posixpath.basename(path).lower()
     known = _BY_NAME.get(name) or _BY_SUFFIX.get(name.rpartition(".")[2] if "." in name else "")
     if known is None and (found := _BY_SHEBANG.match(text)):

@@ -1,8 +1,8 @@
-"""From the names in a request to the files that may be sent.
+"""Reads the files and folders that a request names.
 
-Files that were named come first, in their order, then those of the folders that were named: source, tests, settings,
-documents, the rest. What is wrong with a name is an error, and all that is wrong is told at once; what is wrong with
-a file that was merely met in a folder is a reason to leave it out.
+Named files come first, in their order, then the files of named folders: source, tests, settings, documents, the rest.
+A wrong name is an error, and all wrong names are reported together; a problem with a file found in a folder is a
+reason to skip it.
 """
 
 from __future__ import annotations
@@ -27,38 +27,42 @@ from toolyard.files.os_errors import not_a_file_error, printable_name
 _MOST_SCANNED = 400
 """Files of folders that are read, whole or for their outlines."""
 _MOST_BYTES = 64 * MIB
-"""Of all files together: many times what any model takes in."""
+"""Total size of all files: many times what any model can take."""
 _MOST_SKIPPED = 100
-"""Files of folders that are left out one by one; of more it is told how many."""
+"""Skipped files of folders that are reported individually; of the rest, only the number is."""
 _LINK_OUT = "is a link that leads out of the workspace; links are not followed"
 _CHANGED_SECRETS = (
-    "is a file for secrets by its name, and is not what was shown before; ask the user before you name it again"
+    "has the name of a file for secrets, and has changed since it was shown; ask the user before you name it again"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
+    """The files to send, and those that were skipped."""
+
     sources: tuple[SourceFile, ...]
-    """In the order in which they get room."""
+    """In order of priority."""
     skipped: tuple[SkippedFile, ...]
 
 
 @dataclass(slots=True)
 class _Search:
+    """Collects the files of one request."""
+
     ctx: CallContext
     limits: AssistantLimits
     argument: str
     faults: list[FieldError] = field(default_factory=list[FieldError])
     refusals: list[SecurityError] = field(default_factory=list[SecurityError])
-    """Those of the faults that are a matter of security."""
+    """Those of the faults that are security errors."""
     sources: dict[str, SourceFile] = field(default_factory=dict[str, SourceFile])
-    """By where the file really lies, so that none comes twice."""
+    """By real path, so that no file is read twice."""
     skipped: list[SkippedFile] = field(default_factory=list[SkippedFile])
     scanned: dict[str, ScannedFile] = field(default_factory=dict[str, ScannedFile])
     read_bytes: int = 0
 
     def add_name(self, name: str) -> None:
-        """Take what was named: a file, or all files of a folder."""
+        """Adds a named file, or all files of a named folder."""
         try:
             with self.ctx.open(name, Kind.READ, argument=self.argument) as target:
                 path = printable_name(self.ctx.mounts.display_path(target.path))
@@ -82,23 +86,23 @@ class _Search:
         self.faults.append(FieldError(self.argument, error))
 
     def raise_faults(self) -> None:
-        """Raises where a name is wrong: one error for all."""
-        told, faults = "; ".join(f"{fault.field}: {fault.error}" for fault in self.faults), tuple(self.faults)
+        """Raises one error for all wrong names."""
+        message, faults = "; ".join(f"{fault.field}: {fault.error}" for fault in self.faults), tuple(self.faults)
         if self.refusals:
             hints = dict.fromkeys(each.hint for each in self.refusals if each.hint)
-            raise SecurityError(told, faults, hint=" ".join(hints))
+            raise SecurityError(message, faults, hint=" ".join(hints))
         if faults:
-            raise ValidationError(told, faults, hint="Correct these names, then send the request again.")
+            raise ValidationError(message, faults, hint="Correct these names, then send the request again.")
 
     def _add_folder(self, target: Target, path: str) -> None:
         listing = scan_folder(self.ctx, target)
         if not listing.files:
             self.skipped.append(
-                SkippedFile(path, "holds no file that may be sent; what .gitignore names is not scanned")
+                SkippedFile(path, "contains no file that may be sent; files named in .gitignore are not scanned")
             )
         if not listing.is_whole:
             self.skipped.append(
-                SkippedFile(path, f"holds more than the {len(listing.files):,} files that were listed")
+                SkippedFile(path, f"contains more than the {len(listing.files):,} files that were listed")
             )
         self.skipped.extend(SkippedFile(link, _LINK_OUT) for link in listing.links_out)
         for each in listing.files:
@@ -120,30 +124,28 @@ class _Search:
             self.read_bytes += target.handle.status.st_size
 
     def read_folders(self) -> None:
-        """Read what the folders hold, in the order in which it gets room."""
-        told, self.skipped = self.skipped, []
+        """Reads the files of the folders, in order of priority."""
+        skipped, self.skipped = self.skipped, []
         ordered = sorted(self.scanned.values(), key=lambda each: file_rank(each.relative))
-        wanted = [met for met in ordered if met.path not in self.sources]
-        for met in wanted[:_MOST_SCANNED]:
+        pending = [file for file in ordered if file.path not in self.sources]
+        for file in pending[:_MOST_SCANNED]:
             self.ctx.check_time()
-            self._read_scanned_file(met)
-        told.extend(_limit_skipped(self.skipped))
-        if len(wanted) > _MOST_SCANNED:
-            count = len(wanted) - _MOST_SCANNED
-            reason = (
-                f"not looked at, nor {count - 1:,} more files: a request looks at {_MOST_SCANNED} files of folders"
-            )
-            told.append(SkippedFile(wanted[_MOST_SCANNED].shown, reason))
-        self.skipped = told
+            self._read_scanned_file(file)
+        skipped.extend(_limit_skipped(self.skipped))
+        if len(pending) > _MOST_SCANNED:
+            count = len(pending) - _MOST_SCANNED
+            reason = f"not read, nor {count - 1:,} more files: a request reads {_MOST_SCANNED} files of folders"
+            skipped.append(SkippedFile(pending[_MOST_SCANNED].shown, reason))
+        self.skipped = skipped
 
     def _read_scanned_file(self, file: ScannedFile) -> None:
         target = file.open()
         if target is None:
-            self.skipped.append(SkippedFile(file.shown, "was gone when it was to be read"))
+            self.skipped.append(SkippedFile(file.shown, "was deleted before it could be read"))
             return
         with target:
             if not target.handle.is_file:
-                self.skipped.append(SkippedFile(file.shown, "is no regular file"))
+                self.skipped.append(SkippedFile(file.shown, "is not a regular file"))
             elif self.read_bytes + target.handle.status.st_size > _MOST_BYTES:
                 self.skipped.append(SkippedFile(file.shown, _size_limit_reason()))
             else:
@@ -157,10 +159,10 @@ class _Search:
 def find_files(
     ctx: CallContext, names: Sequence[str], limits: AssistantLimits, *, field: str = "files"
 ) -> FoundFiles:
-    """What the named files and folders hold.
+    """Reads the named files and folders.
 
-    ValidationError, with every fault, for names of nothing, for too many of them and for files that are too large;
-    SecurityError where among them is a name that leads out of the workspace or to something that is no file.
+    Raises ValidationError with every fault for names that do not exist, too many names and files that are too large,
+    and SecurityError if one of the names leads out of the workspace or to something that is not a file.
     """
     distinct = tuple(dict.fromkeys(names))
     if len(distinct) > limits.files:
@@ -183,15 +185,15 @@ def find_files(
 
 
 def reread_file(ctx: CallContext, path: str, digest: str, limits: AssistantLimits) -> SourceFile | SkippedFile:
-    """A file that an earlier turn of a thread showed, as it is now; `digest` is of what was shown.
+    """Reads a file again that an earlier turn of a thread showed; `digest` identifies the version shown then.
 
-    A file for secrets was named then. Another version was not, nor was the file of that name in another workspace,
-    whose server goes on with the thread.
+    A file for secrets was named by the caller then. A changed version was not, nor was a file of the same name in
+    another workspace whose server continues the thread, so neither is sent.
     """
     try:
         with ctx.open(path, Kind.READ) as target:
             if not target.exists:
-                return SkippedFile(path, "is no longer there")
+                return SkippedFile(path, "no longer exists")
             if not target.handle.is_file:
                 return SkippedFile(path, "is no longer a file")
             found = read_source(ctx, target, path, limits, is_named=False)

@@ -1,4 +1,4 @@
-"""What to say of a name that names nothing: what was probably meant."""
+"""Error messages for names that do not exist, with suggestions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 def missing_file_message(ctx: CallContext, target: Target, path: str) -> str:
-    """That nothing is there, and what is near."""
-    said = f"{path} does not exist"
+    """Returns that the path does not exist, and what was probably meant."""
+    message = f"{path} does not exist"
     if any(sign in path for sign in "*?"):
-        return f"{said}; patterns are not expanded, name the folder instead"
+        return f"{message}; patterns are not expanded, name the folder instead"
     near = _closest_in_folder(ctx, target)
     if near:
-        return f"{said}; did you mean {near}?"
+        return f"{message}; did you mean {near}?"
     elsewhere = _same_name_elsewhere(ctx, target.missing[-1])
-    return f"{said}; did you mean {', '.join(elsewhere)}?" if elsewhere else said
+    return f"{message}; did you mean {', '.join(elsewhere)}?" if elsewhere else message
 
 
 def _closest_in_folder(ctx: CallContext, target: Target) -> str:
-    """The name in the last folder that exists which comes closest to the first one that does not."""
+    """Returns the most similar name in the last existing folder of the path."""
     folder = target.handle.real
     fd = target.handle.reopen_fd(os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -47,7 +47,7 @@ def _closest_in_folder(ctx: CallContext, target: Target) -> str:
 
 
 def _same_name_elsewhere(ctx: CallContext, name: str) -> tuple[str, ...]:
-    """Files of that very name in other folders."""
+    """Returns files with the same name in other folders."""
     found = glob(
         ctx.mounts.workspace,
         ".",

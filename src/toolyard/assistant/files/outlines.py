@@ -1,6 +1,6 @@
-"""What is in a file, on a few lines: what it imports, its classes and functions, and where they stand.
+"""Outlines of files: imports, classes and functions with their line numbers.
 
-By the grammar of its language where there is one (the extra `assistant`), else by what its lines look like.
+Uses the grammar of the language if there is one (the `assistant` extra), otherwise regular expressions.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from toolyard.assistant.files.syntax.outliner import Outliner
 
 
 def outline(source: SourceFile) -> str:
-    """Lines of the form `12| def name(argument):`. For several files `outlines` takes less time."""
+    """Returns lines of the form `12| def name(argument):`. For several files `outlines` is faster."""
     return "".join(outlines((source,)))
 
 
 def outlines(sources: Iterable[SourceFile], check_time: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """The outline of each. `check_time` is called now and then, and may raise."""
+    """Yields the outline of each source. `check_time` is called repeatedly and may raise."""
     with Outliner(check_time) as outliner:
         for source in sources:
             check_time()
@@ -26,6 +26,7 @@ def outlines(sources: Iterable[SourceFile], check_time: Callable[[], None] = lam
 
 
 def build_outline(outliner: Outliner, source: SourceFile) -> Outline:
+    """Returns the outline by grammar, or by regular expressions if that finds nothing."""
     parsed = outliner.parse_outline(source.language, source.text)
     if parsed is None or not parsed.entries:
         return outline_by_regex(source.text, source.language)

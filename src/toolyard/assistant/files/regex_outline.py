@@ -1,6 +1,6 @@
-"""Outlines without a grammar: headings of documents, lines that look like definitions, or the beginning and the end.
+"""Outlines without a grammar: headings of documents, lines that look like definitions, or first and last lines.
 
-A text is looked at line by line, so that other threads have their turn however large it is.
+Texts are read line by line, so that other threads can run however large a text is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolyard.core.tokens import split_at_lines
 LOOKED_AT_LINES: Final = 400_000
 _MOST_ENTRIES: Final = 400
 _COUNTED_LINES: Final = 50_000
-"""As far as entries are counted that are not shown: to know of each in a huge file is not worth the seconds."""
+"""Entries that are not shown are counted up to this line: counting all of a huge file would take seconds."""
 _LINE_CHARS: Final = 200
 GAP: Final = "..."
 _FIRST_LINES: Final = 20
@@ -48,14 +48,14 @@ _NO_RULE: Final = frozenset({"", "csv", "log", "json", "xml", "html", "css", "te
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is in a file, and how much of it is not told."""
+    """Entries of a file, and how many were left out."""
 
     entries: tuple[str, ...]
-    """Lines as `12| text`, and a gap between two of them where all there is to show is how a file begins and ends."""
+    """Lines as `12| text`, and a gap in between if only the first and last lines are shown."""
     left_out: int = 0
-    """How many entries come after these."""
+    """Number of entries that follow these."""
     looked_at: int = 0
-    """The last line that was looked at, where the file goes on; 0 where all of it was."""
+    """The last line that was read, if the file continues; 0 if all of it was read."""
 
     @property
     def is_cut(self) -> bool:
@@ -63,22 +63,22 @@ class Outline:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The entries, and a line on what is left out."""
+        """The entries, and a line on what was left out."""
         if not self.is_cut:
             return self.entries
         more = f"{self.left_out:,} more {'entry' if self.left_out == 1 else 'entries'}"
-        unseen = f"all that comes after line {self.looked_at:,}"
+        unseen = f"everything after line {self.looked_at:,}"
         rest = ([more] if self.left_out else []) + ([unseen] if self.looked_at else [])
         return (*self.entries, f"[... {' and '.join(rest)} left out]")
 
     def truncate(self, count: int) -> Outline:
-        """With the first `count` entries alone."""
+        """Returns the outline with only the first `count` entries."""
         rest = sum(entry != GAP for entry in self.entries[count:])
         return Outline(self.entries[:count], self.left_out + rest, self.looked_at)
 
 
 def numbered_lines(text: str) -> Iterator[NumberedLine]:
-    r"""The lines of a text that ends them in `\n`, with their numbers. Of one longer than a piece, its beginning."""
+    r"""Yields the lines of a text with `\n` line ends, with their numbers. Lines longer than a piece are cut."""
     number, rest = 0, ""
     for piece in split_at_lines(text):
         lines = piece.split("\n")
@@ -92,7 +92,7 @@ def numbered_lines(text: str) -> Iterator[NumberedLine]:
 
 
 def outline_by_regex(text: str, language: str) -> Outline:
-    """Lines of the text that tell what is in it."""
+    """Returns the lines of the text that tell what is in it."""
     if language == "rst":
         found = _underlined_titles(text)
     elif language in _NO_RULE:

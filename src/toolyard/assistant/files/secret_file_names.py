@@ -1,8 +1,8 @@
-"""Which files are not sent unless somebody names them: those whose names say that they are for secrets.
+"""Recognises files for secrets by their names; they are not sent unless the caller names them.
 
-Names are those of the preset `secrets` and a longer list. That list is not part of the preset: to leave a file out of
-a question costs little, while a policy that forbids too much stops work. Here capitals make no difference, and a copy
-is as secret as what it is a copy of.
+The names are those of the preset `secrets` and a longer list. That list is not part of the preset: omitting a file
+from a question costs little, while a policy that forbids too much stops work. Case is ignored, and a backup copy is
+as secret as the original.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from toolyard.policy.presets import may_hold_secrets
 
 _DATA_SUFFIXES: Final = ("json", "yaml", "yml", "toml", "ini", "xml", "properties", "csv", "txt", "conf", "cfg", "db")
-"""Endings of files that hold values. What is code, or a document, is there to be read."""
+"""Suffixes of files that hold values; code and documents may be read."""
 _NAMES: Final = (
     "credentials",
     *(f"{name}.{ending}" for name in ("credentials", "secrets") for ending in _DATA_SUFFIXES),
@@ -30,19 +30,19 @@ _NAMES: Final = (
     *("htpasswd", "*.htpasswd", ".htdigest", "password.txt", "passwords.txt", ".dev.vars", ".*_history"),
     *("*.p8", "*.ppk", "*.pkcs12", "*.jceks", "*.agekey", "*.keytab"),
 )
-"""Of files, in lower case. A folder of such a name makes nothing secret: `kubeconfig/load.go` is source."""
+"""File names in lower case. A folder of such a name makes nothing secret: `kubeconfig/load.go` is source."""
 _PATHS: Final = ("*/.aws/*", "*/.azure/*", "*/.config/hub", "*/.config/rclone/*", "*/.terraform.d/*")
 _TOKEN_FILE: Final = re.compile(
     r"(?!.*/(?:locales?|i18n|l10n|lang|languages?|translations?|messages)/).*/(?:auth|token)\.json", re.DOTALL
 )
-"""Where words of a page are kept by language, files are named after what they are about."""
+"""Excludes translations: in folders by language, files are named after the page that they belong to."""
 _TEMPLATE: Final = re.compile(r"[.\-_](?:example|sample|template|dist)(?:\.|$)")
 _COPY_SUFFIX: Final = re.compile(r"(?<=.)(?:\.(?:bak|backup|old|orig|save|tmp|sw[op])\d*|(?:\.~\d+)?~)$")
 _AUTOSAVE_NAME: Final = re.compile(r"^#(.+)#$")
 
 
 def is_secret_by_name(path: str, workspace: str) -> bool:
-    """Of a clean, absolute path."""
+    """Whether a clean, absolute path names a file for secrets."""
     path, workspace = path.casefold(), workspace.casefold()
     folder, _, name = path.rpartition("/")
     return any(
@@ -52,12 +52,12 @@ def is_secret_by_name(path: str, workspace: str) -> bool:
 
 
 def _original_names(name: str) -> tuple[str, ...]:
-    """What a file may be a copy of, `.env` for `#.env#` and `.env.bak~`; itself if it is none."""
+    """Returns what a file may be a copy of, `.env` for `#.env#` and `.env.bak~`; else the name itself."""
     original, last = name, ""
     while original != last:
         last = original
         original = _COPY_SUFFIX.sub("", _AUTOSAVE_NAME.sub(r"\1", original))
-    # Editors put a dot before the names of some copies, and nobody knows whether there was one already.
+    # Editors put a dot before the names of some copies; the original may have had one already.
     return (original,) if original == name else (original, original.removeprefix("."))
 
 

@@ -1,4 +1,4 @@
-"""A file as a model can be shown it, and a file that it is not shown."""
+"""Data of files that are sent to a model, and of files that are not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolyard.assistant.secrets.redaction import Secret
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that is not sent, or not whole; `reason` ends a sentence that begins with its path."""
+    """A file that is not sent, or not whole; `reason` completes a sentence that starts with its path."""
 
     path: str
     reason: str
@@ -17,21 +17,23 @@ class SkippedFile:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
+    """The text of a file, ready to be sent."""
+
     path: str
-    """As it is shown: relative to the workspace."""
+    """As shown to users: relative to the workspace."""
     text: str
-    r"""Its lines end in `\n`, however they do in the file. Secrets in it are masked."""
+    r"""Lines end in `\n`, whatever they do in the file. Secrets are masked."""
     digest: str
-    """Of its bytes: tells one version from another."""
+    """Of the file's bytes: identifies the version."""
     lines: int
     language: str
-    """Empty when it is unknown."""
+    """Empty if it is unknown."""
     is_named: bool
-    """Asked for by name, not found in a folder."""
+    """Named by the caller, not found in a folder."""
     outline_only: bool = False
-    """It comes after so many others that it is shown as an outline."""
+    """So many files come before it that it is shown only as an outline."""
     secrets: tuple[Secret, ...] = ()
-    """What was masked in its text."""
+    """What was masked in the text."""
 
 
 def count_lines(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What linters say about files: evidence for a review, and all there is of one where no model is."""
+"""Runs linters on files: evidence for a review, or the whole review if there is no model."""
 
 from toolyard.assistant.linting.model import Level, LintEvidence, LintFinding
 from toolyard.assistant.linting.runner import lint

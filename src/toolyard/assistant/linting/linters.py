@@ -1,8 +1,8 @@
-"""The linters we know: for which files, with which options, and how their answers are read.
+"""The supported linters: their files, their options, and the parsers of their output.
 
-Each is told neither to change anything nor to keep a cache. Configuration is the project's own, which is why they run
-only behind walls (`assistant.programs`). Those whose configuration is a program, such as ESLint, are not here: it
-could print any file of the workspace as if that were a finding, and findings are sent to a model.
+Options keep every linter from changing files and from writing a cache. It uses the project's own configuration, so it runs
+only in a sandbox (`assistant.sandboxed_commands`). Linters whose configuration is a program, such as ESLint, are
+excluded: it could print any file of the workspace as a finding, and findings are sent to a model.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from toolyard.assistant.sandboxed_commands import ProgramResult
 
 @dataclass(frozen=True, slots=True)
 class Linter:
+    """A linter: the files that it checks, its command, and the parser of its output."""
+
     name: str
     suffixes: tuple[str, ...]
     command: tuple[str, ...]
-    """What it looks at comes after it."""
+    """The files or folders to check are appended."""
     parse_output: Callable[[ProgramResult], Iterator[LintFinding]]
     success_codes: frozenset[int] = frozenset({0, 1})
-    """What it exits with when it did its work."""
+    """Exit codes of a linter that did its work."""
     otherwise: tuple[str, ...] = ()
-    """Options for a second try, where the project's configuration is what it cannot work with."""
+    """Options for a second attempt, if the project's configuration is unusable."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     module_file: str = ""
-    """It looks at whole folders, from the one with this file in or above them."""
+    """If set, the linter checks whole folders, starting at the nearest one upwards that has this file."""
 
 
 LINTERS: Final = (
@@ -57,7 +59,7 @@ LINTERS: Final = (
         parse_go_vet,
         success_codes=frozenset({0, 1, 2}),
         variables={
-            "GOCACHE": "/tmp/go-cache",  # noqa: S108 - the sandbox's own, in memory
+            "GOCACHE": "/tmp/go-cache",  # noqa: S108 - the sandbox's own /tmp, in memory
             "GOFLAGS": "",
             "GOPROXY": "off",
             "GOTOOLCHAIN": "local",

@@ -1,4 +1,4 @@
-"""What linters found, for a model to read and as findings of a review."""
+"""Findings of linters, rendered for a model or converted to findings of a review."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CATEGORY = "lint"
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """`path` is as results show paths; `code` is the linter's own name of the rule, "" where it has none."""
+    """`path` is spelled as in results; `code` is the linter's name of the rule, empty if it has none."""
 
     tool: str
     path: str
@@ -29,14 +29,14 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class LintEvidence:
-    """`ran` are the linters that did their work; `notes` tell of those that could not, and of what was left out."""
+    """`ran` are the linters that did their work; `notes` report those that could not, and what was left out."""
 
     findings: tuple[LintFinding, ...] = ()
     ran: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def render(self) -> str:
-        """One line for each finding; "" where no linter ran."""
+        """Renders one line per finding; empty if no linter ran."""
         if not self.ran:
             return ""
         head = f"{', '.join(self.ran)}: {len(self.findings):,} findings"
@@ -52,7 +52,7 @@ class LintEvidence:
         return "\n".join(lines)
 
     def as_findings(self) -> tuple[Finding, ...]:
-        """The same as findings of a review."""
+        """Returns the findings in the form of a review."""
         return sort_and_deduplicate(
             Finding(_SEVERITIES[each.level], _CATEGORY, each.path, each.line, f"{each.text} ({_rule_name(each)})")
             for each in self.findings

@@ -1,6 +1,7 @@
-"""What each linter prints, read. Paths are as it printed them. Pure.
+"""Parses the output of each linter. Paths are kept as printed. Pure functions.
 
-Read line by line where the linter lets us: its output may be megabytes, and one call of a parser holds up everybody.
+Output is parsed line by line where possible: it may be megabytes, and a single call of a parser would block other
+threads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from toolyard.assistant.traces.locations import is_number, parse_location
 
 _TEXT_CHARS = 400
 _CODE = re.compile(r" \[([A-Za-z0-9_-]{1,60})\]$")
-# What breaks the program when it gets there; all else of ruff's is a matter of care or taste.
+# Rules for code that fails when it runs; ruff's other rules are about care or taste.
 _RUFF_ERRORS = re.compile(r"E9|F5|F6|F7|F82|PLE|invalid-syntax")
 _RUFF_WARNINGS = re.compile(r"[FBS]\d|ASYNC|BLE|DTZ|PLW|TRY|RUF")
 _LEVELS: Final[Mapping[str, Level]] = {
@@ -28,34 +29,34 @@ _LEVELS: Final[Mapping[str, Level]] = {
 
 
 def parse_ruff(ran: ProgramResult) -> Iterator[LintFinding]:
-    """One object on each line."""
+    """Parses one JSON object per line."""
     for line in _lines(ran.out):
-        said = _parse_object(line)
-        where = said.get("location")
+        record = _parse_object(line)
+        where = record.get("location")
         if not isinstance(where, dict):
             continue
-        code = _one_line(said.get("code"))
-        path, row = _one_line(said.get("filename")), _line_number(cast("dict[str, Any]", where).get("row"))
-        yield LintFinding("ruff", path, row, code, _one_line(said.get("message")), _ruff_level(code))
+        code = _one_line(record.get("code"))
+        path, row = _one_line(record.get("filename")), _line_number(cast("dict[str, Any]", where).get("row"))
+        yield LintFinding("ruff", path, row, code, _one_line(record.get("message")), _ruff_level(code))
 
 
 def parse_shellcheck(ran: ProgramResult) -> Iterator[LintFinding]:
-    """`./a.sh:2:6: note: Double quote to prevent globbing. [SC2086]`"""
+    """Parses `./a.sh:2:6: note: Double quote to prevent globbing. [SC2086]`."""
     for line in _lines(ran.out):
         head, _, rest = line.partition(": ")
         where = parse_location(head)
-        level, _, said = rest.partition(": ")
-        if where is None or not said:
+        level, _, message = rest.partition(": ")
+        if where is None or not message:
             continue
-        code = _CODE.search(said)
-        text = said[: code.start()] if code else said
+        code = _CODE.search(message)
+        text = message[: code.start()] if code else message
         yield LintFinding(
             "shellcheck", where.file, where.line, code[1] if code else "", _one_line(text), _LEVELS.get(level, "note")
         )
 
 
 def parse_cppcheck(ran: ProgramResult) -> Iterator[LintFinding]:
-    """Fields between tabs, as the template asks for."""
+    """Parses tab-separated fields, as the template defines them."""
     for line in _lines(ran.err):
         fields = line.split("\t", 4)
         if len(fields) == 5 and is_number(fields[1]):
@@ -64,14 +65,14 @@ def parse_cppcheck(ran: ProgramResult) -> Iterator[LintFinding]:
 
 
 def parse_go_vet(ran: ProgramResult) -> Iterator[LintFinding]:
-    """`./m.go:5:15: fmt.Printf format %d has arg x of wrong type`, with `vet: ` where it does not compile."""
+    """Parses `./m.go:5:15: fmt.Printf format %d has arg x of wrong type`; `vet: ` precedes compile errors."""
     for line in _lines(ran.err):
         is_broken = line.startswith("vet: ")
-        head, _, said = line.removeprefix("vet: ").partition(": ")
+        head, _, message = line.removeprefix("vet: ").partition(": ")
         where = parse_location(head)
-        if where is not None and where.file.endswith(".go") and said:
+        if where is not None and where.file.endswith(".go") and message:
             level: Level = "error" if is_broken else "warning"
-            yield LintFinding("go vet", where.file, where.line, "", _one_line(said), level)
+            yield LintFinding("go vet", where.file, where.line, "", _one_line(message), level)
 
 
 def _ruff_level(code: str) -> Level:
@@ -81,7 +82,7 @@ def _ruff_level(code: str) -> Level:
 
 
 def _lines(data: bytes) -> Iterator[str]:
-    """Without the last one where it was cut."""
+    """Yields the complete lines; a last line that was cut off is dropped."""
     at = 0
     while (end := data.find(b"\n", at)) >= 0:
         yield data[at:end].decode("utf-8", "replace").rstrip("\r")

@@ -1,7 +1,6 @@
-"""Linters at work on files of the workspace, in a sandbox that only reads.
+"""Runs linters on files of the workspace, in a read-only sandbox.
 
-A linter that is not installed, cannot work here or takes too long is a note, never an error: a review goes on without
-its evidence.
+A linter that is missing, fails or takes too long adds a note and never an error: a review continues without it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from toolyard.core.paths import relative_to
 from toolyard.dispatch.call_context import CallContext
 
 LINTER_SECONDS = 30.0
-"""For one linter."""
+"""Time limit of one linter."""
 TOTAL_SECONDS = 60.0
 MOST_FINDINGS = 500
 MOST_FILES = 100
@@ -32,7 +31,7 @@ _REASON_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One run: from `folder`, on `targets` there, for `files` of the workspace."""
+    """One run in `folder` on `targets`, for `files` of the workspace."""
 
     folder: str
     targets: tuple[str, ...]
@@ -41,6 +40,8 @@ class _Job:
 
 @dataclass(slots=True)
 class _LintReport:
+    """Collects the results of all linters."""
+
     findings: list[LintFinding] = field(default_factory=list[LintFinding])
     ran: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
@@ -49,35 +50,37 @@ class _LintReport:
         ordered = sorted(dict.fromkeys(self.findings), key=lambda each: (each.path, each.line, each.tool, each.code))
         notes = list(dict.fromkeys(self.notes))
         if len(ordered) > MOST_FINDINGS:
-            notes.append(f"{len(ordered) - MOST_FINDINGS:,} findings of linters after the first {MOST_FINDINGS:,}.")
+            notes.append(
+                f"{len(ordered) - MOST_FINDINGS:,} more findings of linters after the first {MOST_FINDINGS:,}."
+            )
         return LintEvidence(tuple(ordered[:MOST_FINDINGS]), tuple(dict.fromkeys(self.ran)), tuple(notes))
 
 
 def lint(ctx: CallContext, paths: Sequence[str], *, seconds: float = TOTAL_SECONDS) -> LintEvidence:
-    """What the linters that are here say about the files at `paths`; of other files nothing is told."""
+    """Runs the available linters; returns findings about the files at `paths` only."""
     files = tuple(dict.fromkeys(_visible_files(ctx, paths)))
-    told = _LintReport()
+    report = _LintReport()
     until = time.monotonic() + seconds
     for linter in LINTERS:
-        wanted = [file for file in files if file.endswith(linter.suffixes)]
-        if len(wanted) > MOST_FILES:
-            told.notes.append(f"{linter.name} looked at {MOST_FILES} of {len(wanted)} files.")
-        for job in _jobs(ctx, linter, wanted[:MOST_FILES]):
+        matching = [file for file in files if file.endswith(linter.suffixes)]
+        if len(matching) > MOST_FILES:
+            report.notes.append(f"{linter.name} checked {MOST_FILES} of {len(matching)} files.")
+        for job in _jobs(ctx, linter, matching[:MOST_FILES]):
             left = min(LINTER_SECONDS, until - time.monotonic())
             if left <= 0:
-                told.notes.append(f"{linter.name} did not run: the linters before it took all the time.")
+                report.notes.append(f"{linter.name} did not run: the linters before it used up the time.")
                 break
             try:
-                _lint_job(ctx, linter, job, left, told)
+                _lint_job(ctx, linter, job, left, report)
             except SecurityError as error:
                 return LintEvidence(notes=(f"Linters did not run: {error}",))
             except SystemFault as error:
-                told.notes.append(f"{linter.name} did not run: {error}")
-    return told.evidence()
+                report.notes.append(f"{linter.name} did not run: {error}")
+    return report.evidence()
 
 
 def _visible_files(ctx: CallContext, paths: Iterable[str]) -> Iterator[str]:
-    """Those of the paths that may be seen, relative to the workspace."""
+    """Yields the paths that are visible, relative to the workspace."""
     workspace = ctx.mounts.workspace.path
     for path in paths:
         clean = ctx.mounts.clean(path)
@@ -103,7 +106,7 @@ def _jobs(ctx: CallContext, linter: Linter, files: Sequence[str]) -> Iterator[_J
 
 
 def _folder_with(ctx: CallContext, name: str, folder: str) -> str | None:
-    """`folder` or the nearest one above it that has a file called `name`."""
+    """Returns `folder` or the nearest folder above it that contains a file called `name`."""
     while not _file_exists(ctx, os.path.join(folder, name)):
         if not folder:
             return None
@@ -132,9 +135,9 @@ def _lint_job(ctx: CallContext, linter: Linter, job: _Job, seconds: float, repor
     found = list(_with_workspace_paths(linter.parse_output(ran), ctx, job))
     report.findings += [each for each in found if each.path in job.files]
     if not ran.is_complete:
-        report.notes.append(f"{linter.name} was stopped: it took too long, or had too much to say.")
+        report.notes.append(f"{linter.name} was stopped: it took too long, or printed too much.")
     elif ran.exit_code not in linter.success_codes or (ran.exit_code and not found):
-        report.notes.append(f"{linter.name} did not get to work: {_failure_reason(ran)}")
+        report.notes.append(f"{linter.name} failed: {_failure_reason(ran)}")
         return
     report.ran.append(linter.name)
 
@@ -153,7 +156,7 @@ def _run_linter(
 
 
 def _with_workspace_paths(found: Iterable[LintFinding], ctx: CallContext, job: _Job) -> Iterator[LintFinding]:
-    """With their paths relative to the workspace, whichever way the linter wrote them."""
+    """Yields the findings with paths relative to the workspace, however the linter printed them."""
     workspace = ctx.mounts.workspace.path
     start = os.path.join(workspace, job.folder)
     for each in found:
@@ -163,7 +166,7 @@ def _with_workspace_paths(found: Iterable[LintFinding], ctx: CallContext, job: _
 
 
 def _failure_reason(ran: sandboxed_commands.ProgramResult) -> str:
-    """Why it failed, as it says itself."""
+    """Returns the first line of the linter's own error message."""
     lines = (ran.err.strip() or ran.out.strip()).decode("utf-8", "replace").splitlines()
-    said = next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "it does not say why")
-    return said[:_REASON_CHARS]
+    reason = next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "no reason given")
+    return reason[:_REASON_CHARS]

@@ -1,4 +1,4 @@
-"""Precommit's own work: git is run, secrets are looked for, and a verdict follows, with no model at all."""
+"""The checks of precommit: runs git, scans for secrets, and decides on a verdict without a model."""
 
 from toolyard.assistant.precommit.diff_budget import FittedDiff
 from toolyard.assistant.precommit.findings import ChangeStatus, Check, CheckDetail, CheckOutcome, FileChange

@@ -1,4 +1,4 @@
-"""Which tests a change concerns: those that are named after a changed file, or import it. Nothing is run."""
+"""Finds the tests that a change affects: those named after a changed file, or importing it. No test is run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ NAME = "tests"
 _MOST_MODULES = 50
 _MOST_NAMED = 5
 _FOLDER_MODULES = frozenset({"__init__", "index", "mod", "main", "lib", "__main__"})
-"""Files that are known by the folder they lie in."""
+"""Files that are identified by their folder."""
 _TESTS = ("*[tT]est*", "*spec*", "*e2e*")
 _OWN_TESTS = (".rs", ".h", ".hpp")
-"""Where tests stand in the file itself, or in that of its implementation."""
+"""Suffixes of files that contain their tests, or whose implementation does."""
 _SCRIPTS = frozenset({".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte"})
 _AFFIX = re.compile(r"^test_|[._-](?:test|tests|spec|cy)$|(?:Test|Tests|Spec)$")
 _IMPORT_WORDS = r"(import|from|require|use|include|mock|patch)"
 
 
 def check_affected_tests(changes: Iterable[FileChange], tree: CommitTree, check_time: Callable[[], None]) -> Check:
+    """Lists the tests of each changed module; warns about modules without tests."""
     listed = list(changes)
     changed = {change.path for change in listed if is_test(change.path) and change.status is not ChangeStatus.DELETED}
     modules = sorted(
@@ -68,7 +69,7 @@ def _related_tests(module: str, tests: Sequence[str], lines: Sequence[WordMatch]
         for path in tests
         if _normalized_name(_AFFIX.sub("", os.path.splitext(os.path.basename(path))[0])) == wanted
     ]
-    # Tests of one name may be about others: one in a folder of its own is about the module of such a folder.
+    # A test of the same name may be about another module: one in a subfolder is about the module in such a folder.
     near = [path for path in by_name if _is_near(path, module, folder)]
     if module.endswith(".go"):
         beside = os.path.dirname(module)
@@ -80,7 +81,7 @@ def _related_tests(module: str, tests: Sequence[str], lines: Sequence[WordMatch]
 
 
 def _language(path: str) -> str:
-    """Files of one language have one ending, or one of those of JavaScript."""
+    """Returns the suffix that stands for the file's language; those of JavaScript count as one."""
     ending = os.path.splitext(path)[1].lower()
     return ".js" if ending in _SCRIPTS else ending
 
@@ -106,7 +107,7 @@ def _stem(path: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """The package a module is in: the folder that holds it, or holds the folder it is known by."""
+    """Returns the package of a module: the folder of the file, or of the folder that identifies it."""
     folder = os.path.dirname(path)
     if os.path.splitext(os.path.basename(path))[0] in _FOLDER_MODULES:
         folder = os.path.dirname(folder)

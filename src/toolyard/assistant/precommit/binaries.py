@@ -1,7 +1,7 @@
-"""Files that git calls binary: how large they are, and what text stands in them all the same.
+"""Reads files that git treats as binary, and extracts the text in them.
 
-`.gitattributes` can call any file binary, and then its lines are in no diff. A secret must not hide behind that, so
-all but large ones are looked into; of those that are not, somebody is told.
+`.gitattributes` can mark any file as binary, which removes its lines from the diff. So that no secret can hide there,
+all but large files are read; the others are reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGE_BYTES = 5 * MIB
 _MOST_BYTES = 40 * MIB
 _BATCH_BYTES = 12 * MIB
 _MOST_FILES = 2_000
-_UNSEEN = "is a binary file that nobody looked into"
+_UNSEEN = "is a binary file that was not inspected"
 _ID = re.compile(r"[0-9a-f]{40,64}")
 _SIZES = "printf '%s\\n' \"$@\" | git cat-file --batch-check='%(objectname) %(objectsize)'"
 _CONTENTS = "printf '%s\\n' \"$@\" | git cat-file --batch='%(objectname) %(objectsize)'"
@@ -32,16 +32,16 @@ _CONTENTS = "printf '%s\\n' \"$@\" | git cat-file --batch='%(objectname) %(objec
 
 @dataclass(slots=True)
 class UninspectedFiles:
-    """Files that nobody looked into."""
+    """Binary files that were not read."""
 
     warned: list[CheckDetail] = field(default_factory=list[CheckDetail])
-    """Since they are large, or cannot be read."""
+    """Too large, or unreadable."""
     failed: list[CheckDetail] = field(default_factory=list[CheckDetail])
-    """Since there are too many: a key could stand in the next one."""
+    """Over the total limit: the next file could contain a key."""
 
 
 def read_binaries(git: Git, changes: Iterable[FileChange]) -> tuple[list[FileChange], UninspectedFiles]:
-    """The changes, with the lines of what can be read after all; and what nobody looked into."""
+    """Returns the changes with the lines of readable binary files added, and the files that were not read."""
     listed = list(changes)
     binary = [change for change in listed if change.is_binary and change.status is not ChangeStatus.DELETED]
     stored = list(dict.fromkeys(change.blob for change in binary if change.blob and _ID.fullmatch(change.blob)))
@@ -61,15 +61,15 @@ def read_binaries(git: Git, changes: Iterable[FileChange]) -> tuple[list[FileCha
                 lines = extract_lines(data, git.deadline.check)
                 seen[id(change)] = replace(change, added=lines, last_line=lines[-1][0] if lines else 0)
             elif size > LARGE_BYTES:
-                text = f"is a binary file of {size / MIB:.0f} MiB, which nobody looked into"
+                text = f"is a binary file of {size / MIB:.0f} MiB that was not inspected"
                 unseen.warned.append(CheckDetail(change.path, 0, text))
             else:
                 is_left_over = bool(size or change.blob)
                 (unseen.failed if is_left_over else unseen.warned).append(CheckDetail(change.path, 0, _UNSEEN))
     except OutOfTime:
-        told = {each.path for each in (*unseen.warned, *unseen.failed)}
+        reported = {each.path for each in (*unseen.warned, *unseen.failed)}
         late = (change.path for change in binary if id(change) not in seen)
-        unseen.failed += [CheckDetail(path, 0, _UNSEEN) for path in late if path not in told]
+        unseen.failed += [CheckDetail(path, 0, _UNSEEN) for path in late if path not in reported]
     return [seen.get(id(change), change) for change in listed], unseen
 
 
@@ -82,18 +82,18 @@ def _blob_sizes(git: Git, blobs: list[str]) -> dict[str, int]:
 
 
 def _blob_contents(git: Git, sizes: dict[str, int]) -> dict[str, bytes]:
-    """Of those that are not large, as far as they are not too much together."""
+    """Reads the blobs that are not large, up to the total limit."""
     found: dict[str, bytes] = {}
     batch: list[str] = []
-    total = held = 0
+    total = batch_bytes = 0
     for blob, size in sizes.items():
         if size > LARGE_BYTES or total + size > _MOST_BYTES:
             continue
-        if held + size > _BATCH_BYTES:
+        if batch_bytes + size > _BATCH_BYTES:
             found |= _read_batch(git, batch)
-            batch, held = [], 0
+            batch, batch_bytes = [], 0
         batch.append(blob)
-        held, total = held + size, total + size
+        batch_bytes, total = batch_bytes + size, total + size
     return found | _read_batch(git, batch)
 
 
@@ -104,14 +104,14 @@ def _read_batch(git: Git, blobs: list[str]) -> dict[str, bytes]:
     while (end := data.find(b"\n", at)) >= 0:
         name, _, size = data[at:end].decode("ascii", "replace").partition(" ")
         at = end + 2 + int(size) if size.isdigit() else len(data) + 1
-        if at > len(data):  # cut off
+        if at > len(data):  # truncated
             break
         found[name] = data[end + 1 : at - 1]
     return found
 
 
 def _read_from_work_tree(ctx: CallContext, path: str, most: int) -> tuple[int, bytes | None]:
-    """How long a file is, and what it holds if that is not too much."""
+    """Returns the size of a file, and its content unless it is too large."""
     if not ctx.is_visible(path):
         return 0, None
     try:
@@ -126,5 +126,5 @@ def _read_from_work_tree(ctx: CallContext, path: str, most: int) -> tuple[int, b
                 return size, os.read(fd, LARGE_BYTES)
             finally:
                 os.close(fd)
-    except (ToolyardError, OSError):  # gone meanwhile, or not for us: then it is not looked into
+    except (ToolyardError, OSError):  # deleted meanwhile, or not readable: reported as not inspected
         return 0, None

@@ -1,4 +1,4 @@
-"""What a commit would hold, as git tells it: staged, not staged, untracked."""
+"""Collects what a commit would contain: staged, unstaged and untracked changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_RENAMES = 1_000
 _STATUS_BYTES = 4 * MIB
 _DIFF_BYTES = 20 * MIB
 _SUBMODULE = "160000"
-_UNREAD = "the change is too much to look through"
+_UNREAD = "the change is too large to inspect"
 _STATUS = {
     "A": ChangeStatus.ADDED,
     "M": ChangeStatus.MODIFIED,
@@ -27,8 +27,8 @@ _STATUS = {
     "T": ChangeStatus.TYPE_CHANGED,
     "U": ChangeStatus.CONFLICTED,
 }
-# What is not committed in a submodule is no part of this commit either. To find out, git would run another git in
-# there, by a configuration that nobody has made safe.
+# Uncommitted changes in a submodule are not part of this commit. To find them, git would run another git in
+# there, with a configuration that has not been made safe.
 _DIFF = (
     *(
         "diff",
@@ -52,8 +52,8 @@ _DIFF = (
     *("--ignore-submodules=dirty", "--no-relative"),
 )
 _RENAMES = ("--find-renames", "--find-copies", f"-l{_MOST_RENAMES}")
-# git tells of untracked files as it does of others once an index names them. So one is made that does, in the
-# sandbox's own memory, beside objects of its own: the repository is not touched.
+# git diffs untracked files like others once an index names them. So a temporary index is created in the
+# sandbox's memory, with its own object folder: the repository is not touched.
 _UNTRACKED_SCRIPT = """
 own=$(mktemp -d) && mkdir -p "$own/objects/info" || exit 1
 trap 'rm -rf "$own"' EXIT
@@ -70,18 +70,21 @@ git "$@"
 
 @dataclass(slots=True)
 class CollectedChanges:
+    """The changes of a repository, with what could not be read."""
+
     branch: str = ""
-    """Empty where HEAD is on none."""
+    """Empty if HEAD is detached."""
     head: str = ""
     """Empty before the first commit."""
     changes: list[FileChange] = field(default_factory=list[FileChange])
     on_disk: list[str] = field(default_factory=list[str])
-    """Tracked files that are not on disk what they are in the index, as it seems in the sandbox."""
+    """Tracked files that differ on disk from the index, as seen in the sandbox."""
     failed: list[CheckDetail] = field(default_factory=list[CheckDetail])
     warned: list[CheckDetail] = field(default_factory=list[CheckDetail])
 
 
 def collect_changes(git: Git, *, staged: bool, unstaged: bool) -> CollectedChanges:
+    """Collects the staged and unstaged changes, sorted by path."""
     found = CollectedChanges()
     conflicted: set[str] = set()
     try:
@@ -100,7 +103,7 @@ def collect_changes(git: Git, *, staged: bool, unstaged: bool) -> CollectedChang
 
 
 def _read_status(git: Git, found: CollectedChanges, *, unstaged: bool) -> tuple[set[str], list[str]]:
-    """Branch and head, which paths are in conflict, and which are untracked."""
+    """Reads branch and head; returns the conflicted and the untracked paths."""
     untracked = "--untracked-files=all" if unstaged else "--untracked-files=no"
     wanted = ("--porcelain=v2", "--branch", "-z", "--no-ahead-behind", "--no-renames", "--ignore-submodules=dirty")
     ran = git.run("status", *wanted, untracked, output_bytes=_STATUS_BYTES)
@@ -129,7 +132,7 @@ def _diff_changes(git: Git, found: CollectedChanges, what: str, *words: str) -> 
     ran = git.run(*words, output_bytes=_DIFF_BYTES)
     records, patches = parse_diff(ran.out, git.deadline.check)
     if not ran.is_complete:
-        found.failed.append(_too_large_detail(f"the diff of what is {what}"))
+        found.failed.append(_too_large_detail(f"the diff of {what} changes"))
     for record in records:
         change = _change_from_record(record, patches.get(record.path, FilePatch()), is_staged=what == "staged")
         yield change if ran.is_complete or record.path in patches else replace(change, withheld=_UNREAD)
@@ -138,12 +141,12 @@ def _diff_changes(git: Git, found: CollectedChanges, what: str, *words: str) -> 
 def _untracked_changes(git: Git, found: CollectedChanges, paths: list[str]) -> Iterator[FileChange]:
     repositories = [path for path in paths if path.endswith("/")]
     for path in repositories:
-        found.warned.append(CheckDetail(path, 0, "is a repository of its own, which nobody looked into"))
+        found.warned.append(CheckDetail(path, 0, "is a separate repository, which was not inspected"))
         yield FileChange(path.rstrip("/"), ChangeStatus.UNTRACKED, is_staged=False)
     names = set(paths).difference(repositories)
     if len(names) > _MOST_UNTRACKED:
         found.failed.append(
-            CheckDetail("", 0, f"{len(names):,} files are untracked; {_MOST_UNTRACKED:,} were looked at")
+            CheckDetail("", 0, f"{len(names):,} files are untracked; {_MOST_UNTRACKED:,} were inspected")
         )
     if not names:
         return
@@ -152,13 +155,13 @@ def _untracked_changes(git: Git, found: CollectedChanges, paths: list[str]) -> I
     )
     records, patches = parse_diff(ran.out, git.deadline.check)
     if not ran.is_complete:
-        found.failed.append(_too_large_detail("the diff of what is untracked"))
-    told = [record for record in records if record.path in names]
-    for record in told:
+        found.failed.append(_too_large_detail("the diff of untracked files"))
+    listed = [record for record in records if record.path in names]
+    for record in listed:
         change = _change_from_record(record, patches.get(record.path, FilePatch()), is_staged=False)
         withheld = "" if ran.is_complete or record.path in patches else _UNREAD
         yield replace(change, status=ChangeStatus.UNTRACKED, withheld=withheld)
-    unread = names.difference(record.path for record in told)
+    unread = names.difference(record.path for record in listed)
     if len(names) <= _MOST_UNTRACKED and ran.is_complete:
         for path in sorted(unread):
             found.warned.append(CheckDetail(path, 0, "is untracked and could not be read"))
@@ -184,18 +187,16 @@ def _change_from_record(record: DiffRecord, patch: FilePatch, *, is_staged: bool
 
 
 def _merge_conflicted(changes: list[FileChange], conflicted: set[str]) -> list[FileChange]:
-    """A file in conflict is told of in several ways: one of them, with what stands in it."""
-    kept: dict[str, FileChange] = {}
+    """Merges the several entries of a conflicted file to one, with its content."""
+    merged: dict[str, FileChange] = {}
     others: list[FileChange] = []
     for change in changes:
         if change.path not in conflicted:
             others.append(change)
-        elif change.path not in kept or (change.added and not kept[change.path].added):
-            kept[change.path] = replace(change, status=ChangeStatus.CONFLICTED)
-    return [*others, *kept.values()]
+        elif change.path not in merged or (change.added and not merged[change.path].added):
+            merged[change.path] = replace(change, status=ChangeStatus.CONFLICTED)
+    return [*others, *merged.values()]
 
 
 def _too_large_detail(what: str) -> CheckDetail:
-    return CheckDetail(
-        "", 0, f"{what} is too much to look through, so not all of it was checked: commit less at once"
-    )
+    return CheckDetail("", 0, f"{what} is too large, so not all of it was checked: split the commit")

@@ -1,4 +1,4 @@
-"""How long one inspection may take in all. A repository can be made so that looking at it would take for ever."""
+"""The time limit of an inspection: a repository can be crafted so that reading it would take forever."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from toolyard.dispatch.call_context import CallContext
 INSPECTION_SECONDS = 60.0
 
 
-class OutOfTime(Exception):  # noqa: N818 - not an error: what was not looked at is told
-    """The inspection took as long as it may."""
+class OutOfTime(Exception):  # noqa: N818 - not an error: the report names what was skipped
+    """The inspection reached its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
+    """The end of an inspection, and the call that it belongs to."""
+
     ctx: CallContext
     until: float
     """By `time.monotonic`."""
 
     @classmethod
     def after(cls, ctx: CallContext, seconds: float) -> Deadline:
+        """Returns the deadline that ends in `seconds`."""
         return cls(ctx, time.monotonic() + seconds)
 
     def seconds_left(self) -> float:
-        """Seconds; raises OutOfTime where there are none."""
+        """Returns the remaining seconds. Raises OutOfTime if there are none."""
         left = self.until - time.monotonic()
         if left <= 0:
             raise OutOfTime
         return left
 
     def check(self) -> None:
-        """Pass while neither the call nor the inspection is over."""
+        """Raises if the call was cancelled or timed out, or if the inspection's time is up."""
         self.ctx.check_time()
         self.seconds_left()

@@ -1,4 +1,4 @@
-"""What is left in a change by mistake: conflict markers, debuggers, tests that run alone, large binary files."""
+"""Checks for leftovers in a change: conflict markers, debugger calls, tests that run alone."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _DO_NOT_COMMIT = re.compile(r"\bno-?commit\b|\bdo[ -]?not[ -]?(?:commit|merge)\b
 
 
 def check_conflicts(changes: Iterable[FileChange], check_time: Callable[[], None]) -> Check:
+    """Fails for unresolved conflicts and conflict markers."""
     failed: list[CheckDetail] = []
     for change in changes:
         check_time()
@@ -40,6 +41,7 @@ def check_conflicts(changes: Iterable[FileChange], check_time: Callable[[], None
 
 
 def check_debug_markers(changes: Iterable[FileChange], check_time: Callable[[], None]) -> Check:
+    """Warns about debugger calls and lines marked as not to be committed."""
     warned: list[CheckDetail] = []
     for change in changes:
         check_time()
@@ -48,30 +50,28 @@ def check_debug_markers(changes: Iterable[FileChange], check_time: Callable[[], 
             if len(text) > _LONGEST:
                 continue
             if any(pattern.search(text) for pattern in patterns):
-                warned.append(CheckDetail(change.path, number, "looks like a left-over of debugging"))
+                warned.append(CheckDetail(change.path, number, "looks like leftover debugging code"))
             elif not change.path.endswith(_PROSE) and _DO_NOT_COMMIT.search(text):
-                warned.append(CheckDetail(change.path, number, "says that it is not to be committed"))
+                warned.append(CheckDetail(change.path, number, "is marked as not to be committed"))
     return Check.from_details("debugging", warned=tuple(warned))
 
 
 def submodule_warnings(changes: Iterable[FileChange]) -> Iterator[CheckDetail]:
-    """What nobody looked into: a commit of a submodule is one of another repository."""
+    """Yields a warning for each submodule that moves: its commits belong to another repository."""
     for change in changes:
         if change.status is not ChangeStatus.SUBMODULE:
             continue
         old, new = _submodule_commit(change.removed), _submodule_commit(text for _, text in change.added)
         if new and not old:
-            yield CheckDetail(
-                change.path, 0, f"is a submodule at {new[:_SHORT_ID]}: its commits were not looked into"
-            )
+            yield CheckDetail(change.path, 0, f"is a submodule at {new[:_SHORT_ID]}: its commits were not inspected")
         elif new and new != old:
             moved = f"{old[:_SHORT_ID]}..{new[:_SHORT_ID]}"
             yield CheckDetail(
-                change.path, 0, f"is a submodule that moves {moved}: its new commits were not looked into"
+                change.path, 0, f"is a submodule that moves {moved}: its new commits were not inspected"
             )
 
 
 def _submodule_commit(lines: Iterable[str]) -> str:
-    """Empty where no line names one."""
+    """Returns the commit that the lines name; empty if there is none."""
     found = (_SUBPROJECT.fullmatch(line) for line in lines)
     return next((match[1] for match in found if match is not None), "")

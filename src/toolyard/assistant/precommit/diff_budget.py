@@ -1,7 +1,7 @@
-"""The change as a model is shown it: short files whole, of long ones the beginning, and a count of what is left out.
+"""Fits the change into a token budget: short files whole, the beginning of long ones, and a count of the rest.
 
-Each file may take as much as any other, and what short ones leave goes to the long ones. Where that is too little of
-each to be of use, the first files get it. What is left out is told, to the model and to whoever asked.
+Each file gets the same share, and what short ones leave goes to the long ones. If the share is too small to be
+useful, the first files get it. What is left out is reported to the model and to the caller.
 """
 
 from __future__ import annotations
@@ -16,40 +16,42 @@ from toolyard.core.tokens import count_or_estimate_tokens
 from toolyard.snapshots.service.format import pluralize
 
 _LEAST_TOKENS = 400
-"""Of a file, some thirty lines: with less of each, fewer files are shown."""
+"""Per file, about thirty lines: if the share is smaller, fewer files are shown."""
 _REST_TOKENS = 20
-"""What is said of the rest, of a file or of all of them."""
+"""Tokens of the remark on omitted lines, per file or for all."""
 _CHECK_EVERY = 1_000
 _HUNK = "@@"
 
 
 @dataclass(frozen=True, slots=True)
 class FittedDiff:
+    """A rendered diff, and what was left out."""
+
     text: str
     lines: int
-    """Of the diff: how many are shown."""
+    """Number of diff lines that are shown."""
     total_lines: int
     long_lines: int
-    """How many of those that are shown lack their end."""
+    """Number of shown lines that are truncated."""
     truncated_files: tuple[str, ...]
     """Files of which only the beginning is shown."""
     omitted_files: tuple[str, ...]
-    """Files of which nothing is."""
+    """Files of which nothing is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ChangeDraft:
-    """A change that has not got its room yet."""
+    """A rendered change before its tokens are assigned."""
 
     change: FileChange
     lines: tuple[str, ...]
     """Its title, and its diff or why there is none."""
     costs: tuple[int, ...]
-    """Tokens of the lines, as far as there could be room for them."""
+    """Tokens of the lines, up to the whole budget."""
 
     @property
     def tokens(self) -> int:
-        """Of all of it; of one that is longer than all the room there is, too many."""
+        """Total tokens; more than the budget for a change that exceeds it."""
         return self.cost(len(self.lines))
 
     @property
@@ -57,14 +59,14 @@ class _ChangeDraft:
         return 0 if self.change.withheld else len(self.lines) - 1 + self.change.left_out
 
     def omitted_lines(self, count: int) -> int:
-        """How many lines of the diff are left out where so many lines are shown."""
+        """Returns how many diff lines are left out if `count` lines are shown."""
         return len(self.lines) - count + self.change.left_out
 
     def cost(self, count: int) -> int:
         return sum(self.costs[:count]) + (_REST_TOKENS if count and self.omitted_lines(count) else 0)
 
     def lines_within(self, room: int) -> int:
-        """How many lines there is room for; none where they would show nothing of what changes."""
+        """Returns how many lines fit; 0 if they would show nothing of the change."""
         if self.tokens <= room:
             return len(self.lines)
         room -= _REST_TOKENS
@@ -78,7 +80,7 @@ class _ChangeDraft:
 
 
 def fit_diff(changes: Sequence[FileChange], tokens: int, check_time: Callable[[], None]) -> FittedDiff:
-    """As much of the changes as `tokens` allow. `check_time` is called again and again, and may raise."""
+    """Renders as much of the changes as fits into `tokens`. `check_time` is called repeatedly and may raise."""
     drafts = [_draft_change(change, tokens, check_time) for change in changes]
     shown = list(zip(drafts, _line_counts(drafts, tokens), strict=True))
     lines = [line for draft, count in shown for line in _shown_lines(draft, count)]
@@ -114,7 +116,7 @@ def _draft_change(change: FileChange, tokens: int, check_time: Callable[[], None
 
 
 def _line_counts(drafts: Sequence[_ChangeDraft], tokens: int) -> Iterator[int]:
-    """How many lines of each are shown."""
+    """Yields how many lines of each change are shown."""
     needed = [draft.tokens for draft in drafts]
     left = tokens if sum(needed) <= tokens else tokens - _REST_TOKENS
     share = max(_fair_share(needed, left), _LEAST_TOKENS)
@@ -125,7 +127,7 @@ def _line_counts(drafts: Sequence[_ChangeDraft], tokens: int) -> Iterator[int]:
 
 
 def _fair_share(needed: Sequence[int], tokens: int) -> int:
-    """What each may take at most, so that all together take no more than `tokens`."""
+    """Returns the limit per change with which all together take no more than `tokens`."""
     left = tokens
     for number, each in enumerate(sorted(needed)):
         most = left // (len(needed) - number)

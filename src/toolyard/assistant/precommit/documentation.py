@@ -1,9 +1,9 @@
-"""Whether the documentation still tells the truth about what a change takes away. Deterministic, and told as a doubt.
+"""Checks whether documentation mentions what a change removes. Deterministic; the result is a warning.
 
-From the lines that go, names are gathered that the outside may know: public definitions, command-line options,
-environment variables, keys of configuration files, and the names of files that are deleted or renamed. A name that
-stands in no file but documentation any more is told of, with the line that still mentions it. So is a function whose
-parameters change while a page that shows a call of it does not.
+Names that users may know are collected from the removed lines: public definitions, command-line options, environment
+variables, configuration keys, and names of files that are deleted or renamed. A name that remains only in
+documentation is reported with the line that mentions it. So is a function whose parameters change while a page that
+shows a call of it does not.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ _PLAIN_WORD = re.compile(r"[a-z]+")
 
 
 def check_documentation(changes: Iterable[FileChange], tree: CommitTree, check_time: Callable[[], None]) -> Check:
+    """Checks the documentation of a commit against its changes."""
     listed = [change for change in changes if not is_doc(change.path) and not is_history(change.path)]
     gone = dict.fromkeys(name for change in listed for name in _removed_names(change, check_time))
     files = _removed_files(listed, tree) if any(map(_old_name, listed)) else {}
@@ -66,7 +67,7 @@ def check_documentation(changes: Iterable[FileChange], tree: CommitTree, check_t
         if name in files:
             warned += _find_mentions(in_docs, name, f"mentions {name}, which is {files[name]}")
         elif name in gone and not any(_mentions_word(name, each.text) for each in in_code):
-            warned += _find_mentions(in_docs, name, f"mentions {name}, which is in no other file any more")
+            warned += _find_mentions(in_docs, name, f"mentions {name}, which no other file contains any more")
         elif name in changed:
             shown = [each for each in in_docs if f"{name}(" in each.text and each.path not in touched]
             warned += _find_mentions(shown, name, f"shows {name}(), whose parameters change in {changed[name]}")
@@ -101,20 +102,20 @@ def _old_name(change: FileChange) -> str:
 
 
 def _removed_files(changes: Iterable[FileChange], tree: CommitTree) -> dict[str, str]:
-    """The names of files that are no longer there, with what became of each."""
-    there = {os.path.basename(path) for path in tree.files()} - {
+    """Returns the names of files that no longer exist, with what happened to each."""
+    existing = {os.path.basename(path) for path in tree.files()} - {
         os.path.basename(change.path) for change in changes if change.status is ChangeStatus.DELETED
     }
     gone: dict[str, str] = {}
     for change in changes:
         name = os.path.basename(_old_name(change))
-        if "." in name and len(name) > _SHORTEST and name not in there:
+        if "." in name and len(name) > _SHORTEST and name not in existing:
             gone[name] = "deleted" if change.status is ChangeStatus.DELETED else f"{change.path} now"
     return gone
 
 
 def _changed_signatures(changes: Iterable[FileChange]) -> dict[str, str]:
-    """Functions that have other parameters than before, each with its file."""
+    """Returns the functions whose parameters changed, each with its file."""
     found: dict[str, str] = {}
     for change in changes:
         if not is_code(change.path):
@@ -144,5 +145,5 @@ def _mentions_word(name: str, text: str) -> bool:
 
 
 def _is_code_word(name: str, text: str) -> bool:
-    """Whether an ordinary word is meant as a name: in backticks, or called."""
+    """Whether an ordinary word is used as a name: in backticks, or called."""
     return f"`{name}`" in text or re.search(rf"(?<!\w){name}\(", text) is not None

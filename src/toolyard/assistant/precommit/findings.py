@@ -1,6 +1,6 @@
-"""What an inspection before a commit finds: changes, and what was checked of them. Pure data.
+"""Results of an inspection: changes, and the outcome of the checks. Pure data.
 
-Nothing here holds a secret: what looks like one is masked in every text before it gets here.
+Nothing here contains a secret: suspected secrets are masked in every text before.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from enum import StrEnum
 
 
 class ChangeStatus(StrEnum):
+    """What a commit does to a file."""
+
     ADDED = "added"
     MODIFIED = "modified"
     DELETED = "deleted"
@@ -22,38 +24,40 @@ class ChangeStatus(StrEnum):
 
 
 LINE_CUT = " [... the rest of this line is left out]"
-"""How a very long line ends in a diff."""
+"""End of a very long line in a diff."""
 NEW_PATH_STATUSES = frozenset({ChangeStatus.ADDED, ChangeStatus.UNTRACKED, ChangeStatus.COPIED, ChangeStatus.RENAMED})
-"""Where the path itself comes with the change."""
+"""Statuses for which the path itself is new."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file as a commit would change it. A file that is staged and changed again has two."""
+    """One file as a commit would change it. A file that is staged and modified again has two."""
 
     path: str
-    """Relative to the root of the repository; bytes in it that are no UTF-8 are surrogates."""
+    """Relative to the root of the repository; bytes that are not UTF-8 are surrogates."""
     status: ChangeStatus
     is_staged: bool
     old_path: str = ""
-    """Where it was, if it was renamed or copied."""
+    """The previous path of a renamed or copied file."""
     is_binary: bool = False
     blob: str = ""
-    """The object that holds the new content, where git has one."""
+    """The git object with the new content, if there is one."""
     added: tuple[tuple[int, str], ...] = ()
-    """Lines that come with it, each with its number in the new file."""
+    """Added lines, each with its number in the new file."""
     removed: tuple[str, ...] = ()
-    """Lines that go; for checks, before the change is told."""
+    """Removed lines; for checks only, cleared before the change is shown."""
     last_line: int = 0
     """The last line of the new file that the diff shows."""
     diff: str = ""
     left_out: int = 0
-    """How many lines of the diff come after those in `diff`."""
+    """Number of diff lines that follow those in `diff`."""
     withheld: str = ""
-    """Why its content is not to be shown; `diff` is empty then."""
+    """Why the content is not shown; `diff` is then empty."""
 
 
 class CheckOutcome(StrEnum):
+    """The outcome of one check."""
+
     PASSED = "passed"
     WARNED = "warned"
     FAILED = "failed"
@@ -62,15 +66,19 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckDetail:
+    """One observation of a check."""
+
     path: str
-    """Empty where it is about the whole change."""
+    """Empty if it is about the whole change."""
     line: int
-    """0 where it is about the whole file."""
+    """0 if it is about the whole file."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """A check with its outcome."""
+
     name: str
     outcome: CheckOutcome
     details: tuple[CheckDetail, ...] = ()
@@ -79,6 +87,6 @@ class Check:
     def from_details(
         cls, name: str, *, failed: tuple[CheckDetail, ...] = (), warned: tuple[CheckDetail, ...] = ()
     ) -> Check:
-        """As bad as the worst that was found."""
+        """Builds a check whose outcome is that of its worst detail."""
         outcome = CheckOutcome.FAILED if failed else CheckOutcome.WARNED if warned else CheckOutcome.PASSED
         return cls(name, outcome, (*failed, *warned))

@@ -1,9 +1,9 @@
-"""git, run by us on a repository that somebody else may have made.
+"""Runs git on an untrusted repository.
 
-The sandbox is the wall (`assistant.programs`). On top of it, whatever lets a repository's own configuration run
-programs is switched off: hooks, fsmonitor, external diffs, text conversions, filters, fetching what a partial clone
-lacks. Which folder is the repository, and which the work tree, is said and not looked for, so that `core.worktree`
-and repositories around the workspace change nothing.
+The sandbox is the main protection (`assistant.sandboxed_commands`). In addition, everything that lets a repository's
+configuration run programs is disabled: hooks, fsmonitor, external diffs, text conversions, filters, lazy fetching.
+Repository and work tree are passed explicitly instead of being discovered, so that `core.worktree` and surrounding
+repositories have no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolyard.dispatch.call_context import CallContext
 
 _NOT_FOUND = 127
 _MOST_FILTERS = 200
-# What a hunk's enclosing function begins with, where .gitattributes names no language.
+# How a hunk's enclosing function starts, for files without a language in .gitattributes.
 _FUNCTIONS = r"""^[ \t]*((async[ \t]+)?(def|class)[ \t].*)$
 ^[ \t]*((export[ \t]+)?(default[ \t]+)?(async[ \t]+)?(function|class|interface|enum|namespace)[ \t*].*)$
 ^[ \t]*((pub(\([^)]*\))?[ \t]+)?(unsafe[ \t]+|async[ \t]+|const[ \t]+)*(fn|impl|trait|struct|mod)[ \t<].*)$
@@ -50,25 +50,28 @@ _COMMAND = ("git", "--no-pager", *(word for setting in _SETTINGS for word in ("-
 
 @dataclass(frozen=True, slots=True)
 class Git:
+    """Runs git on one repository, within a deadline."""
+
     deadline: Deadline
     repository: Repository
     filters: tuple[str, ...] = ()
-    """Names of filters that the repository's configuration describes. None of them is run."""
+    """Filters in the repository's configuration. All of them are disabled."""
     visible_pathspecs: tuple[str, ...] = ()
-    """Paths for commands that read the work tree: all but what a rule hides, where git would stumble over a cover."""
+    """Pathspecs for commands that read the work tree: they exclude hidden files, which git cannot read."""
 
     @classmethod
     def for_repository(cls, deadline: Deadline, repository: Repository) -> Git:
-        git, gate = cls(deadline, repository), deadline.ctx
+        """Reads the repository's configuration and prepares git. Raises ToolError if it has too many filters."""
+        git, ctx = cls(deadline, repository), deadline.ctx
         ran = git.run("config", "--list", "--name-only", "-z", "--includes")
         keys = [os.fsdecode(key) for key in ran.out.split(b"\0") if key.startswith(b"filter.")]
         names = dict.fromkeys(key.removeprefix("filter.").rpartition(".")[0] for key in keys)
-        if not ran.is_complete or len(names) > _MOST_FILTERS:  # one that is not switched off would be run
+        if not ran.is_complete or len(names) > _MOST_FILTERS:  # a filter that is not disabled would be run
             raise ToolError(
-                "The repository's configuration is too much to be made safe.",
-                hint=f"Leave no more than {_MOST_FILTERS} filters in its .git/config, and in what that includes.",
+                "The repository's configuration is too large to be made safe.",
+                hint=f"Leave no more than {_MOST_FILTERS} filters in its .git/config and the files that it includes.",
             )
-        hidden = gate.sandboxes.get_read_only_sandbox(repository.extra_mounts).spec.hidden
+        hidden = ctx.sandboxes.get_read_only_sandbox(repository.extra_mounts).spec.hidden
         inside = (relative_to(path, repository.root) for path in hidden)
         covered = [f":(exclude,literal,top){path}" for path in inside if path is not None and path != "."]
         uncovered = ("--", ".", *covered) if covered else ()
@@ -81,11 +84,11 @@ class Git:
     def run(
         self, *arguments: str, output_bytes: int = OUTPUT_BYTES, allowed_codes: tuple[int, ...] = ()
     ) -> ProgramResult:
-        """Raises ToolError where git fails, other than with an exit code that is one of `allowed_codes`. Or OutOfTime."""
+        """Runs git. Raises ToolError for an exit code other than 0 and `allowed_codes`, and OutOfTime."""
         return self._run_checked((*_COMMAND, *arguments), output_bytes, allowed_codes)
 
     def run_script(self, text: str, *arguments: str, output_bytes: int = OUTPUT_BYTES) -> ProgramResult:
-        """Run a shell script of ours, in which `git` is this git."""
+        """Runs a shell script of ours, in which `git` is this git."""
         function = f'git() {{ command git {shlex.join(_COMMAND[1:])} "$@"; }}\n'
         return self._run_checked(("/bin/sh", "-c", f"{function}{text}", "sh", *arguments), output_bytes)
 
@@ -102,9 +105,9 @@ class Git:
             variables=self._variables(),
         )
         if ran.is_complete and ran.exit_code == _NOT_FOUND:
-            raise ToolError("There is no git in the sandbox.", hint="Install git, where the sandbox sees it.")
+            raise ToolError("git was not found in the sandbox.", hint="Install git where the sandbox can see it.")
         if ran.is_complete and ran.exit_code and ran.exit_code not in allowed_codes:
-            # What git says may quote the repository's configuration, and so whatever that includes.
+            # git's message may quote the repository's configuration, and so any file that it includes.
             raise ToolError(
                 f"git could not read the repository (exit code {ran.exit_code}).",
                 hint="Run `git status` there to see what it says.",

@@ -1,7 +1,7 @@
-"""The work of precommit that needs no model: what a commit would hold, and checks of it.
+"""The part of precommit that needs no model: collects what a commit would contain, and checks it.
 
-`inspect_changes` reads, and changes nothing. Its verdict is deterministic: no-go when any check failed or there is nothing to
-commit. Warnings are for the reader. A review by a model may turn a go into a no-go, never the other way round.
+`inspect_changes` only reads. Its verdict is deterministic: no-go if any check failed or there is nothing to commit.
+Warnings are for the reader. A model's review may turn a go into a no-go, never the other way round.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from toolyard.dispatch.call_context import CallContext
 Verdict = Literal["go", "no-go"]
 _MOST_DETAILS = 100
 _HIDDEN = "a rule hides it"
-_UNCHECKED = "there was no time to look for secrets in it"
-_NO_TIME = "was not looked at, for there was no more time: commit less at once"
-_UNSEEN = "is hidden by a rule: it was not looked at on disk"
+_UNCHECKED = "there was no time to scan it for secrets"
+_NO_TIME = "was not checked, because the time was up: split the commit"
+_UNSEEN = "is hidden by a rule: the file on disk was not inspected"
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
+    """Changes, checks and verdict of an inspection."""
+
     branch: str
-    """Empty where HEAD is on no branch."""
+    """Empty if HEAD is detached."""
     head: str
     """Empty before the first commit."""
     changes: tuple[FileChange, ...]
@@ -45,7 +47,7 @@ class Inspection:
     verdict: Verdict
     reasons: tuple[str, ...]
     is_complete: bool = True
-    """Whether all of the change was looked at."""
+    """Whether the whole change was inspected."""
 
     @property
     def lines_of(self) -> Mapping[str, int]:
@@ -56,17 +58,17 @@ class Inspection:
         return found
 
     def touches(self, path: str, line: int) -> bool:
-        """Whether the change adds or rewrites that line, or the finding is about a changed file as a whole."""
+        """Whether the change adds or rewrites the line; True for line 0, which means the whole file."""
         return not line or any(
             line == number for change in self.changes if change.path == path for number, _ in change.added
         )
 
     def render_report(self) -> str:
-        """Changes and checks, for a reader or a model: without a verdict, which a model is not to be led by."""
+        """Renders changes and checks, without a verdict, which would influence a model."""
         return precommit_report.render_report(self.branch, self.head, self.changes, self.checks)
 
     def render_diff(self, tokens: int, check_time: Callable[[], None] = lambda: None) -> FittedDiff:
-        """The change, for a model: at most that many tokens, without secrets."""
+        """Renders the change for a model in at most `tokens` tokens, without secrets."""
         return fit_diff(self.changes, tokens, check_time)
 
 
@@ -79,24 +81,23 @@ def inspect_changes(
     seconds: float = INSPECTION_SECONDS,
     check_rate: Callable[[], None] = lambda: None,
 ) -> Inspection:
-    """Look at what would be committed in the repository whose root `path` is. Untracked files are unstaged.
+    """Inspects what would be committed in the repository whose root is `path`. Untracked files count as unstaged.
 
-    `check_rate` is called when there is a repository, before any work is done, and may raise.
-
-    What there was no time for in so many `seconds` is a reason against the commit.
+    `check_rate` is called once there is a repository, before any work is done, and may raise. What could not be
+    checked within `seconds` counts against the commit.
     """
     if not include_staged and not include_unstaged:
         fields = tuple(
-            FieldError(name, "is false, as is the other") for name in ("include_staged", "include_unstaged")
+            FieldError(name, "is false, and so is the other") for name in ("include_staged", "include_unstaged")
         )
-        raise ValidationError("There is nothing to look at.", fields, hint="Set one of the two.")
-    clock = Deadline.after(ctx, seconds)
-    there = repository.find_repository(ctx, path)
+        raise ValidationError("There is nothing to inspect.", fields, hint="Set one of the two.")
+    deadline = Deadline.after(ctx, seconds)
+    found_repository = repository.find_repository(ctx, path)
     check_rate()
-    git = Git.for_repository(clock, there)
+    git = Git.for_repository(deadline, found_repository)
     found = collect_changes(git, staged=include_staged, unstaged=include_unstaged)
     changes = _hide_denied_content(ctx, git.repository.root, found)
-    scan = SecretScan(clock.check)
+    scan = SecretScan(deadline.check)
     if not changes and not found.failed:
         checks = (_displayable_check(Check.from_details("git", warned=tuple(found.warned))),)
         return Inspection(
@@ -104,8 +105,8 @@ def inspect_changes(
         )
     changes, unseen = binaries.read_binaries(git, changes)
     clean = tuple(_scan_change(scan, change) for change in changes)
-    shown = [change for change, told in zip(changes, clean, strict=True) if not told.withheld]
-    tree, check_time = CommitTree(git, is_index=not include_unstaged), clock.check
+    shown = [change for change, masked in zip(changes, clean, strict=True) if not masked.withheld]
+    tree, check_time = CommitTree(git, is_index=not include_unstaged), deadline.check
     warned = (*found.warned, *debug_markers.submodule_warnings(changes))
     checks = (
         Check.from_details("git", failed=tuple(found.failed), warned=warned),
@@ -115,7 +116,9 @@ def inspect_changes(
         Check.from_details("binaries", failed=tuple(unseen.failed), warned=tuple(unseen.warned)),
         _run_check("docs", lambda: check_documentation(shown, tree, check_time)),
         _run_check("tests", lambda: check_affected_tests(changes, tree, check_time)),
-        _run_check("lint", lambda: lint_changes(clock, there.root, clean, staged_only=not include_unstaged)),
+        _run_check(
+            "lint", lambda: lint_changes(deadline, found_repository.root, clean, staged_only=not include_unstaged)
+        ),
     )
     checks = tuple(_displayable_check(check) for check in checks)
     reasons = tuple(_failure_reason(check) for check in checks if check.outcome is CheckOutcome.FAILED)
@@ -126,11 +129,11 @@ def inspect_changes(
 
 def _scan_change(scan: SecretScan, change: FileChange) -> FileChange:
     try:
-        told = scan.mask_change(change)
+        masked = scan.mask_change(change)
     except OutOfTime:
         scan.failed.append(CheckDetail(change.path, 0, _NO_TIME))
-        told = replace(change, added=(), removed=(), diff="", withheld=_UNCHECKED)
-    return replace(told, path=_display_name(told.path), old_path=_display_name(told.old_path))
+        masked = replace(change, added=(), removed=(), diff="", withheld=_UNCHECKED)
+    return replace(masked, path=_display_name(masked.path), old_path=_display_name(masked.old_path))
 
 
 def _run_check(name: str, check: Callable[[], Check]) -> Check:
@@ -141,9 +144,9 @@ def _run_check(name: str, check: Callable[[], Check]) -> Check:
 
 
 def _hide_denied_content(ctx: CallContext, root: str, found: CollectedChanges) -> list[FileChange]:
-    """The changes, those that a rule hides without their content.
+    """Returns the changes, without the content of files that a rule hides.
 
-    On disk git sees the cover that the sandbox puts over a hidden file: nobody knows whether that one has changed.
+    On disk git sees the mount that covers a hidden file, so it is unknown whether that file has changed.
     """
 
     def is_hidden(*names: str) -> bool:
@@ -157,7 +160,7 @@ def _hide_denied_content(ctx: CallContext, root: str, found: CollectedChanges) -
 
 
 def _display_name(name: str) -> str:
-    """A name as it may be told: it can hold a secret as any line can."""
+    """Returns a name for display: it can contain a secret like any line."""
     return mask_text(precommit_report.path_text(name))
 
 

@@ -1,7 +1,7 @@
 """The check that runs linters on the changed files, as they are on disk.
 
-An error on a line of the change fails the commit. Elsewhere in a changed file it is a warning: it may have been there
-before, or come from a line that the change removes.
+An error on a changed line fails the commit. Elsewhere in a changed file it is a warning: it may be older, or caused
+by a removed line.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ _ON_DISK = "has changes that are not staged: linters saw the file as it is on di
 
 
 def lint_changes(deadline: Deadline, root: str, changes: Sequence[FileChange], *, staged_only: bool) -> Check:
-    """`root` is the repository's. May raise OutOfTime."""
+    """Lints the changed files; `root` is the repository's. May raise OutOfTime."""
     present = [change for change in changes if not change.withheld and change.status is not ChangeStatus.DELETED]
     lines_of: dict[str, set[int]] = {}
     for change in present:
-        if os.path.islink(os.path.join(root, change.path)):  # the change is where it leads, not what is there
+        if os.path.islink(
+            os.path.join(root, change.path)
+        ):  # the change is the link's target path, not the content there
             continue
         lines_of.setdefault(change.path, set()).update(number for number, _ in change.added)
     seconds = min(_LINT_SECONDS, deadline.seconds_left())

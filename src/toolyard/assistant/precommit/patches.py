@@ -1,7 +1,7 @@
-"""What `git diff --raw -z --patch` prints, taken apart: a record for each file, and its part of the patch.
+"""Parses the output of `git diff --raw -z --patch`: a record for each file, and its part of the patch.
 
-A diff may be many megabytes, and other threads wait while one call holds the interpreter: everything here goes line
-by line. A patch that was cut off is taken as far as it goes.
+A diff may be many megabytes, and one long call would block other threads, so everything is parsed line by line. A
+truncated patch is parsed as far as it goes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from toolyard.assistant.precommit.text_in_binary import decode_line
 
 _DIFF_CHARS = 1_000_000
-"""Kept of a file's diff: more than a model is shown."""
+"""Stored of a file's diff: more than a model is shown."""
 MOST_LINE_CHARS = 2_300
-"""A little more than is shown of a line: a secret at the end of that has to be seen whole to be masked."""
+"""A little more than is shown of a line: a secret at its end must be seen whole to be masked."""
 _HUNK = re.compile(rb"@@+ (?:-\d+(?:,\d+)? )+\+(\d+)(?:,\d+)? (@@+)")
 _START = re.compile(rb"diff --(git|cc|combined) ")
 _NEXT = b"\ndiff --"
@@ -29,12 +29,12 @@ _OCTAL_DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class DiffRecord:
-    """One file, as the raw format tells of it."""
+    """One file in the raw format."""
 
     old_mode: str
     new_mode: str
     blob: str
-    """The new content; all zeros where git has not stored it."""
+    """The new content; all zeros if git has not stored it."""
     letter: str
     path: str
     old_path: str = ""
@@ -50,7 +50,7 @@ class FilePatch:
     lines: list[str] = field(default_factory=list[str])
     chars: int = 0
     left_out: int = 0
-    """How many lines come after those that are kept."""
+    """Number of lines that follow the stored ones."""
     last_line: int = 0
 
     @property
@@ -58,6 +58,7 @@ class FilePatch:
         return "\n".join(self.lines)
 
     def add_line(self, line: str) -> None:
+        """Appends a line to the diff, up to the size limit."""
         self.chars += min(len(line), MOST_LINE_CHARS) + 1
         if self.chars <= _DIFF_CHARS:
             self.lines.append(line[:MOST_LINE_CHARS])
@@ -66,7 +67,7 @@ class FilePatch:
 
 
 def parse_diff(data: bytes, check: Callable[[], None]) -> tuple[list[DiffRecord], dict[str, FilePatch]]:
-    """The records, and the patches by the paths of the new files. `check` is called again and again."""
+    """Returns the records, and the patches by new path. `check` is called repeatedly and may raise."""
     records, at = _parse_records(data)
     patches: dict[str, FilePatch] = {}
     begin = data.find(b"diff --", at)
@@ -75,7 +76,7 @@ def parse_diff(data: bytes, check: Callable[[], None]) -> tuple[list[DiffRecord]
         end = data.find(_NEXT, begin)
         stop = len(data) if end < 0 else end + 1
         path = _new_path(data, begin, stop)
-        # A change of type is two patches for one path: the old file goes, the new one comes.
+        # A type change has two patches for one path: one removes the old file, one adds the new one.
         _read_patch(data, begin, stop, patches.setdefault(path, FilePatch()), check)
         begin = -1 if end < 0 else end + 1
     return records, patches
@@ -110,7 +111,7 @@ def _lines(data: bytes, begin: int, stop: int) -> Iterator[bytes]:
 
 
 def _new_path(data: bytes, begin: int, stop: int) -> str:
-    """The new file's path, from the lines before the first hunk."""
+    """Returns the new file's path from the lines before the first hunk."""
     lines = _lines(data, begin, stop)
     first = next(lines)
     kind = _START.match(first)
@@ -126,12 +127,12 @@ def _new_path(data: bytes, begin: int, stop: int) -> str:
     quoted = _QUOTED.match(names)
     if quoted is not None:
         return os.fsdecode(unquote_path(quoted[0]))[2:]
-    # `a/path b/path`, twice the same.
+    # `a/path b/path`: the same path twice.
     return os.fsdecode(names[2 : 2 + (len(names) - 5) // 2])
 
 
 def unquote_path(name: bytes) -> bytes:
-    """A path as git quotes it: in double quotes when it has characters that are not plain."""
+    """Decodes a path as git quotes it: in double quotes if it has special characters."""
     quoted = _QUOTED.fullmatch(name)
     if quoted is None:
         return name

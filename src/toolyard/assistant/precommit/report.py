@@ -1,4 +1,4 @@
-"""An inspection as text, for a reader."""
+"""Renders an inspection as text for readers."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ _SHOWN_FILES = 100
 
 
 def path_text(path: str) -> str:
-    """A path as text; the bytes in it that are no UTF-8 are replaced."""
+    """Returns a path as text; bytes that are not UTF-8 are replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def escape_unprintable(path: str) -> str:
-    """Nothing in a name may begin a line of ours."""
+    """Escapes unprintable characters, so that a name cannot start a line of the report."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in path)
 
 
 def format_detail(detail: CheckDetail) -> str:
-    place = escape_unprintable(detail.path) + (f":{detail.line}" if detail.line else "")
-    return f"{place} {detail.text}".strip()
+    location = escape_unprintable(detail.path) + (f":{detail.line}" if detail.line else "")
+    return f"{location} {detail.text}".strip()
 
 
 def verdict_lines(verdict: str, checks: str, review: str, reasons: Sequence[str]) -> str:
-    """How the answer begins."""
+    """Renders the first lines of the answer."""
     lines = [f"Verdict: {verdict}", f"checks: {checks}", f"review: {review}"]
     return "\n".join([*lines, *(f"- {escape_unprintable(reason)}" for reason in reasons)])
 
 
 def render_report(branch: str, head: str, changes: Sequence[FileChange], checks: Sequence[Check]) -> str:
+    """Renders the changes and the checks."""
     where = f"on {escape_unprintable(branch)}" if branch else "on no branch (HEAD is detached)"
     since = f"after {head[:_SHORT_HEAD]}" if head else "before the first commit"
     lines = [f"{pluralize(len(changes), 'change')} {where}, {since}:", *_change_lines(changes), "", "Checks:"]
@@ -62,6 +63,6 @@ def change_title(change: FileChange) -> str:
     name = escape_unprintable(change.path)
     if change.old_path:
         name = f"{escape_unprintable(change.old_path)} -> {name}"
-    said = [change.status.value, "staged" if change.is_staged else "not staged"]
-    said += ["binary"] if change.is_binary else []
-    return f"{name} ({', '.join(said)})"
+    attributes = [change.status.value, "staged" if change.is_staged else "not staged"]
+    attributes += ["binary"] if change.is_binary else []
+    return f"{name} ({', '.join(attributes)})"

@@ -1,9 +1,9 @@
-"""Which repository a path names, and what git has to see of it. Nothing is run here.
+"""Finds the repository that a path names, and what git has to read of it. Nothing is run here.
 
-The work tree lies in the workspace. Its git folder does too, except for a linked worktree, whose `.git` is a file
-that names a folder in the main repository. Whoever writes the workspace writes that file, so its word is not enough
-to have somebody's repository shown: the main repository must itself name this worktree as one of its own. It is then
-shown to our git, read-only; no file tool gains anything by it.
+The work tree lies in the workspace. So does its git folder, except for a linked worktree, whose `.git` is a file that
+names a folder of the main repository. Anyone who can write to the workspace can write that file, so it alone is no
+reason to expose another repository: the main repository must itself list this worktree. It is then visible,
+read-only, to our git; the file tools gain no access.
 """
 
 from __future__ import annotations
@@ -25,25 +25,30 @@ _POINTER_BYTES = 8 * KIB
 _POINTER = b"gitdir:"
 _WORKTREES = "worktrees"
 _HINT = (
-    "Send the root of a git repository inside the project; where the project is only a part of one, the user has to "
+    "Send the root of a git repository inside the project; if the project is only a part of one, the user has to "
     "start the assistant in its root."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
+    """A work tree and its git folder."""
+
     root: str
     """Real path of the work tree."""
     git_dir: str
     extra_mounts: tuple[Mount, ...] = ()
-    """What lies outside the workspace and git has to read."""
+    """Folders outside the workspace that git has to read."""
 
 
 def find_repository(ctx: CallContext, path: str) -> Repository:
-    """The repository whose root `path` is. SecurityError outside the workspace, ValidationError for anything else."""
+    """Returns the repository whose root is `path`.
+
+    Raises SecurityError outside the workspace, ValidationError otherwise.
+    """
     with _open_named(ctx, path) as target:
         if not target.exists:
-            raise ValidationError.of("path", f"{path} is not there", hint=_HINT)
+            raise ValidationError.of("path", f"{path} does not exist", hint=_HINT)
         if not target.handle.is_folder:
             raise ValidationError.of("path", f"{path} is not a folder", hint=_HINT)
         root = target.real
@@ -56,7 +61,7 @@ def find_repository(ctx: CallContext, path: str) -> Repository:
         at = found.real
     named = os.fsdecode(pointer.removeprefix(_POINTER).strip()) if pointer and pointer.startswith(_POINTER) else ""
     if not named or "\0" in named:
-        raise ValidationError.of("path", f"{path}/.git is neither a repository nor the way to one", hint=_HINT)
+        raise ValidationError.of("path", f"{path}/.git is neither a repository nor a link to one", hint=_HINT)
     git_dir = os.path.realpath(os.path.join(os.path.dirname(at), named))
     if any(is_beneath(git_dir, declared) for declared in ctx.mounts.declared_roots):
         return Repository(root, git_dir)
@@ -71,7 +76,7 @@ def _open_named(ctx: CallContext, path: str) -> Target:
 
 
 def _not_a_root_error(ctx: CallContext, path: str, root: str) -> ToolyardError:
-    """Where its repository begins, if that lies in the workspace: what is above is nobody's business."""
+    """Names the repository's root if it lies in the workspace; folders above it are not examined."""
     folder = root
     while folder != ctx.mounts.workspace.path and is_beneath(folder, ctx.mounts.workspace.path):
         folder = os.path.dirname(folder)
@@ -79,7 +84,7 @@ def _not_a_root_error(ctx: CallContext, path: str, root: str) -> ToolyardError:
             shown = ctx.mounts.display_path(folder)
             what = f"{path} lies inside a repository whose root is {shown}"
             return ValidationError.of("path", what, hint=f'Send "{shown}".')
-    return ValidationError.of("path", f"{path} is no git repository", hint=_HINT)
+    return ValidationError.of("path", f"{path} is not a git repository", hint=_HINT)
 
 
 def _read_pointer(target: Target) -> bytes:
@@ -91,7 +96,7 @@ def _read_pointer(target: Target) -> bytes:
 
 
 def _main_repository(pointer: str, git_dir: str) -> str:
-    """The repository outside that `git_dir` belongs to, if it says itself that `pointer` is its worktree's."""
+    """Returns the repository outside that `git_dir` belongs to, if it lists `pointer` as its worktree."""
     entries = os.path.dirname(git_dir)
     common = os.path.dirname(entries)
     back = _read_outside(f"{git_dir}/gitdir")
@@ -104,20 +109,20 @@ def _main_repository(pointer: str, git_dir: str) -> str:
         or not os.path.isdir(f"{common}/objects")
     ):
         raise SecurityError(
-            "Its .git leads to a repository outside the workspace that does not name this folder as its worktree.",
+            "Its .git leads to a repository outside the workspace that does not list this folder as its worktree.",
             hint="Open the main repository as the workspace, or run `git worktree repair` there.",
         )
     return common
 
 
 def _resolve_parent(folder: str, path: str) -> str:
-    """Where a path leads, its last part left as it is: that is the `.git` itself."""
+    """Resolves links in all but the last component, which is the `.git` itself."""
     joined = os.path.join(folder, path)
     return os.path.join(os.path.realpath(os.path.dirname(joined)), os.path.basename(joined))
 
 
 def _read_outside(path: str) -> str:
-    """A line of a plain file, or nothing."""
+    """Returns one line of a regular file; empty if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

@@ -1,7 +1,7 @@
-"""The check for secrets in what a commit would add, and the changes with every secret masked.
+"""Checks what a commit adds for secrets, and masks all secrets in the changes.
 
-Only what is added fails a commit: a secret that was there before is not this commit's doing. Masked is whatever looks
-like one, in removed and unchanged lines too, for the diff goes to a model.
+Only additions fail a commit: a secret that was there before is not caused by this commit. Removed and unchanged lines
+are masked too, because the diff is sent to a model.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ _SHOWN_CHARS = 2_000
 
 @dataclass(slots=True)
 class SecretScan:
-    """Takes changes one after the other, and gives them back masked."""
+    """Scans changes one after the other, and returns them masked."""
 
     check_time: Callable[[], None]
     failed: list[CheckDetail] = field(default_factory=list[CheckDetail])
     warned: list[CheckDetail] = field(default_factory=list[CheckDetail])
     _scanner: SecretScanner = field(default_factory=shared_scanner)
     _known: dict[str, list[SecretHit]] = field(default_factory=dict[str, list[SecretHit]])
-    """What stands in the lines of this change: each is in what is added, and in the diff again."""
+    """Hits by line of the current change: each added line occurs again in the diff."""
 
     def mask_change(self, change: FileChange) -> FileChange:
+        """Records the secrets of a change and returns it masked."""
         self._known.clear()
         self._check_name(change)
         added = tuple(self._scan_added(change))
@@ -57,10 +58,10 @@ class SecretScan:
             self.failed.append(CheckDetail(change.path, 0, f"{kind} in its name"))
         if _SECRET_FILE.search(change.path):
             self.failed.append(
-                CheckDetail(change.path, 0, "is a file for secrets: keep it out, and name it in .gitignore")
+                CheckDetail(change.path, 0, "is a file for secrets: do not commit it, and add it to .gitignore")
             )
         elif _KEY_STORE.search(change.path):
-            self.warned.append(CheckDetail(change.path, 0, "is a store of keys"))
+            self.warned.append(CheckDetail(change.path, 0, "is a key store"))
 
     def _scan_added(self, change: FileChange) -> Iterator[tuple[int, str]]:
         numbers = [number for number, _ in change.added]
@@ -68,19 +69,19 @@ class SecretScan:
         for at, found in enumerate(self._scan_lines(change.path, (text for _, text in change.added), numbers)):
             for kind in dict.fromkeys(hit.kind for hit in found.hits):
                 is_definite = any(hit.is_definite for hit in found.hits if hit.kind == kind)
-                told = self.failed if is_definite else self.warned
-                told.append(
+                details = self.failed if is_definite else self.warned
+                details.append(
                     CheckDetail(change.path, numbers[at], kind if is_definite else f"perhaps a secret ({kind})")
                 )
             if found.part is KeyPart.BEGIN and not found.hits:
-                begun.append(CheckDetail(change.path, numbers[at], "is how a private key begins"))
-            elif found.part is KeyPart.FIRST and begun:  # the key itself is told of
+                begun.append(CheckDetail(change.path, numbers[at], "is the beginning of a private key"))
+            elif found.part is KeyPart.FIRST and begun:  # the key itself is reported
                 begun.pop()
             yield numbers[at], _mask_line(found)
         self.warned += begun
 
     def _masked_diff(self, change: FileChange) -> str:
-        # git repeats a line from further above behind the numbers of a hunk, and it may be one of a key.
+        # git repeats an earlier line after the numbers of a hunk, which may be part of a key.
         lines = [_HEADING.sub(_mask_heading, line) for line in change.diff.split("\n")] if change.diff else []
         found = self._scan_lines(change.path, (line[1:] for line in lines), range(len(lines)))
         return "\n".join(
@@ -88,9 +89,9 @@ class SecretScan:
         )
 
     def _scan_lines(self, path: str, lines: Iterable[str], numbers: Iterable[int]) -> Iterator[ScannedLine]:
-        """Each line with what stands in it.
+        """Scans each line for secrets.
 
-        No comment allows a secret: whoever writes the change could write that, too.
+        Allowlist comments are ignored: the author of the change could have written them, too.
         """
         numbered = zip(numbers, lines, strict=True)
         return scan_lines(numbered, lambda _, text, __: self._hits(path, text), self.check_time)
@@ -103,7 +104,7 @@ class SecretScan:
 
 
 def mask_text(text: str) -> str:
-    """A text that is told beside the changes, such as a name."""
+    """Masks secrets in a text that is shown beside the changes, such as a name."""
     return mask_hits(text, shared_scanner().find_secrets("", text))
 
 
@@ -112,11 +113,11 @@ def _mask_heading(match: re.Match[str]) -> str:
 
 
 def _truncate_line(line: str, masked_line: str) -> str:
-    """Cut after it was masked, so that no half of a secret is left."""
+    """Cuts a line after masking, so that no part of a secret remains."""
     is_whole = len(masked_line) <= _SHOWN_CHARS and len(line) < MOST_LINE_CHARS
     return masked_line if is_whole else f"{masked_line[:_SHOWN_CHARS]}{LINE_CUT}"
 
 
 def _mask_line(line: ScannedLine) -> str:
-    # A line of base64 is of a key perhaps, whose first line is elsewhere.
+    # A line of base64 may belong to a key whose first line is not in the diff.
     return MASK if line.is_key_line or is_base64_line(line.text) else mask_hits(line.text, line.hits)

@@ -1,6 +1,6 @@
-"""Bytes that git takes for binary, as the lines of text that stand in them.
+"""Extracts lines of text from files that git treats as binary.
 
-A file in UTF-16, or one with a single NUL, is binary to git, and may hold a key as well as any other.
+A file in UTF-16, or one with a single NUL, is binary to git and may contain a key like any other.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _PIECE = 64 * KIB
-"""Other threads wait while one call holds the interpreter, so nothing longer is worked on at once."""
+"""Size of a piece: a longer one would block other threads."""
 _OVERLAP = 512
 _WIDE = re.compile(r"\0{1,3}(?=[^\0](?:\0|$))")
-"""What stands between two letters of UTF-16 or UTF-32."""
+"""The NULs between two letters of UTF-16 or UTF-32."""
 _PRINTABLE = re.compile(r"[\t\x20-\x7e]{8,}")
 
 
 def extract_lines(data: bytes, check: Callable[[], None]) -> tuple[tuple[int, str], ...]:
-    """The lines with their numbers; of what is no text, those parts that could be read.
+    """Returns the lines with their numbers; of data that is not text, the readable parts.
 
-    A mark at the beginning says which encoding it is in, and anybody can write one: what stands there without it is
-    read as well, where it is something else.
+    A byte order mark names the encoding, but anybody can write one: text that is readable without it is returned as
+    well, if it differs.
     """
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "")
     if not encoding and b"\0" not in data:
@@ -53,21 +53,21 @@ def _readable_parts(line: str) -> Iterator[str]:
 
 
 def decode_line(line: bytes) -> str:
-    """A line as text, without NULs."""
+    """Returns a line as text, without NULs."""
     if len(line) <= _PIECE:
         return strip_nuls(line.decode("utf-8", "replace"))
     return strip_nuls("".join(_pieces(line, "utf-8")))
 
 
 def strip_nuls(text: str) -> str:
-    """The text without NULs: those between the letters of a wide encoding go, others become spaces."""
+    """Removes the NULs between letters of a wide encoding; others become spaces."""
     if "\0" not in text:
         return text
     parts: list[str] = []
     at = 0
     while at < len(text):
         end = at + _PIECE
-        while text[end - 1 : end] == "\0":  # what follows it says whether it goes
+        while text[end - 1 : end] == "\0":  # the next character decides whether the NUL is removed
             end += 1
         parts.append(_WIDE.sub("", text[at:end]).replace("\0", " "))
         at = end

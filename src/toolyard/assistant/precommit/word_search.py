@@ -1,4 +1,4 @@
-"""Where words stand in the files of a repository, as they are to be committed."""
+"""Searches the files of a repository for words, as they would be committed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_code(path: str) -> bool:
 
 
 def is_doc(path: str) -> bool:
-    """Whether it tells how things are now; a changelog tells how they were."""
+    """Whether a document describes the present state; a changelog describes the past."""
     return _DOC.search(path) is not None and not is_history(path)
 
 
@@ -69,6 +69,8 @@ def is_test(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WordMatch:
+    """A line that contains one of the words."""
+
     path: str
     line: int
     text: str
@@ -76,7 +78,7 @@ class WordMatch:
 
 @dataclass(frozen=True, slots=True)
 class CommitTree:
-    """The files of a commit to be: those of the index where only what is staged counts, else those on disk."""
+    """The files of the commit: those of the index if only staged changes count, else those on disk."""
 
     git: Git
     is_index: bool
@@ -89,7 +91,7 @@ class CommitTree:
     def find_lines(
         self, texts: Sequence[str], *, pattern: str = "", among: Sequence[str] = ()
     ) -> Iterator[WordMatch]:
-        """The lines that hold one of the texts, or match the pattern (extended regular expression)."""
+        """Yields lines that contain one of the texts, or match the pattern (an extended regular expression)."""
         wanted = ("-E", "-e", pattern) if pattern else ("-F", *(word for text in texts for word in ("-e", text)))
         where = "--cached" if self.is_index else "--untracked"
         paths = ("--", *among, *self.git.visible_pathspecs[2:]) if among else self.git.visible_pathspecs

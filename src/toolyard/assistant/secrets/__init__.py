@@ -1,1 +1,1 @@
-"""Secrets in text: the scanner that finds them, private keys over several lines, and masking in place."""
+"""Finds and masks secrets in text, including private keys over several lines."""

@@ -1,7 +1,7 @@
-"""The patterns of detect-secrets, made to take little time whatever the line is.
+"""Bounds the regular expressions of detect-secrets, so that they take little time on every line.
 
-Some of them go back over a line again and again: a thousand characters of `api_key` take a second, in which no other
-thread gets a word in. What may repeat without an end in them is given one, far beyond what stands in honest lines.
+Some of them backtrack badly: a thousand characters of `api_key` take a second, during which no other thread runs.
+Their unbounded repeats get limits far beyond what real lines contain.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _WORD_START = re.compile(r"\w{0,40}\Z")
 
 
 def bound_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """Returns the pattern with its unbounded repeats limited."""
     text = pattern.pattern
     for endless, bounded in _UNBOUNDED:
         text = text.replace(endless, bounded)
@@ -43,6 +44,6 @@ def is_looked_up(match: re.Match[str], group: int) -> bool:
 
 
 def assignment_text(match: re.Match[str]) -> str:
-    """The whole word that a value is assigned to, and the value, in small letters."""
+    """Returns the name that is assigned to and the value, in lower case."""
     before = _WORD_START.search(match.string[max(0, match.start() - 40) : match.start()])
     return ((before[0] if before else "") + match[0]).lower()

@@ -1,6 +1,6 @@
-"""Private keys, which go over many lines: where one begins, what is its body, and where it is over.
+"""Recognises private keys over several lines: their beginning, their body and their end.
 
-A key may stand in a comment, in quotes or in a quoted mail: whatever is put before each of its lines is passed over.
+A key may stand in a comment, in quotes or in a quoted mail: the prefix of each line is ignored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-# What a line begins with is taken in one piece, and not tried again shorter: a line of `=` fits in a million ways.
+# The start of a line is matched atomically, without backtracking: a line of `=` could match in a million ways.
 _BEFORE = r"(?>[^A-Za-z0-9/+]{0,40})(?>(?:/{2,3}|rem\b|dnl\b)?)(?>[^A-Za-z0-9/]{0,40})"
 _AFTER = r"(?:\\[nr])*[^A-Za-z0-9]{0,20}"
 _NAME = r"(?:[A-Z0-9]+ ){0,5}PRIVATE KEY(?: BLOCK)?"
@@ -26,30 +26,30 @@ _LEAST_DIFFERENT = 6
 _LONGEST = 2_000
 _KEY_WORDS = "PRIVATE KEY"
 _LONGEST_NAME = 200
-"""Of the line that a key begins with, in characters."""
+"""Characters around the words of the first line that are searched."""
 
 
 class KeyPart(Enum):
-    """What a line is of a key."""
+    """The role of a line in a private key."""
 
     NONE = auto()
     BEGIN = auto()
-    """Where a key may begin, or only its format is spoken of."""
+    """The line where a key may begin; the text may also only mention the format."""
     FIRST = auto()
-    """The first of its body: now it is a key."""
+    """The first line of the body: now it is certain that this is a key."""
     INNER = auto()
-    """One that is hidden and not told of, since its key was."""
+    """A line that is masked but not reported, since its key was reported."""
 
 
 @dataclass(slots=True)
 class KeyTracker:
-    """Takes the lines of a text one after the other."""
+    """Classifies the lines of a text, one after the other."""
 
     _has_begun: bool = False
     _is_inside: bool = False
 
     def classify_line(self, line: str, *, follows: bool) -> KeyPart:
-        """What this line is; `follows` if it stands right behind the one before."""
+        """Returns the role of this line; `follows` says whether it directly follows the previous one."""
         if not follows:
             self._has_begun = self._is_inside = False
         if (begin := _find_begin(line)) is not None:
@@ -78,10 +78,10 @@ class KeyTracker:
 
 
 def _find_begin(line: str) -> re.Match[str] | None:
-    """Where a key begins.
+    """Returns the match of the first line of a key.
 
-    In a long line only the places around the words that every beginning has are looked at: to try the pattern
-    everywhere would hold up other threads.
+    A long line is searched only around the words that every such line has: matching everywhere would block other
+    threads.
     """
     if len(line) <= _LONGEST:
         return _BEGIN.search(line)

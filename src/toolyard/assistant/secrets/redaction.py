@@ -1,6 +1,6 @@
-"""Secrets masked in place, so that the rest of a text can be sent, stored or answered.
+"""Masks secrets in place, so that the rest of a text can be sent, stored or returned.
 
-Masking never removes or adds a line: line numbers stay those of the file. A private key is masked line by line.
+Masking never adds or removes a line: line numbers stay those of the file. Private keys are masked line by line.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _CHECK_EVERY = 50
 _LONG_LINE = 200
 _SLICE_CHARS = 64 * KIB
 _SUSPECTED_CHARS = 256 * KIB
-"""Passwords without a known format are looked for in this much of a file: the patterns for them are slow."""
+"""Passwords without a known format are searched only in this much of a file: their patterns are slow."""
 _NAME = re.compile(r"[A-Za-z_./-]+")
-"""`token = "client_secret_post"` names something; a reviewer has to see it."""
+"""In `token = "client_secret_post"` the value is a name, which a reviewer has to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,21 @@ class Secret:
     line: int
     kind: str
     is_definite: bool
-    """Has a format that only keys have; others stand behind a word like `password`, or look random."""
+    """Has a format that only keys have; others follow a word like `password`, or look random."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedactedText:
+    """A text with its secrets masked."""
+
     text: str
     secrets: tuple[Secret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedLine:
+    """A line with the secrets found in it."""
+
     number: int
     text: str
     hits: list[SecretHit]
@@ -52,13 +56,13 @@ class ScannedLine:
 
 
 _HitsOf = Callable[[int, str, str], list[SecretHit]]
-"""The secrets of a line, from its number, its text and the line above it, which is empty for the first."""
+"""Finds the secrets of a line, given its number, its text and the line above it (empty for the first)."""
 
 
 def scan_lines(
     lines: Iterable[tuple[int, str]], hits_of: _HitsOf, check_time: Callable[[], None]
 ) -> Iterator[ScannedLine]:
-    """Each numbered line with its secrets. A private key over several lines is one hit, at its first line."""
+    """Yields each numbered line with its secrets. A private key over several lines is one hit, at its first line."""
     keys, last, above = KeyTracker(), -1, ""
     for at, (number, text) in enumerate(lines):
         if not at % _CHECK_EVERY or len(text) > _LONG_LINE:
@@ -73,42 +77,42 @@ def scan_lines(
 
 
 def redact(path: str, text: str, check_time: Callable[[], None], *, is_for_secrets: bool = False) -> RedactedText:
-    """A file's text without its secrets. In a file for secrets, plain words behind `password` are masked too.
+    """Masks the secrets in a file's text. In a file for secrets, plain words after `password` are masked too.
 
-    Lines with the comment `pragma: allowlist secret` stay as they are, but for private keys.
+    Lines with the comment `pragma: allowlist secret` stay unchanged, except for private keys.
     """
-    looking = _load_scanner()
+    scanner = _load_scanner()
     suspected = text.count("\n", 0, _SUSPECTED_CHARS)
 
     def hits_of(number: int, line: str, above: str) -> list[SecretHit]:
-        if looking is None:
+        if scanner is None:
             return []
         found = (
-            looking.find_secrets(path, line, check_time)
+            scanner.find_secrets(path, line, check_time)
             if number <= suspected
-            else looking.find_known_formats(line, check_time)
+            else scanner.find_known_formats(line, check_time)
         )
         found = [hit for hit in found if is_for_secrets or _is_value(hit, line)]
-        return [] if found and looking.is_allowed(path, line, above) else found
+        return [] if found and scanner.is_allowed(path, line, above) else found
 
     return _redact_lines(text, hits_of, check_time)
 
 
 def mask_known_secrets(text: str) -> str:
-    """An answer without what has a format that only keys have."""
-    looking = _load_scanner()
+    """Masks what has a format that only keys have."""
+    scanner = _load_scanner()
 
     def hits_of(number: int, line: str, above: str) -> list[SecretHit]:
         del number, above
-        return [hit for hit in looking.find_known_formats(line) if hit.is_definite] if looking is not None else []
+        return [hit for hit in scanner.find_known_formats(line) if hit.is_definite] if scanner is not None else []
 
     return _redact_lines(text, hits_of, lambda: None).text
 
 
 def line_slices(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a text a slice at a time, each slice with the number of its first line, from 0.
+    """Yields the lines in slices, each with the number of its first line, from 0.
 
-    To split a large file in one call would keep every other thread waiting until it is done.
+    Splitting a large file in one call would block every other thread.
     """
     number = at = 0
     while at >= 0:
@@ -147,7 +151,7 @@ def _is_value(hit: SecretHit, line: str) -> bool:
 
 
 def _load_scanner() -> SecretScanner | None:
-    """None without the extra `assistant`: then only private keys over several lines are found."""
+    """Returns None without the `assistant` extra: then only private keys over several lines are found."""
     try:
         return shared_scanner()
     except ImportError:

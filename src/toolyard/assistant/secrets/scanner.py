@@ -1,8 +1,8 @@
-"""What in a line looks like a secret, by the plugins of detect-secrets and a few kinds of keys that it does not know.
+"""Finds secrets in a line with the plugins of detect-secrets and patterns for further kinds of keys.
 
-The plugins are asked for their patterns alone: nothing is verified over a network, no file is read, no settings or
-baselines are kept. What matches a format that only keys have is *definite*; what is merely random or stands behind a
-word like `password` is not. Nothing that is told here holds the secret itself: a hit says where it stands.
+Only the plugins' patterns are used: nothing is verified over the network, no file is read, and there are no settings
+or baselines. A match is *definite* if only keys have its format; a string that is random, or follows a word like
+`password`, is not. Results never contain the secret itself, only its position.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PIECE, _LONGEST_SECRET = 64_000, 18_000
 _SHORTEST_LINE = 8
 _LONGEST_SUSPECTED = 1_000
 _LEAST_DIFFERENT = 6
-"""Characters: `sk-xxxxxxxx` is there to be filled in."""
+"""Distinct characters of a real secret: `sk-xxxxxxxx` is a placeholder."""
 _SHORTEST_ARTIFACTORY = 40
 _SHORTEST_RANDOM = 20
 MASK = "[secret]"
@@ -64,7 +64,7 @@ _PRIVATE_KEY = re.compile(
     r"BEGIN (?:[A-Z0-9]{1,20}+ ){0,5}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:\\[nr]|[^A-Za-z0-9+/]){0,10}"
     r"((?>(?:[A-Za-z0-9+/= ]|\\[nr]){40,16000}))"
 )
-# Almost every line can hold nothing: that has to be told quickly.
+# Almost no line contains a secret, so lines are ruled out quickly.
 _LONG_WORD = re.compile(r"[\w+/=.:\\-]{16}|://")
 _SECRET_WORD = re.compile(r"key|pass|pwd|token|secret|contrase", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-fA-F]+")
@@ -82,6 +82,8 @@ _LOCAL_HOST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SecretHit:
+    """The position of a secret in a line."""
+
     kind: str
     start: int
     end: int
@@ -94,7 +96,7 @@ class _Plugin(Protocol):
 
 
 class SecretScanner:
-    """The plugins, loaded. May be used by many threads: it keeps nothing."""
+    """The loaded plugins. Stateless, so threads may share one."""
 
     def __init__(self) -> None:
         from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
@@ -121,10 +123,10 @@ class SecretScanner:
         by_type = {kind: bound_patterns(groups) for kind, groups in keyword.REGEX_BY_FILETYPE.items()}
 
         def keyword_values(path: str, text: str) -> Iterable[str]:
-            # In such files values have no quotes, and the library knows most of them by other endings.
+            # In settings files values are not quoted, and the library recognises them by other suffixes.
             kind = FileType.PROPERTIES if _SETTINGS_FILE.search(path) else determine_file_type(path)
             for pattern, group in by_type.get(kind, usual).items():
-                for match in pattern.finditer(text):  # the library's own search ends at the first one of a line
+                for match in pattern.finditer(text):  # the library's own search stops at the first match of a line
                     if not is_looked_up(match, group) and not any(
                         word in assignment_text(match) for word in innocent
                     ):
@@ -136,21 +138,21 @@ class SecretScanner:
         self._keyword_values, self._is_allowed = keyword_values, is_allowed
 
     def is_allowed(self, path: str, line: str, before: str) -> bool:
-        """Whether a comment says `pragma: allowlist secret`, there or on the line before."""
+        """Whether a comment `pragma: allowlist secret` is on the line or the one before."""
         at = line.rfind(_PRAGMA)
         here = line[max(0, at - _PRAGMA_CHARS) : at + _PRAGMA_CHARS] if at >= 0 else ""
         above = before if _PRAGMA in before and len(before) <= _PRAGMA_CHARS else ""
         return bool(here or above) and self._is_allowed(path, here, above)
 
     def find_secrets(self, path: str, line: str, check_time: Callable[[], None] = lambda: None) -> list[SecretHit]:
-        """What stands in a line. A long one is looked at in parts that overlap, and only for what is definite."""
+        """Returns the secrets in a line. Long lines are searched in windows, for definite secrets only."""
         if len(line) < _SHORTEST_LINE:
             return []
         found = self.find_known_formats(line, check_time)
         return [*found, *self._find_suspected(path, line)] if len(line) <= _WINDOW else found
 
     def find_known_formats(self, line: str, check_time: Callable[[], None] = lambda: None) -> list[SecretHit]:
-        """What has the format of a secret, whatever the words around it are."""
+        """Returns what has the format of a secret, whatever surrounds it."""
         if len(line) <= _WINDOW:
             return list(self._find_definite(line, 0))
         found: dict[SecretHit, None] = {}
@@ -163,7 +165,7 @@ class SecretScanner:
         return list(found)
 
     def _find_long_secrets(self, text: str, offset: int) -> Iterator[SecretHit]:
-        """Secrets that may be longer than a window. Their patterns go over a text once."""
+        """Finds secrets that may be longer than a window, with patterns that do not backtrack."""
         for match in _TOKEN.finditer(text):
             if self._is_token(match[1]):
                 yield SecretHit("JSON Web Token", offset + match.start(), offset + match.end())
@@ -187,7 +189,7 @@ class SecretScanner:
                     yield SecretHit(kind, offset + start, offset + end, is_definite)
 
     def _is_definite_match(self, kind: str, text: str, start: int, end: int) -> bool | None:
-        """Whether a match of a plugin is a secret for certain; None where it is none."""
+        """Returns whether a plugin's match is certainly a secret; None if it is not one."""
         secret = text[start:end]
         if not _has_variety(secret) and kind != _BASIC_AUTH:
             return None
@@ -198,10 +200,10 @@ class SecretScanner:
                     return None
                 return None if _PLACEHOLDER.fullmatch(secret) else not _LOCAL_HOST.search(text)
             case "AWS Access Key":
-                return not _HEX.fullmatch(secret)  # a hash is as long as such a key
+                return not _HEX.fullmatch(secret)  # a hash has the same length as such a key
             case "Artifactory Credentials":
                 return len(secret) >= _SHORTEST_ARTIFACTORY
-            case "Azure Storage Account access key":  # as long as some hashes
+            case "Azure Storage Account access key":  # some hashes have the same length
                 return True if re.search(r"account_?key", text, re.IGNORECASE) else None
             case "JSON Web Token":
                 return True if self._is_token(secret) else None
@@ -222,14 +224,14 @@ class SecretScanner:
                     and plugin.calculate_shannon_entropy(secret) > plugin.entropy_limit
                 ):
                     random.add(secret)
-        said = self._keyword_values(path, text) if _SECRET_WORD.search(text) else ()
-        worded = set(filter(self._is_value, said))
+        candidates = self._keyword_values(path, text) if _SECRET_WORD.search(text) else ()
+        worded = set(filter(self._is_value, candidates))
         for secret in sorted(random | worded):
             if look.is_potential_uuid(secret) or look.is_sequential_string(secret) or not _has_variety(secret):
                 continue
             if secret not in worded and not _may_be_random(secret, text):
                 continue
-            # Each of the two may be innocent. Both together are what a key of a service without a format looks like.
+            # Each criterion alone may be harmless. Both together are typical of a key without a known format.
             is_definite = secret in worded and secret in random and _may_be_random(secret, text)
             kind, at = _KEYWORD if secret in worded else _RANDOM, text.find(secret)
             while at >= 0:
@@ -249,12 +251,12 @@ class SecretScanner:
 
 @cache
 def shared_scanner() -> SecretScanner:
-    """The one that everybody uses. Loading it takes a moment, so it is loaded when first needed."""
+    """Returns the shared scanner, which is loaded on first use because that takes a moment."""
     return SecretScanner()
 
 
 def mask_hits(text: str, hits: Iterable[SecretHit]) -> str:
-    """The text with the mark in the place of each hit."""
+    """Returns the text with every hit replaced by the mask."""
     parts: list[str] = []
     at = 0
     for hit in sorted(hits, key=lambda hit: (hit.start, hit.end)):
@@ -269,7 +271,7 @@ def _has_variety(secret: str) -> bool:
 
 
 def _may_be_random(secret: str, text: str) -> bool:
-    """What is only random is mostly a hash or a name: told of where it is neither."""
+    """Whether a random-looking string is neither a hash nor a name, which most of them are."""
     if _HEX.fullmatch(secret) or re.search(r"sha\d|integrity|hash|digest|checksum|commit|rev\b", text, re.IGNORECASE):
         return False
     has = [any(map(test, secret)) for test in (str.isupper, str.islower, str.isdigit)]

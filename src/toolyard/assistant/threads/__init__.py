@@ -1,1 +1,1 @@
-"""Threads: conversations with a model that outlast the process, and how often each client may ask."""
+"""Stores of conversation threads, in SQLite or Redis, with their locks and rate limits."""

@@ -1,7 +1,7 @@
-"""Turns and summaries as bytes, the same in every store.
+"""Encodes turns and summaries as bytes, identically for every store.
 
-A turn is a line of JSON, which says how long the two texts are, and then the texts, as they are. So a text of many
-megabytes is never escaped, and one that is no valid Unicode (a name of a file, half an emoji) comes back as it was.
+A turn is a line of JSON with the lengths of the two texts, followed by the texts themselves. So a text of many
+megabytes is never escaped, and one that is not valid Unicode (a file name, half an emoji) is restored exactly.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, TypeVar, cast
 from toolyard.assistant.threads.thread import FileSeen, Message, ThreadSummary, Turn
 
 _PIECE = 500_000
-"""At a time: other threads go on in between."""
+"""Characters or bytes converted at a time, so that other threads can run in between."""
 _MAX_TIMESTAMP = 253_402_300_799.0
-"""Of the year 9999: what is later is no date."""
+"""The end of the year 9999: later times are not valid dates."""
 _ROLES = ("user", "assistant")
 _BYTE_KIND_MASK, _CONTINUATION_BYTE, _MAX_CONTINUATION_BYTES = 0b1100_0000, 0b1000_0000, 3
 
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class DamagedError(Exception):
-    """What is kept is not what a store has written."""
+    """Stored data is not what a store writes."""
 
 
 def encode_turn(turn: Turn) -> bytes:
@@ -44,7 +44,7 @@ def encode_turn(turn: Turn) -> bytes:
 
 
 def decode_turn(data: bytes) -> Turn:
-    """Raises DamagedError."""
+    """Decodes what `encode_turn` wrote. Raises DamagedError."""
     try:
         texts = memoryview(data)
         end = data.index(b"\n") + 1
@@ -61,7 +61,7 @@ def decode_turn(data: bytes) -> Turn:
 
 def _decode_message(head: dict[str, Any], text: memoryview) -> Message:
     if head["role"] not in _ROLES:
-        raise ValueError("somebody else has said something")
+        raise ValueError("the role is unknown")
     return Message(
         role=head["role"],
         text=_decode_text(text),
@@ -89,24 +89,24 @@ def _require_list(value: object) -> list[Any]:
 def _require_count(value: object) -> int:
     number = _require_type(int, value)
     if number < 0:
-        raise ValueError("a number below 0")
+        raise ValueError("a negative number")
     return number
 
 
 def _require_timestamp(value: object) -> float:
     seconds = value if isinstance(value, int) else _require_type(float, value)
     if not 0 <= seconds <= _MAX_TIMESTAMP:
-        raise ValueError("a time that is none")
+        raise ValueError("an invalid time")
     return float(seconds)
 
 
 def encode_summary(summary: ThreadSummary) -> bytes:
-    """What a store does not keep in fields of its own."""
+    """Encodes the part of a summary that stores do not keep in fields of their own."""
     return _encode_text(json.dumps([summary.title, summary.tools], ensure_ascii=False))
 
 
 def decode_summary(data: bytes, *, thread: str, created: float, updated: float, turns: int) -> ThreadSummary:
-    """Raises DamagedError."""
+    """Decodes what `encode_summary` wrote. Raises DamagedError."""
     try:
         title, tools = json.loads(data)
         names = tuple(_require_type(str, tool) for tool in _require_list(tools))
@@ -134,7 +134,7 @@ def _decode_text(data: memoryview) -> str:
     begin = 0
     while begin < len(data):
         end = min(begin + _PIECE, len(data))
-        for _ in range(_MAX_CONTINUATION_BYTES):  # a character is not cut in two; what has more of these is none
+        for _ in range(_MAX_CONTINUATION_BYTES):  # do not split a character; more continuation bytes are invalid
             if end < len(data) and data[end] & _BYTE_KIND_MASK == _CONTINUATION_BYTE:
                 end -= 1
         pieces.append(str(data[begin:end], "utf-8", "surrogatepass"))

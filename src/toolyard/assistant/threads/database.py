@@ -1,7 +1,7 @@
-"""The database of threads: one connection, which the threads of this process take in turn.
+"""The SQLite database of threads: one connection, shared by all threads of the process under a lock.
 
-It is opened when it is first used. Where there is none, reading makes none. `close()` ends it for good. Whatever goes
-wrong with it, and with what is read from it, is a SystemFault.
+It is opened on first use; reading does not create a missing file. After `close()` it cannot be opened again. All
+errors, also damaged contents, are raised as SystemFault.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ PRAGMA user_version = {_VERSION};
 
 
 class ThreadDatabase(Closeable):
+    """Owns the connection to the database."""
+
     def __init__(self, path: str, prepare: Callable[[sqlite3.Connection], None]) -> None:
-        """`prepare` is called once, in a transaction of its own, when it is opened."""
+        """`prepare` is called once, in a transaction of its own, after opening."""
         self._path = path
         self._prepare = prepare
         self._lock = threading.RLock()
@@ -54,7 +56,7 @@ class ThreadDatabase(Closeable):
 
     @contextlib.contextmanager
     def read_transaction(self) -> Generator[sqlite3.Connection | None]:
-        """One picture of everything, whatever others write meanwhile; None where there is no database."""
+        """Yields a consistent snapshot, whatever others write meanwhile; None if there is no database."""
         with self._lock, self._translate_errors():
             if self._connection is None and not os.path.exists(self._path):
                 yield None
@@ -64,14 +66,14 @@ class ThreadDatabase(Closeable):
 
     @contextlib.contextmanager
     def write_transaction(self) -> Generator[sqlite3.Connection]:
-        """All of it is on the disk in the end, or nothing."""
+        """Commits everything durably at the end of the block, or nothing."""
         with self._lock, self._translate_errors():
             create_private_file(self._path)
             with self._transaction("BEGIN IMMEDIATE") as connection:
                 yield connection
 
     def purge(self) -> None:
-        """What was deleted goes out of the log, too; where somebody else is using that, with a later one."""
+        """Removes deleted content from the write-ahead log; if the log is in use, a later call does."""
         with self._lock, self._translate_errors():
             self._ensure_open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -101,7 +103,7 @@ class ThreadDatabase(Closeable):
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
-        # One that is gone in this moment is not made anew, open to everybody.
+        # mode=rw: a file deleted in this moment is not created again with open permissions.
         uri = f"file:{urllib.parse.quote(self._path)}?mode=rw"
         connection = sqlite3.connect(
             uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -113,7 +115,8 @@ class ThreadDatabase(Closeable):
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > _VERSION:
                 raise SystemFault(
-                    f"The threads in {self._path} were kept by a newer Toolyard.", hint="Use that one, or upgrade."
+                    f"The threads in {self._path} were written by a newer Toolyard.",
+                    hint="Use that version, or upgrade this one.",
                 )
             if version < _VERSION:
                 connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
@@ -133,7 +136,7 @@ class ThreadDatabase(Closeable):
                 check_descriptors(error)
                 if is_disk_full(error, self._path):
                     raise SystemFault(
-                        f"The threads cannot be kept in {self._path}: the disk is full.",
+                        f"The threads cannot be stored in {self._path}: the disk is full.",
                         hint=FREE_SPACE,
                         retryable=True,
                     ) from error
@@ -141,12 +144,12 @@ class ThreadDatabase(Closeable):
                     raise self._damaged_error(str(error)) from error
             raise SystemFault(
                 f"The threads in {self._path} cannot be used: {error}.",
-                hint="Look at what is there and at its disk. Move it away to begin anew.",
+                hint="Check the file and its disk. Move it away to start with no threads.",
                 retryable=isinstance(error, sqlite3.OperationalError),
             ) from error
 
     def _damaged_error(self, why: str) -> SystemFault:
-        hint = "Move the file away, with those beside it, to begin anew; `sqlite3 FILE .recover` may save something."
+        hint = "Move it and its -wal and -shm files away to start empty; `sqlite3 FILE .recover` may save some."
         return SystemFault(f"The threads in {self._path} are damaged: {why}.", hint=hint)
 
 

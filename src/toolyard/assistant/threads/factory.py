@@ -1,4 +1,4 @@
-"""From the configuration to a store of threads, and the rates that are shared where threads are."""
+"""Opens the configured thread store and the rate limiter that goes with it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThreadServices(Closeable):
+    """The thread store and the rate limiter. Closing it closes the store."""
+
     threads: ThreadStore
     rate_limiter: RateLimiter
 
@@ -23,12 +25,12 @@ class ThreadServices(Closeable):
 
 
 def open_threads(assistant: Assistant, folder: str, namespace: str) -> ThreadServices:
-    """Nothing is made or connected to before it is used.
+    """Opens the configured store. Nothing is created or connected before first use.
 
-    `folder` is the workspace's state folder; `namespace` says in Redis whose threads these are. Raises SystemFault
-    where a package is missing, ConfigError for an address that cannot be read.
+    `folder` is the workspace's state folder; `namespace` separates the threads of workspaces in Redis. Raises
+    SystemFault if a package is missing, ConfigError for an invalid URL.
     """
-    # A server starts without SQLite, and most servers never need Redis.
+    # Imported late: a server starts without SQLite, and most servers never need Redis.
     from toolyard.assistant.threads.rate_limiter import MemoryRateLimiter, RedisRateLimiter
     from toolyard.assistant.threads.store import ThreadLimits
 

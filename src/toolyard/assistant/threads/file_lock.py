@@ -1,9 +1,9 @@
-"""Who may go on with a thread: one at a time, in order of arrival, in this process and all others on this machine.
+"""Locks threads: one holder at a time, in order of arrival, across all processes on this machine.
 
-Each one who comes locks a byte of one file, the next after all that are locked, and waits until none before it is.
-The locks belong to open files (`F_OFD_SETLK`), so threads of one process exclude each other like processes do, and
-the kernel takes them back when a process ends, however it ends. The bytes of a thread are its own by the first digits
-of its id; two threads that share these wait for each other, and that is all.
+Each waiter locks a byte of one file, the next after all locked ones, and waits until no byte before it is locked. The
+locks belong to open files (`F_OFD_SETLK`), so threads of one process exclude each other as processes do, and the
+kernel releases them when a process ends, however it ends. The first digits of a thread's id select its range of
+bytes; two threads with the same digits wait for each other, which does no harm.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ _FLOCK = struct.Struct("hhqqi0q")
 _BYTES_PER_THREAD = 2**30
 _DIGITS = 8
 _QUEUE_LOCK_SECONDS = 0.001
-"""It is held while one byte is looked for."""
+"""Poll interval for the lock of the queue, which is held only while a byte is chosen."""
 
 
 class ThreadFileLock:
+    """Locks of all threads, in one file."""
+
     def __init__(self, path: str) -> None:
-        """Locks in the file at `path`, which is made when it is first used and never removed."""
+        """Uses the file at `path`, which is created on first use and never removed."""
         self._path = path
         self._released = threading.Condition()
 
     @contextlib.contextmanager
     def acquire(self, thread: str, check_can_wait: Callable[[], None]) -> Generator[None]:
-        """Raises SystemFault, and what `check_can_wait` raises."""
+        """Holds the thread inside the block. Raises SystemFault, and what `check_can_wait` raises."""
         first = int(thread[:_DIGITS], 16) * _BYTES_PER_THREAD
         locks = _ByteLocks(self._path)
         try:
-            place = self._join_queue(locks, first, check_can_wait)
-            while locks.end_of_next_lock(first, place):
+            position = self._join_queue(locks, first, check_can_wait)
+            while locks.end_of_next_lock(first, position):
                 check_can_wait()
                 self._pause(WAIT_SECONDS)
             yield
@@ -49,26 +51,26 @@ class ThreadFileLock:
                 self._released.notify_all()
 
     def _join_queue(self, locks: _ByteLocks, first: int, check_can_wait: Callable[[], None]) -> int:
-        """Lock a byte behind everybody who waits already: which one."""
-        door = first + _BYTES_PER_THREAD - 1
-        while not locks.lock(door):
+        """Locks a byte behind all waiters and returns its position."""
+        queue_lock = first + _BYTES_PER_THREAD - 1
+        while not locks.lock(queue_lock):
             check_can_wait()
             self._pause(_QUEUE_LOCK_SECONDS)
-        place = first
-        while found := locks.end_of_next_lock(place, door):
-            place = found
-        locks.lock(place)
-        locks.unlock(door)
-        return place
+        position = first
+        while found := locks.end_of_next_lock(position, queue_lock):
+            position = found
+        locks.lock(position)
+        locks.unlock(queue_lock)
+        return position
 
     def _pause(self, seconds: float) -> None:
-        """Until somebody of this process lets go of a thread, or a moment."""
+        """Waits until a thread of this process is released, or at most for `seconds`."""
         with self._released:
             self._released.wait(seconds)
 
 
 class _ByteLocks:
-    """Of one open file. Raises SystemFault."""
+    """Byte locks of one open file. Methods raise SystemFault."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -81,7 +83,7 @@ class _ByteLocks:
         os.close(self._fd)
 
     def lock(self, byte: int) -> bool:
-        """Whether nobody else has it."""
+        """Tries to lock a byte; returns False if another holder has it."""
         try:
             self._fcntl(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, byte, 1)
         except BlockingIOError:
@@ -92,9 +94,9 @@ class _ByteLocks:
         self._fcntl(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, byte, 1)
 
     def end_of_next_lock(self, begin: int, end: int) -> int:
-        """The byte after one from `begin` up to `end` that somebody else has locked; 0 where there is none."""
+        """Returns the position after the first foreign lock in `begin` to `end`; 0 if there is none."""
         if begin == end:
-            return 0  # a length of nothing would mean: to the end of the file
+            return 0  # to fcntl, length 0 means up to the end of the file
         kind, start, length = self._fcntl(fcntl.F_OFD_GETLK, fcntl.F_WRLCK, begin, end - begin)
         return 0 if kind == fcntl.F_UNLCK else start + length
 
@@ -111,6 +113,6 @@ class _ByteLocks:
 
     def _lock_error(self, error: OSError) -> SystemFault:
         return SystemFault(
-            f"The thread cannot be held with {self._path}: {error.strerror}.",
-            hint="Look at the folder and the disk it is on.",
+            f"The thread cannot be locked with {self._path}: {error.strerror}.",
+            hint="Check the folder and its disk.",
         )

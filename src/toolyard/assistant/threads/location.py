@@ -1,4 +1,4 @@
-"""Where the threads of a workspace are: the server that keeps them and the command that shows them both ask here."""
+"""Opens the threads of a workspace, for the server that stores them and the command that shows them."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def open_workspace_threads(paths: AgentPaths, config: Config) -> ThreadServices:
-    """The threads of a home's root, in its state folder or in Redis. Raises SystemFault or ConfigError."""
+    """Opens the threads of a workspace, in its state folder or in Redis. Raises SystemFault or ConfigError."""
     return open_threads(config.assistant, paths.state, config.assistant.namespace or workspace_id(paths.root))

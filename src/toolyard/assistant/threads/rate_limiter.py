@@ -1,7 +1,7 @@
-"""How often a client may use a tool: a bucket of tokens for each pair, which fills up steadily and starts full.
+"""Limits how often a client may use a tool, with one token bucket per client and tool.
 
-A Rate of 10/minute is a bucket of ten tokens, with one more every six seconds. A call takes one, or is told how long
-there will be none.
+A rate of 10/minute is a bucket that starts with ten tokens and gains one every six seconds. A call takes a token, or
+learns how long to wait for one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolyard.assistant.threads.redis_client import RedisClient
 from toolyard.config.assistant import Rate
 
 _ALMOST_ONE = 1 - 1e-9
-"""Tokens that seconds add up to; whoever waits exactly as long as was said gets one."""
+"""Tolerates rounding: a client that waits exactly as long as it was asked to gets a token."""
 _MOST_BUCKETS = 1_000
 _SPARE_MILLISECONDS = 1_000
 
@@ -37,13 +37,17 @@ return string.format('%.17g', wait)
 
 
 class RateLimiter(Protocol):
+    """Counts calls per client and tool."""
+
     def take_token(self, client: str, tool: str, rate: Rate) -> float:
-        """0.0 where there was a token, which is taken; else the seconds until there is one."""
+        """Takes a token and returns 0.0; if there is none, returns the seconds until there is one."""
         ...
 
 
 @dataclass(slots=True)
 class _Bucket:
+    """Tokens of one client and tool."""
+
     tokens: float
     at: float
     fill_seconds: float
@@ -62,7 +66,7 @@ class _Bucket:
 
 
 class MemoryRateLimiter:
-    """The buckets of one process."""
+    """Rate limits of one process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -79,21 +83,21 @@ class MemoryRateLimiter:
             return bucket.take_token(rate, now)
 
     def _drop_full_buckets(self, now: float) -> None:
-        """Clients come and go; a bucket that is full again is as good as none."""
+        """Drops full buckets, which are equivalent to none, once there are many."""
         if len(self._buckets) >= _MOST_BUCKETS:
             self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now)}
 
 
 class RedisRateLimiter:
-    """The buckets of all servers that share a namespace, by the clock of the Redis server."""
+    """Rate limits shared by all servers of a namespace, by the clock of the Redis server."""
 
     def __init__(self, client: RedisClient, namespace: str) -> None:
         self._client = client
         self._prefix = f"toolyard:{namespace}:rate:"
 
     def take_token(self, client: str, tool: str, rate: Rate) -> float:
-        """Raises SystemFault."""
-        # A client may call itself anything, at any length.
+        """Raises SystemFault if Redis fails."""
+        # Clients choose their names: hash them to limit the length.
         name = hashlib.blake2b(f"{client}\0{tool}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         fills_in = round(rate.seconds * 1_000) + _SPARE_MILLISECONDS
         speed = repr(rate.calls / rate.seconds)

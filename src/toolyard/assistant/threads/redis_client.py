@@ -1,7 +1,7 @@
-"""One Redis server, which is connected to when it is first asked. What it keeps to itself is the password.
+"""A Redis server, connected on first use. The password appears in no message.
 
-A RedisLink is used from many threads at once and owns its connections until `close()`. It never waits long: whoever
-asks a server that is dead, or hangs, has a SystemFault within seconds.
+A RedisClient is used by many threads at once and owns its connections until `close()`. Timeouts are short: a server
+that is down or hangs results in a SystemFault within seconds.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ _SETTING = "assistant.storage"
 
 
 class RedisClient(Closeable):
+    """Runs commands and scripts on one Redis server."""
+
     def __init__(self, url: str) -> None:
-        """Raises SystemFault where there is no client for Redis, ConfigError for what is no address."""
+        """Raises SystemFault if the Redis package is missing, ConfigError for an invalid URL."""
         if importlib.util.find_spec("redis") is None:
             raise SystemFault(
-                f"`{_SETTING}` names a Redis server, and the Python package for Redis is not installed.",
+                f"`{_SETTING}` names a Redis server, but the Python package for Redis is not installed.",
                 hint="Install it with `pip install 'toolyard[redis]'`.",
             )
         self._url = url
         self.address = _public_address(url)
-        """Where it listens, as may be told to anybody."""
+        """Host, port and database, without the password."""
         self._lock = threading.Lock()
         self._client: Any = None
         self._scripts: dict[str, Any] = {}
@@ -43,7 +45,7 @@ class RedisClient(Closeable):
         return f"RedisLink({self.address})"
 
     def run_script(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
-        """What a Lua script returns, which nothing else comes between. Raises SystemFault."""
+        """Runs a Lua script atomically and returns its result. Raises SystemFault."""
         client = self._get_client()
         if script not in self._scripts:
             self._scripts[script] = client.register_script(script)
@@ -51,12 +53,12 @@ class RedisClient(Closeable):
             return self._scripts[script](keys=keys, args=values)
 
     def run_commands(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
-        """What commands return, which nothing else comes between. Raises SystemFault."""
+        """Runs commands in one transaction and returns their results. Raises SystemFault."""
         client = self._get_client()
-        with self._translate_errors(), client.visit_pipeline(transaction=True) as pipeline:
+        with self._translate_errors(), client.pipeline(transaction=True) as pipeline:
             for command in commands:
                 pipeline.execute_command(*command)
-            answers: list[Any] = pipeline.execute(raise_on_error=False)  # which would quote the commands
+            answers: list[Any] = pipeline.execute(raise_on_error=False)  # its error would quote the commands
             for answer in answers:
                 if isinstance(answer, Exception):
                     raise answer
@@ -76,7 +78,7 @@ class RedisClient(Closeable):
             return self._client
 
     def _create_client(self) -> Any:
-        # Slow to import, and most servers have no need of it.
+        # Slow to import, and most servers do not need it.
         from redis import ConnectionError as NotConnected
         from redis import Redis
         from redis.backoff import NoBackoff
@@ -87,13 +89,13 @@ class RedisClient(Closeable):
                 self._url,
                 socket_connect_timeout=_CONNECT_SECONDS,
                 socket_timeout=_ANSWER_SECONDS,
-                # A connection that was idle may be gone; one that is silent is not asked twice.
+                # An idle connection may be closed: retry once. A timeout is not retried.
                 retry=Retry(NoBackoff(), 1, supported_errors=(NotConnected,)),
                 protocol=2,
             )
-            client.connection_pool.make_connection()  # which finds out about unknown options, and connects to nothing
+            client.connection_pool.make_connection()  # validates the options without connecting
         except (ValueError, TypeError):
-            raise _invalid_url_error() from None  # what was raised quotes the address
+            raise _invalid_url_error() from None  # the original error quotes the URL
         return client
 
     @contextlib.contextmanager
@@ -113,12 +115,12 @@ class RedisClient(Closeable):
 
         why = str(error).rstrip(".")
         if isinstance(error, AuthenticationError | AuthorizationError):
-            hint = f"Look at the name and the password in `{_SETTING}`."
-            return SystemFault(f"Redis at {self.address} does not let us in: {why}.", hint=hint)
+            hint = f"Check the name and the password in `{_SETTING}`."
+            return SystemFault(f"Redis at {self.address} refused the login: {why}.", hint=hint)
         if isinstance(error, NotConnected | NoAnswer):
-            hint = f"See that it runs and can be reached, or keep threads in a file with `{_SETTING}: sqlite`."
+            hint = f"Check that it runs and can be reached, or store threads in a file with `{_SETTING}: sqlite`."
             return SystemFault(f"Redis at {self.address} does not answer: {why}.", hint=hint, retryable=True)
-        return SystemFault(f"Redis at {self.address} refused: {why}.", hint="Its own log says more.")
+        return SystemFault(f"Redis at {self.address} refused: {why}.", hint="See the log of the Redis server.")
 
 
 def _public_address(url: str) -> str:
@@ -135,5 +137,5 @@ def _public_address(url: str) -> str:
 
 
 def _invalid_url_error() -> ConfigError:
-    hint = "Write it as redis://:password@host:6379/0, with %-escapes for what is special in the password."
-    return ConfigError(f"`{_SETTING}` is no address of a Redis server.", hint=hint)
+    hint = "Write it as redis://:password@host:6379/0, with %-escapes for special characters in the password."
+    return ConfigError(f"`{_SETTING}` is not a valid Redis URL.", hint=hint)

@@ -1,8 +1,8 @@
-"""Who may go on with a thread that servers share through Redis: one at a time, in order of arrival.
+"""Locks threads that servers share through Redis: one holder at a time, in order of arrival.
 
-Those who wait stand in a queue, and are dropped from it when they have not asked for a while. Whoever holds a thread
-renews that again and again, from a thread of its own; after it was killed, the hold lapses. Someone who was stopped
-for longer than that, and goes on, finds the thread taken when it keeps its turn.
+Waiters stand in a queue and are dropped from it if they have not polled for a while. The holder renews its lease from
+a background thread; after a crash the lease expires. A holder that was suspended for longer than its lease finds the
+thread taken when it stores its turn.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from toolyard.core.errors import SystemFault
 
 LEASE_SECONDS = 15.0
 _WAITER_TIMEOUT_SECONDS = 3.0
-"""After which whoever waits has died, or gave up and could not say so."""
+"""A waiter that has not polled for this long has died, or gave up without leaving the queue."""
 _RENEWALS = 4
-"""In a lease: some may fail."""
+"""Renewals per lease: some of them may fail."""
 
-# KEYS: hold, queue, seen. ARGV: token, lease, silence, in milliseconds. Asking again is no harm.
+# KEYS: hold, queue, seen. ARGV: token, and in milliseconds lease and timeout of waiters. Idempotent.
 _ENTER_SCRIPT = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
 local time = redis.call('TIME')
@@ -59,18 +59,23 @@ redis.call('ZREM', KEYS[3], ARGV[1])
 
 
 class RedisThreadLock:
+    """Locks of threads, as leases in Redis."""
+
     def __init__(self, client: RedisClient, prefix: str, lease_seconds: float = LEASE_SECONDS) -> None:
         self._client = client
         self._prefix = prefix
         self._lease_seconds = lease_seconds
 
     def lock_key(self, thread: str) -> str:
-        """Where it is said who holds a thread."""
+        """Returns the key that names the holder of a thread."""
         return f"{self._prefix}hold:{thread}"
 
     @contextlib.contextmanager
     def acquire(self, thread: str, check_can_wait: Callable[[], None]) -> Generator[str]:
-        """The token that says who we are. Raises SystemFault, and what `check_can_wait` raises."""
+        """Holds the thread inside the block; yields the holder's token.
+
+        Raises SystemFault, and what `check_can_wait` raises.
+        """
         token = secrets.token_hex(16)
         keys = (self.lock_key(thread), f"{self._prefix}queue:{thread}", f"{self._prefix}seen:{thread}")
         lease, silence = round(self._lease_seconds * 1_000), round(_WAITER_TIMEOUT_SECONDS * 1_000)
@@ -81,7 +86,7 @@ class RedisThreadLock:
             with self._renew_in_background(keys[0], token, lease):
                 yield token
         finally:
-            with contextlib.suppress(SystemFault):  # it lapses
+            with contextlib.suppress(SystemFault):  # the lease expires
                 self._client.run_script(_LEAVE_SCRIPT, keys, (token,))
 
     @contextlib.contextmanager
@@ -90,7 +95,7 @@ class RedisThreadLock:
 
         def renew() -> None:
             while not is_over.wait(self._lease_seconds / _RENEWALS):
-                with contextlib.suppress(SystemFault):  # the next one may get through
+                with contextlib.suppress(SystemFault):  # the next renewal may succeed
                     self._client.run_script(_RENEW_SCRIPT, (key,), (token, lease))
 
         renewing = threading.Thread(target=renew, name="toolyard-hold", daemon=True)
@@ -99,4 +104,4 @@ class RedisThreadLock:
             yield
         finally:
             is_over.set()
-            renewing.join()  # a renewal that came after the end would hold the thread for nobody
+            renewing.join()  # a late renewal would lock the thread without a holder

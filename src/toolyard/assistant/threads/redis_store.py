@@ -1,13 +1,13 @@
-"""Threads in Redis, for several servers that share them: keys `toolyard:<namespace>:...`.
+"""Stores threads in Redis, for several servers that share them, under the keys `toolyard:<namespace>:...`.
 
-    thread:<id>   when it was made, changed and expires, how many turns it has, what it is about
+    thread:<id>   times of creation, last change and expiry, number of turns, summary
     turns:<id>    the turns, as bytes
-    gone:<id>     that there was such a thread; outlives the two above by a year
-    threads       all ids, by when they were last changed
-    hold:<id>     who takes a turn in it; queue:<id> and seen:<id>, who waits
+    gone:<id>     marks a thread that existed; outlives the two above by a year
+    threads       all ids, by time of last change
+    hold:<id>     the current holder; queue:<id> and seen:<id>, the waiting ones
 
-Times are the server's. A turn is as safe as that server keeps what it is told: see `appendonly` and `appendfsync`.
-A RedisThreads owns the link that it is given.
+Times are those of the Redis server. A turn is as durable as that server's configuration: see `appendonly` and
+`appendfsync`. A RedisThreads owns the client that it is given.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _BATCH = 200
 _NO_TOKEN = ""
 _FIELDS = ("created", "updated", "expires", "turns", "about")
 
-# KEYS: thread, turns, gone, threads, hold. ARGV: token, number of turns before, turn, about, id, and in milliseconds
-# how long it lasts, its text stays, its name stays. Keeping the same turn again is no harm.
+# KEYS: thread, turns, gone, threads, hold. ARGV: token, number of turns before, turn, summary, id, and in
+# milliseconds the lifetimes of the thread, its text and its id. Idempotent: the same turn is not added twice.
 _KEEP_SCRIPT = """
 local holder = redis.call('GET', KEYS[5])
 if holder and holder ~= ARGV[1] then return {'held'} end
@@ -68,6 +68,8 @@ return {'kept', redis.call('HGET', KEYS[1], 'created'), written}
 
 
 class RedisThreads(Closeable):
+    """A ThreadStore in Redis."""
+
     def __init__(
         self, client: RedisClient, namespace: str, limits: ThreadLimits, lease_seconds: float = LEASE_SECONDS
     ) -> None:
@@ -81,34 +83,34 @@ class RedisThreads(Closeable):
 
     @contextlib.contextmanager
     def turn(self, thread: str | None, check_can_wait: Callable[[], None]) -> Generator[OpenTurn]:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             token = _NO_TOKEN
             if thread is None:
-                found = new_thread(time.time())  # whose id nobody else knows yet
+                found = new_thread(time.time())  # no other client knows its id yet
             else:
                 self._require_thread(thread)
-                token = held.enter_context(self._lock.acquire(thread, check_can_wait))
+                token = stack.enter_context(self._lock.acquire(thread, check_can_wait))
                 found = self.read(thread)
             opened = OpenTurn(found, self._limits, functools.partial(self._keep, token))
-            held.callback(opened.end)
+            stack.callback(opened.end)
             yield opened
 
     def _keep(self, token: str, thread: Thread, turn: Turn) -> Thread:
-        kept = thread.with_turn(turn, thread.updated)
+        updated_thread = thread.with_turn(turn, thread.updated)
         lasts = self._limits.seconds
         spans = (lasts, lasts + OPEN_TURN_GRACE_SECONDS, lasts + TOMBSTONE_SECONDS)
         status, *times = self._client.run_script(
             _KEEP_SCRIPT,
             (*self._keys(thread.id), f"{self._prefix}threads", self._lock.lock_key(thread.id)),
             (
-                *(token, len(thread.turns), encode_turn(turn), encode_summary(kept.summary), thread.id),
+                *(token, len(thread.turns), encode_turn(turn), encode_summary(updated_thread.summary), thread.id),
                 *(round(seconds * 1_000) for seconds in spans),
             ),
         )
         match status:
             case b"held":
                 raise SystemFault(
-                    f"Somebody else went on with thread {thread.id}: this one was stopped, or cut off, for too long.",
+                    f"Another call continued thread {thread.id}: this one was suspended or offline for too long.",
                     hint="Ask again.",
                     retryable=True,
                 )
@@ -118,17 +120,17 @@ class RedisThreads(Closeable):
                 raise UnknownThread(thread.id)
             case _:
                 created, updated = map(float, times)
-                return replace(kept, created=created, updated=updated)
+                return replace(updated_thread, created=created, updated=updated)
 
     def read(self, thread: str) -> Thread:
         require_id(thread)
         about, turns, gone = self._keys(thread)
-        fields, was_there, now, kept = self._client.run_commands(
+        fields, was_there, now, stored_turns = self._client.run_commands(
             ("HMGET", about, *_FIELDS), ("EXISTS", gone), ("TIME",), ("LRANGE", turns, 0, -1)
         )
         created, updated = self._times(thread, fields, now, was_there=bool(was_there))
         with self._translate_errors():
-            return Thread(thread, created, updated, tuple(map(decode_turn, kept)))
+            return Thread(thread, created, updated, tuple(map(decode_turn, stored_turns)))
 
     def ids_with_prefix(self, prefix: str) -> tuple[str, ...]:
         ids = [each for each in self._ids(0, -1) if each.startswith(prefix)]
@@ -167,7 +169,7 @@ class RedisThreads(Closeable):
         self._times(thread, fields, now, was_there=bool(was_there))
 
     def _times(self, thread: str, fields: list[Any], now: Any, *, was_there: bool) -> tuple[float, float]:
-        """When it was made and last changed. Raises UnknownThread or ExpiredThread."""
+        """Returns the times of creation and last change. Raises UnknownThread or ExpiredThread."""
         if None in fields:
             raise ExpiredThread(thread) if was_there else UnknownThread(thread)
         created, updated, expires = map(float, fields[:3])
@@ -176,12 +178,12 @@ class RedisThreads(Closeable):
         return created, updated
 
     def _ids(self, first: int, last: int) -> list[str]:
-        """The newest first."""
+        """Returns ids by time of last change, newest first."""
         (found,) = self._client.run_commands(("ZREVRANGE", f"{self._prefix}threads", first, last))
         return [each.decode("ascii", "replace") for each in found]
 
     def _summaries(self, ids: Iterable[str]) -> list[ThreadSummary]:
-        """Of those that are there."""
+        """Returns the summaries of those threads that exist and have not expired."""
         wanted = list(ids)
         now, *rows = self._client.run_commands(
             ("TIME",), *(("HMGET", self._keys(each)[0], *_FIELDS) for each in wanted)
@@ -203,8 +205,8 @@ class RedisThreads(Closeable):
             yield
         except DamagedError as error:
             raise SystemFault(
-                f"What is kept in Redis at {self._client.address} is damaged: {error}.",
-                hint="See what else writes keys that begin with `toolyard:` there.",
+                f"The data in Redis at {self._client.address} is damaged: {error}.",
+                hint="Check which other program writes keys that start with `toolyard:` there.",
             ) from error
 
 

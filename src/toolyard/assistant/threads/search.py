@@ -1,4 +1,4 @@
-"""Finding turns by their words, in any store."""
+"""Searches the turns of any thread store for words."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from toolyard.assistant.threads.thread import Message, Thread, ThreadHit
 
 _NO_LIMIT = 1_000_000
 _CHARS_BEFORE, _CHARS_AFTER = 60, 140
-"""Characters around the first word, in an excerpt."""
+"""Characters before and after the first match, in an excerpt."""
 
 
 def search_threads(store: ThreadStore, words: str, most: int) -> tuple[ThreadHit, ...]:
+    """Returns turns that contain all of the words, newest threads first."""
     wanted = words.lower().split()
     hits: list[ThreadHit] = []
     for summary in store.list(_NO_LIMIT) if wanted else ():
-        # One that was deleted or has expired since it was listed is none.
+        # A thread may be deleted or expire after it was listed.
         with contextlib.suppress(UnknownThread, ExpiredThread):
             hits += _matching_turns(store.read(summary.id), wanted)
         if len(hits) >= most:
@@ -28,10 +29,10 @@ def search_threads(store: ThreadStore, words: str, most: int) -> tuple[ThreadHit
 def _matching_turns(thread: Thread, wanted: list[str]) -> Iterator[ThreadHit]:
     summary = thread.summary
     for number, turn in enumerate(thread.turns, 1):
-        said = [(message, message.text.lower()) for message in (turn.asked, turn.answered)]
-        if not all(any(word in text for _, text in said) for word in wanted):
+        messages = [(message, message.text.lower()) for message in (turn.asked, turn.answered)]
+        if not all(any(word in text for _, text in messages) for word in wanted):
             continue
-        message, text = max(said, key=lambda each: sum(word in each[1] for word in wanted))
+        message, text = max(messages, key=lambda each: sum(word in each[1] for word in wanted))
         found = min(at for word in wanted if (at := text.find(word)) >= 0)
         yield ThreadHit(summary, number, message.role, _excerpt(message, found))
 

@@ -1,7 +1,7 @@
-"""Threads in SQLite: `<state folder>/threads.sqlite3`, and `threads.lock` beside it for who may go on with which.
+"""Stores threads in SQLite: `<state folder>/threads.sqlite3`, with `threads.lock` beside it to lock single threads.
 
-A turn is on the disk before `keep` returns: neither a killed process nor a power cut loses one that was told of. Text
-that has expired is deleted when the database is opened, and then every hour in which something is kept.
+A turn is on disk before `keep` returns: neither a killed process nor a power failure loses it. The text of expired
+threads is deleted when the database is opened, and then at most hourly when a turn is stored.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _SWEEP_SECONDS = 3_600.0
 
 
 class SqliteThreads(Closeable):
+    """A ThreadStore in SQLite."""
+
     def __init__(self, folder: str, limits: ThreadLimits, clock: Callable[[], float] = time.time) -> None:
         self._limits = limits
         self._clock = clock
@@ -49,23 +51,23 @@ class SqliteThreads(Closeable):
 
     @contextlib.contextmanager
     def turn(self, thread: str | None, check_can_wait: Callable[[], None]) -> Generator[OpenTurn]:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             if thread is None:
-                found = new_thread(self._clock())  # whose id nobody else knows yet
+                found = new_thread(self._clock())  # no other client knows its id yet
             else:
                 self._require_thread(thread)
-                held.enter_context(self._lock.acquire(thread, check_can_wait))
+                stack.enter_context(self._lock.acquire(thread, check_can_wait))
                 found = self.read(thread)
             opened = OpenTurn(found, self._limits, self._keep)
-            held.callback(opened.end)
+            stack.callback(opened.end)
             yield opened
 
     def _keep(self, thread: Thread, turn: Turn) -> Thread:
         data = encode_turn(turn)
         with self._database.write_transaction() as connection:
             now = self._clock()
-            kept = thread.with_turn(turn, now)
-            about, expires = encode_summary(kept.summary), now + self._limits.seconds
+            updated_thread = thread.with_turn(turn, now)
+            about, expires = encode_summary(updated_thread.summary), now + self._limits.seconds
             if not thread.turns:
                 connection.execute(
                     "INSERT INTO threads VALUES (?, ?, ?, ?, 1, ?)", (thread.id, thread.created, now, expires, about)
@@ -73,16 +75,16 @@ class SqliteThreads(Closeable):
             else:
                 changed = connection.execute(
                     "UPDATE threads SET updated = ?, expires = ?, turns = ?, about = ? WHERE id = ?",
-                    (now, expires, len(kept.turns), about, thread.id),
+                    (now, expires, len(updated_thread.turns), about, thread.id),
                 )
                 if changed.rowcount == 0:
                     raise _missing_thread_error(connection, thread.id)
-            connection.execute("INSERT INTO turns VALUES (?, ?, ?)", (thread.id, len(kept.turns), data))
+            connection.execute("INSERT INTO turns VALUES (?, ?, ?)", (thread.id, len(updated_thread.turns), data))
         if now - self._swept_at > _SWEEP_SECONDS:
-            # What was asked for is done; where this fails, the next one sweeps.
+            # The turn is stored; if sweeping fails, a later call sweeps.
             with contextlib.suppress(SystemFault), self._database.write_transaction() as connection:
                 self._sweep(connection)
-        return kept
+        return updated_thread
 
     def read(self, thread: str) -> Thread:
         with self._database.read_transaction() as connection:
@@ -131,7 +133,7 @@ class SqliteThreads(Closeable):
             self._times(connection, thread)
 
     def _times(self, connection: sqlite3.Connection | None, thread: str) -> tuple[float, float]:
-        """When it was made and last changed. Raises UnknownThread or ExpiredThread."""
+        """Returns the times of creation and last change. Raises UnknownThread or ExpiredThread."""
         require_id(thread)
         if connection is None:
             raise UnknownThread(thread)
@@ -145,7 +147,7 @@ class SqliteThreads(Closeable):
         return created, updated
 
     def _sweep(self, connection: sqlite3.Connection) -> None:
-        """Delete the text of what has expired, and keep its name."""
+        """Deletes the text of expired threads, and records their ids."""
         now = self._swept_at = self._clock()
         over = now - OPEN_TURN_GRACE_SECONDS
         marked = "INSERT OR REPLACE INTO gone SELECT id, expires + ? FROM threads WHERE expires < ?"
@@ -158,6 +160,6 @@ class SqliteThreads(Closeable):
 
 
 def _missing_thread_error(connection: sqlite3.Connection, thread: str) -> UnknownThread | ExpiredThread:
-    """Of one that is not there."""
+    """Returns the error for a thread that is not in the database."""
     was_there = connection.execute("SELECT 1 FROM gone WHERE id = ?", (thread,)).fetchone() is not None
     return ExpiredThread(thread) if was_there else UnknownThread(thread)

@@ -1,4 +1,4 @@
-"""A thread: what was asked and answered so far, turn by turn."""
+"""Data of a thread: its questions and answers, turn by turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 _TITLE_CHARS = 80
 _READ_CHARS = 1_000
-"""Of what was first asked: whoever pastes a file begins with blank lines at most."""
+"""Of the first question, for the title: pasted files start with a few blank lines at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,36 +16,43 @@ class FileSeen:
 
     path: str
     digest: str
-    """Of the content that was shown: the newest that is known at that turn."""
+    """Of the version that was shown, the newest at that turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """A question or an answer."""
+
     role: Literal["user", "assistant"]
     text: str
     tool: str = ""
     model: str = ""
     at: float = 0.0
-    """When, in seconds since 1970."""
+    """Seconds since 1970."""
     files: tuple[FileSeen, ...] = ()
     tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
+    """A question and its answer."""
+
     asked: Message
     answered: Message
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
+    """All turns of a thread."""
+
     id: str
     created: float
     updated: float
-    """When its last turn was kept."""
+    """When its last turn was stored."""
     turns: tuple[Turn, ...]
 
     def with_turn(self, turn: Turn, now: float) -> Thread:
+        """Returns the thread with a turn appended."""
         return replace(self, updated=now, turns=(*self.turns, turn))
 
     @property
@@ -63,14 +70,16 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
+    """What lists show of a thread."""
+
     id: str
     created: float
     updated: float
     turns: int
     title: str
-    """The first words that were asked."""
+    """The beginning of the first question."""
     tools: tuple[str, ...]
-    """Those that asked, in the order in which they first did."""
+    """The tools that were used, in order of first use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,7 @@ class ThreadHit:
     turn: int
     """From 1."""
     role: Literal["user", "assistant"]
-    """Who said what the excerpt shows."""
+    """The author of the excerpt."""
     excerpt: str
 
 

@@ -1,1 +1,1 @@
-"""The six tools, one file each: from arguments and a Case to an Output."""
+"""The implementations of the assistant's six tools, one module each."""

@@ -1,4 +1,4 @@
-"""analyze: code explained. The model sees an outline and the graph of imports before the files themselves."""
+"""analyze: explains code. The model sees an outline and the import graph before the files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from toolyard.assistant.request import AssistantRequest
 
 
 def analyze(arguments: AnalyzeArguments, request: AssistantRequest) -> AssistantOutput:
+    """Asks the model the question about the files; without a model, returns their structure."""
     found = request.find_files(arguments.files)
     request.check_rate()
     request.ctx.status = "outlining"
@@ -27,8 +28,8 @@ def analyze(arguments: AnalyzeArguments, request: AssistantRequest) -> Assistant
     )
     if (missing := request.missing_model_reason()) is not None:
         return request.save_without_model(question, structure, missing, arguments.continuation_id)
-    with request.open_turn(question, arguments.continuation_id) as exchange:
-        return exchange.save(exchange.ask())
+    with request.open_turn(question, arguments.continuation_id) as model_turn:
+        return model_turn.save(model_turn.ask())
 
 
 def _describe_structure(found: FoundFiles, request: AssistantRequest) -> str:

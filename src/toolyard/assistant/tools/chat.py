@@ -1,4 +1,4 @@
-"""chat: a question and its answer, with nothing around them."""
+"""chat: one question and its answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from toolyard.assistant.request import AssistantRequest
 
 
 def chat(arguments: ChatArguments, request: AssistantRequest) -> AssistantOutput:
+    """Asks the model the prompt and stores the turn."""
     request.check_rate()
-    with request.open_turn(Question("chat", arguments.prompt), arguments.continuation_id) as exchange:
-        return exchange.save(exchange.ask())
+    with request.open_turn(Question("chat", arguments.prompt), arguments.continuation_id) as model_turn:
+        return model_turn.save(model_turn.ask())

@@ -1,4 +1,4 @@
-"""codereview: findings with a place and a fix. Lines are checked to exist, and the filter of severities is ours."""
+"""codereview: findings with location and fix. Locations are verified, and the severity filter is applied here."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from toolyard.assistant.secrets.redaction import mask_known_secrets
 
 
 def codereview(arguments: CodereviewArguments, request: AssistantRequest) -> AssistantOutput:
+    """Runs the linters and asks the model for findings; without a model, returns the linters' findings."""
     found = request.find_files(arguments.files)
     request.check_rate()
     request.ctx.status = "running linters"
@@ -36,31 +37,29 @@ def codereview(arguments: CodereviewArguments, request: AssistantRequest) -> Ass
     )
     if (missing := request.missing_model_reason()) is not None:
         return _review_without_model(question, linted, without_model, request, missing)
-    with request.open_turn(question) as exchange:
+    with request.open_turn(question) as model_turn:
         lines_of = {source.path: source.lines for source in found.sources}
-        result = request_review(exchange, lines_of, arguments.severity_filter, local=secrets)
+        result = request_review(model_turn, lines_of, arguments.severity_filter, local=secrets)
         if not result.is_readable:
             result = _with_linter_findings(result, without_model)
-        output = exchange.save(result.content, "success" if result.is_readable else "partial")
+        output = model_turn.save(result.content, "success" if result.is_readable else "partial")
     notes = (*output.notes, *linted.notes, *result.notes)
     return replace(output, notes=notes, more={"findings": finding_objects(result.findings)})
 
 
 def _with_linter_findings(result: Review, findings: tuple[Finding, ...]) -> Review:
-    """What the model said, and in the place of findings that could not be read those made without it."""
+    """Adds findings of linters and the secret scan to a review that could not be parsed."""
     if not findings:
         return result
-    content = f"{result.content}\n\n{render_findings('What linters and the scan for secrets found:', findings)}"
-    notes = (*result.notes, "The findings are those of linters and the scan for secrets alone.")
+    content = f"{result.content}\n\n{render_findings('Findings of linters and the secret scan:', findings)}"
+    notes = (*result.notes, "The findings come from linters and the secret scan only.")
     return replace(result, content=content, findings=findings, notes=notes)
 
 
 def _review_without_model(
     question: Question, linted: LintEvidence, findings: tuple[Finding, ...], request: AssistantRequest, missing: str
 ) -> AssistantOutput:
-    ran = (
-        f"Only linters looked at it: {', '.join(linted.ran)}." if linted.ran else "No linter could look at it either."
-    )
+    ran = f"Only linters checked it: {', '.join(linted.ran)}." if linted.ran else "No linter could check it either."
     output = request.save_without_model(
         question, render_findings(f"There is no review by a model. {ran}", findings), missing
     )

@@ -1,4 +1,4 @@
-"""precommit: what git is about to commit, checked and reviewed. The verdict joins both: either stops the commit."""
+"""precommit: checks and reviews what git is about to commit. Either the checks or the review can stop the commit."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from toolyard.snapshots.service.format import pluralize
 
 ReviewVerdict = Literal["clear", "concerns", "blocking", "none"]
 _BLOCKING: Final[Severity] = "high"
-"""Findings of this severity, and of worse ones, stop a commit."""
+"""Findings of this severity or worse stop a commit."""
 _DIFF_TOKENS = 200_000
-"""Of the change: what a review can hold in view, and a thread can carry on."""
+"""Largest part of the change that is sent: what a review can consider and a thread can carry on."""
 _DIFF_SHARE = 0.75
-"""Of the room that the rest of the question leaves, at most."""
+"""Largest share of the remaining budget for the diff."""
 _TOO_LONG = "the change is too long for one request"
 
 
 def precommit(arguments: PrecommitArguments, request: AssistantRequest) -> AssistantOutput:
+    """Checks the change, asks the model for a review, and returns the combined verdict."""
     request.ctx.status = "looking at the changes"
     found = inspect_changes(
         request.ctx,
@@ -49,13 +50,13 @@ def precommit(arguments: PrecommitArguments, request: AssistantRequest) -> Assis
         output = request.save_without_model(question, _render_content(found, alone), missing)
         return _with_verdict(output if found.changes else replace(output, status="success"), found, alone)
     try:
-        with request.open_turn(question) as exchange:
-            result = request_review(exchange, found.lines_of, touches=found.touches)
+        with request.open_turn(question) as model_turn:
+            result = request_review(model_turn, found.lines_of, touches=found.touches)
             verdict = _Verdict.from_results(found, result)
             lacking = tuple(_missing_parts(found, shown))
             content = f"{_render_content(found, verdict)}\n\n{result.content}"
-            output = exchange.save(content, "success" if result.is_readable and not lacking else "partial")
-    except ProviderError as error:  # the checks hold without it
+            output = model_turn.save(content, "success" if result.is_readable and not lacking else "partial")
+    except ProviderError as error:  # the checks are valid without the review
         output = request.save_without_model(question, _render_content(found, alone), f"There is no review. {error}")
         return _with_verdict(output, found, alone)
     output = replace(output, notes=(*output.notes, *lacking, *result.notes))
@@ -64,6 +65,8 @@ def precommit(arguments: PrecommitArguments, request: AssistantRequest) -> Assis
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
+    """The verdicts of the checks and of the review, with the reasons."""
+
     checks: Verdict
     review: ReviewVerdict
     reasons: tuple[str, ...]
@@ -90,22 +93,22 @@ def _render_content(found: Inspection, verdict: _Verdict) -> str:
 def _build_question(
     arguments: PrecommitArguments, found: Inspection, room: int, request: AssistantRequest
 ) -> tuple[Question, FittedDiff]:
-    """What is asked, with as much of the change as there is room for, and how much that is."""
-    # A character is hardly ever more than a token: whatever names the checks tell of, there is room for the rest.
+    """Builds the question with as much of the change as fits; also returns how much that is."""
+    # A character is hardly ever more than one token, so this bounds the report even with long file names.
     checks = evidence_block("checks", truncate_middle(found.render_report(), room // 2))
     names = [shown_name(path) for path in _shown_files(found)]
     around = precommit_prompt(arguments, names, checks)
     left = room - count_tokens_in_pieces(f"{around}{CHANGE_FINDINGS_FORMAT}", request.ctx.check_time)
     shown = found.render_diff(min(_DIFF_TOKENS, int(left * _DIFF_SHARE)), request.ctx.check_time)
     change = "\n\n".join((checks, evidence_block("change", shown.text)))
-    words = precommit_prompt(arguments, names, change)
-    return Question("precommit", words, answer_format=CHANGE_FINDINGS_FORMAT, field="original_request"), shown
+    prompt = precommit_prompt(arguments, names, change)
+    return Question("precommit", prompt, answer_format=CHANGE_FINDINGS_FORMAT, field="original_request"), shown
 
 
 def _missing_parts(found: Inspection, shown: FittedDiff) -> Iterator[str]:
-    """What of the change the model did not see."""
+    """Yields notes on the parts of the change that the model did not see."""
     if not found.is_complete:
-        yield "Not all of the change was looked at: commit less at once."
+        yield "Not all of the change was inspected: split the commit."
     if shown.lines < shown.total_lines:
         parts = [f"the model saw {shown.lines:,} of {shown.total_lines:,} lines of the diff"]
         parts += (
@@ -126,7 +129,7 @@ def _with_verdict(
     shown: FittedDiff | None = None,
     findings: list[dict[str, Any]] | None = None,
 ) -> AssistantOutput:
-    """`shown` is what a model saw, where one did."""
+    """Adds verdict, checks and findings to the output; `shown` is what a model saw, if one did."""
     results = [
         {
             "name": check.name,
@@ -154,7 +157,7 @@ def _with_verdict(
 
 
 def _shown_files(found: Inspection, left_out: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Those whose content may be seen, and was not left out."""
+    """Returns the files whose content may be seen and was not left out."""
     unseen = set(left_out)
     seen = (change.path for change in found.changes if not change.withheld and change.path not in unseen)
     return tuple(dict.fromkeys(seen))

@@ -1,4 +1,4 @@
-"""thinkdeep: an analysis taken further, with an answer to each focus area."""
+"""thinkdeep: extends an analysis, with an answer to each focus area."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from toolyard.assistant.structured_answer import ask_for_json
 
 
 def thinkdeep(arguments: ThinkdeepArguments, request: AssistantRequest) -> AssistantOutput:
+    """Asks the model to extend the analysis; with focus areas, returns an answer to each."""
     found = request.find_files(arguments.files)
     request.check_rate()
     question = Question(
@@ -24,10 +25,10 @@ def thinkdeep(arguments: ThinkdeepArguments, request: AssistantRequest) -> Assis
         skipped=found.skipped,
         field="current_analysis",
     )
-    with request.open_turn(question, arguments.continuation_id) as exchange:
+    with request.open_turn(question, arguments.continuation_id) as model_turn:
         if arguments.focus_areas:
-            return _answer_by_area(arguments.focus_areas, exchange)
-        return replace(exchange.save(exchange.ask()), more={"areas": []})
+            return _answer_by_area(arguments.focus_areas, model_turn)
+        return replace(model_turn.save(model_turn.ask()), more={"areas": []})
 
 
 def _answer_by_area(wanted: list[str], model_turn: ModelTurn) -> AssistantOutput:
@@ -35,7 +36,7 @@ def _answer_by_area(wanted: list[str], model_turn: ModelTurn) -> AssistantOutput
     areas = reply.value
     if areas is None:
         output = model_turn.save(reply.text, "partial")
-        notes = (*output.notes, f"The answer has another shape: {reply.problem}.", *reply.notes)
+        notes = (*output.notes, f"The answer does not have the requested form: {reply.problem}.", *reply.notes)
         return replace(output, notes=notes, more={"areas": []})
     output = model_turn.save(_render_areas(areas), "partial" if areas.missing else "success")
     notes = (*output.notes, *(f"No answer to the focus area {name}." for name in areas.missing), *reply.notes)

@@ -1,4 +1,4 @@
-"""Stack traces and compilers' errors in a text, as frames, and where those lie in the workspace."""
+"""Finds stack traces and compiler errors in a text, and locates their frames in the workspace."""
 
 from toolyard.assistant.traces.model import Frame, Language, Trace
 from toolyard.assistant.traces.parser import parse_traces

@@ -1,6 +1,6 @@
-"""What compilers and checkers say on one line: `src/prices.c:10:5: error: ...`. Each error is a trace of one frame.
+"""Reads one-line errors of compilers and checkers, `src/prices.c:10:5: error: ...`, as traces of one frame.
 
-Warnings and notes are left out: they are not why it failed.
+Warnings and notes are ignored: they are not the cause of a failure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ _LINKER = re.compile(r"\S*ld(?:\.\w{2,4})?: ")
 
 
 class CompilerReader:
+    """Reads errors of compilers and linkers."""
+
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
 
@@ -23,15 +25,17 @@ class CompilerReader:
             return False
         text = line[linker.end() :] if (linker := _LINKER.match(line)) else line
         for mark in _MARKS:
-            head, found, said = text.partition(mark)
+            head, found, message = text.partition(mark)
             where = _parse_compiler_location(head) if found else None
             if where is not None:
                 return self._add_error(
-                    where, f"{mark.strip(' :-')}: {said}" if mark.endswith(": ") else mark[2:] + said
+                    where, f"{mark.strip(' :-')}: {message}" if mark.endswith(": ") else mark[2:] + message
                 )
-        head, found, said = text.partition(": ")
+        head, found, message = text.partition(": ")
         where = parse_location(head) if found else None
-        return where is not None and where.column > 0 and where.file.endswith(".go") and self._add_error(where, said)
+        return (
+            where is not None and where.column > 0 and where.file.endswith(".go") and self._add_error(where, message)
+        )
 
     def _add_error(self, location: SourceLocation, error: str) -> bool:
         language = language_of(location.file)
@@ -42,7 +46,7 @@ class CompilerReader:
 
 
 def _parse_compiler_location(text: str) -> SourceLocation | None:
-    """`file:4:10`, or `file(4,10)` as TypeScript's and Microsoft's compilers write it."""
+    """Parses `file:4:10`, or `file(4,10)` as TypeScript's and Microsoft's compilers write it."""
     if not text.endswith(")"):
         return parse_location(text)
     file, _, inside = text[:-1].rpartition("(")

@@ -1,4 +1,4 @@
-"""Go: the goroutines of a panic, and tests that failed."""
+"""Reads Go panics with their goroutines, and failed tests."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _SOURCES = (".go", ".s")
 
 
 class GoReader:
+    """Reads panics and test failures of Go."""
+
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
         self._draft: Draft | None = None
@@ -24,7 +26,7 @@ class GoReader:
     def read_line(self, line: str) -> bool:
         text = line.strip()
         if text.startswith(_ERRORS) or _SERVING in text:
-            # One that was recovered has the next below it, indented.
+            # A recovered panic is followed by the next one, indented.
             self._error = f"{self._error}; {text}" if self._error and line[0].isspace() else text
             self._draft = None
             return True
@@ -47,13 +49,13 @@ class GoReader:
             if text.endswith(")"):
                 self._function = self._function.rpartition("(")[0]
             return self._function != text
-        said = ""
+        message = ""
         if self._test:
-            text, _, said = text.partition(": ")
+            text, _, message = text.partition(": ")
         where = parse_location(text.partition(" ")[0] if not self._test else text)
         if where is None or not where.file.endswith(_SOURCES):
             return False
-        if said and not draft.frames:
-            draft.error = f"{self._test}: {said}"
+        if message and not draft.frames:
+            draft.error = f"{self._test}: {message}"
         draft.add(where.to_frame(self._test or self._function))
         return True

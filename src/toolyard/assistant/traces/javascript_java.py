@@ -1,6 +1,6 @@
-"""Traces whose lines say `at`: JavaScript's of every engine, and Java's. The error stands before its frames.
+"""Reads traces whose lines start with `at`: JavaScript of every engine, and Java. The error precedes its frames.
 
-Each line is one call. Where a line is none, the trace is over, and the line may be the error of the next.
+Each line is one call. Any other line ends the trace, and may be the error of the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from toolyard.assistant.traces.locations import language_of, parse_location
 from toolyard.assistant.traces.model import Draft, Drafts, Frame, Language
 
 _ERROR = re.compile(
-    r"(?P<link>Caused by: |\[cause\]: )?(?:(?P<told>Suppressed: |Uncaught (?:\(in promise\) )?)"
+    r"(?P<link>Caused by: |\[cause\]: )?(?:(?P<prefix>Suppressed: |Uncaught (?:\(in promise\) )?)"
     r'|Exception in thread "[^"]*+" )?'
     r"\[?(?P<error>(?P<name>[^\W\d][\w.$]*+)(?::.*| \[.*|))"
 )
@@ -28,13 +28,15 @@ _SIGNS_OF_A_FILE = frozenset("/\\.:")
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """One line of a trace; without a frame where it names no file."""
+    """One line of a trace; `frame` is None if the line names no file."""
 
     language: Language
     frame: Frame | None = None
 
 
 class JavascriptJavaReader:
+    """Reads traces of JavaScript and Java."""
+
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
         self._draft: Draft | None = None
@@ -55,7 +57,7 @@ class JavascriptJavaReader:
         self._draft = None
         self._since += 1
         found = _ERROR.fullmatch(text)
-        if found and (found["link"] or found["told"] or found["name"].endswith(_KINDS)):
+        if found and (found["link"] or found["prefix"] or found["name"].endswith(_KINDS)):
             self._error, self._since = found, 0
         elif text:
             self._before = text
@@ -77,10 +79,10 @@ class JavascriptJavaReader:
             text = error["error"].removesuffix(" {")
             causes = self._last if error["link"] else None
             draft = self._drafts.open(language, text, causes=causes)
-            # What the parser stumbled over is in no frame: node tells it above the error.
+            # The location of a syntax error is in no frame: node prints it above the error.
             if text.startswith("SyntaxError") and self._headline is not None:
                 draft.add(self._headline)
-        if error is None or error["told"] != _SUPPRESSED:
+        if error is None or error["prefix"] != _SUPPRESSED:
             self._last = draft
         self._error = self._headline = None
         self._before = ""
@@ -93,7 +95,7 @@ class JavascriptJavaReader:
 
 
 def parse_java_call(text: str) -> CallLine | None:
-    """`at java.base/com.acme.Foo$Bar.run(Foo.java:12) ~[app.jar:?]`"""
+    """Parses `at java.base/com.acme.Foo$Bar.run(Foo.java:12) ~[app.jar:?]`."""
     if not text.startswith("at "):
         return None
     method, opened, rest = text[3:].partition("(")
@@ -114,14 +116,14 @@ def parse_java_call(text: str) -> CallLine | None:
 
 
 def parse_v8_call(text: str) -> CallLine | None:
-    """`at async Cart.pay (/app/cart.js:18:17)`, `at file:///app/main.mjs:4:1`"""
+    """Parses `at async Cart.pay (/app/cart.js:18:17)` and `at file:///app/main.mjs:4:1`."""
     if not text.startswith("at "):
         return None
     body = text[3:].rstrip(" {,").removeprefix("async ")
     function, inside = "", body
     if body.endswith(")") and " (" in body:
         function, _, inside = body[:-1].partition(" (")
-    if inside.startswith("eval at "):  # the innermost is where the text came from
+    if inside.startswith("eval at "):  # the innermost location is that of the evaluated text
         inside = inside.rpartition("(")[2].partition(")")[0]
     where = parse_location(inside)
     if where is not None and where.column and _SIGNS_OF_A_FILE.intersection(where.file):
@@ -132,7 +134,7 @@ def parse_v8_call(text: str) -> CallLine | None:
 
 
 def parse_gecko_call(text: str) -> CallLine | None:
-    """Firefox and Safari: `pay@http://localhost:3000/cart.js:18:17`, `map@[native code]`"""
+    """Parses lines of Firefox and Safari: `pay@http://localhost:3000/cart.js:18:17`, `map@[native code]`."""
     function, at, rest = text.partition("@")
     if not at or len(function) > _FUNCTION_CHARS:
         return None

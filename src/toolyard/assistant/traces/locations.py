@@ -1,4 +1,4 @@
-"""`file:12:5`: the ways in which traces write a place, read from the right without any search."""
+"""Parses locations such as `file:12:5`, from the right and without searching."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _LANGUAGES: dict[str, Language] = {
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
+    """A file, a line and an optional column."""
+
     file: str
     line: int
     column: int = 0
@@ -28,7 +30,7 @@ class SourceLocation:
 
 
 def parse_location(text: str) -> SourceLocation | None:
-    r"""What `file:line:column` or `file:line` names; the file may be `C:\x.js` or an address with a port."""
+    r"""Parses `file:line:column` or `file:line`; the file may be `C:\x.js` or a URL with a port."""
     head, _, last = text.rpartition(":")
     if not head or not is_number(last):
         return None
@@ -43,12 +45,12 @@ def is_number(text: str) -> bool:
 
 
 def leading_number(text: str) -> str:
-    """The digits that `text` begins with."""
+    """Returns the digits at the start of `text`."""
     head = text[: _MOST_DIGITS + 1]
     digits = head[: len(head) - len(head.lstrip("0123456789"))]
     return digits if is_number(digits) else ""
 
 
 def language_of(file: str) -> Language | None:
-    """By the ending of its name."""
+    """Returns the language by the file's suffix."""
     return _LANGUAGES.get(file.rpartition(".")[2])

@@ -1,7 +1,7 @@
-"""What a trace is, and how one is put together while its lines are read.
+"""Data of traces, and drafts of them while their lines are read.
 
-Whatever order a language prints them in, the frames of a Trace begin with the deepest. Of a chain of errors the one
-that caused the others comes first.
+The frames of a Trace start with the innermost, whatever order the language prints. In a chain of errors the cause
+comes first.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Language = Literal["python", "javascript", "java", "go", "rust", "c"]
 
 MOST_TRACES = 100
 MOST_FRAMES = 200
-"""Of one trace, those nearest to the error: a recursion has thousands."""
+"""Per trace, those nearest to the error: a recursion has thousands."""
 ERROR_CHARS = 500
 _MOST_DRAFTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One place. `file` is as the trace names it (of Java: by its package), `column` 0 where none is told."""
+    """One location. `file` is spelled as in the trace (in Java: by package); `column` is 0 if the trace has none."""
 
     file: str
     line: int
@@ -31,6 +31,8 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
+    """An error and its frames."""
+
     language: Language
     error: str
     frames: tuple[Frame, ...]
@@ -44,7 +46,7 @@ class Draft:
     error: str
     is_deepest_last: bool = False
     is_bare: bool = False
-    """Whether it says something without any frame."""
+    """Whether the error is worth reporting even without a frame."""
     frames: deque[Frame] = field(default_factory=deque[Frame])
 
     def add(self, frame: Frame) -> None:
@@ -60,7 +62,7 @@ class Draft:
 
 
 class Drafts:
-    """The traces of one text, in their order."""
+    """The traces of one text, in order."""
 
     def __init__(self) -> None:
         self._all: list[Draft] = []
@@ -74,7 +76,7 @@ class Drafts:
         is_bare: bool = False,
         causes: Draft | None = None,
     ) -> Draft:
-        """A new one: before the one that it `causes`, else at the end. Of too many, none is kept."""
+        """Starts a trace: before the one that it `causes`, else at the end. Beyond the limit it is not recorded."""
         draft = Draft(language, error, is_deepest_last, is_bare)
         if len(self._all) < _MOST_DRAFTS:
             at = self._all.index(causes) if causes in self._all else len(self._all)
@@ -82,6 +84,6 @@ class Drafts:
         return draft
 
     def traces(self) -> tuple[Trace, ...]:
-        """Each once: a log may have the same a hundred times."""
-        told = (draft.to_trace() for draft in self._all if draft.frames or draft.is_bare)
-        return tuple(dict.fromkeys(told))[:MOST_TRACES]
+        """Returns each distinct trace once: a log may repeat one a hundred times."""
+        traces = (draft.to_trace() for draft in self._all if draft.frames or draft.is_bare)
+        return tuple(dict.fromkeys(traces))[:MOST_TRACES]

@@ -1,4 +1,4 @@
-"""C and C++: gdb's backtraces, the sanitizers, valgrind, failed assertions, the C library's last words."""
+"""Reads errors of C and C++: gdb's backtraces, sanitizers, valgrind, failed assertions, messages of the C library."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ _LAST_WORDS = (
 
 
 class NativeReader:
+    """Reads traces of native programs."""
+
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
         self._draft: Draft | None = None
         self._error = ""
         self._without_stack: Draft | None = None
-        """One that has an error and no stack yet."""
+        """The draft that has an error but no stack yet."""
 
     def read_line(self, line: str) -> bool:
         text = line.strip()
@@ -63,14 +65,16 @@ class NativeReader:
             return False
         if frame is not None:
             frames = self._draft.frames
-            if frames and _is_same_line(frames[-1], frame):  # told before, with its column; here it has a function
+            if frames and _is_same_line(
+                frames[-1], frame
+            ):  # already added with its column; this line has the function
                 frames[-1] = replace(frames[-1], function=frame.function)
             else:
                 self._draft.add(frame)
         return True
 
     def _read_process_line(self, body: str) -> bool:
-        """A line with the number of the process: valgrind's has a space after it, a sanitizer's has none."""
+        """Reads a line with the process number: valgrind puts a space after it, sanitizers do not."""
         if body.startswith(_SANITIZER):
             self._error = body.partition(": ")[2]
             return True
@@ -93,8 +97,8 @@ class NativeReader:
             self._error, self._without_stack = text, None
             return True
         if _RUNTIME_ERROR in text:
-            head, _, said = text.partition(_RUNTIME_ERROR)
-            return self._add_error(f"runtime error: {said}", parse_location(head))
+            head, _, message = text.partition(_RUNTIME_ERROR)
+            return self._add_error(f"runtime error: {message}", parse_location(head))
         if _ASSERTION in text and text.endswith("failed."):
             return self._read_assertion(text)
         if text.startswith(_LAST_WORDS):
@@ -103,10 +107,10 @@ class NativeReader:
         return False
 
     def _read_assertion(self, text: str) -> bool:
-        """``shop: src/main.c:11: checkout: Assertion `total == 3' failed.``"""
-        head, _, said = text.partition(_ASSERTION)
+        """Reads ``shop: src/main.c:11: checkout: Assertion `total == 3' failed.``"""
+        head, _, message = text.partition(_ASSERTION)
         before, _, function = head.rpartition(": ")
-        return self._add_error(f"Assertion `{said}", parse_location(before.rpartition(": ")[2]), function)
+        return self._add_error(f"Assertion `{message}", parse_location(before.rpartition(": ")[2]), function)
 
     def _add_error(self, error: str, location: SourceLocation | None, function: str = "") -> bool:
         if location is None:
@@ -117,7 +121,7 @@ class NativeReader:
 
 
 def _parse_frame(text: str) -> Frame | None:
-    """`0x5555 in price (at=0x0) at src/prices.c:16` or `0x5555 in price src/prices.c:16:3`"""
+    """Parses `0x5555 in price (at=0x0) at src/prices.c:16` or `0x5555 in price src/prices.c:16:3`."""
     text = _ADDRESS.sub("", text, count=1)
     head, at, rest = text.rpartition(" at ")
     where = parse_location(rest) if at else None

@@ -1,7 +1,7 @@
-"""Every trace in a text, whatever surrounds it: a log, a letter, the output of a test run. Pure.
+"""Finds every trace in a text, whatever surrounds it: a log, a letter, the output of a test run. Pure functions.
 
-The text goes by line by line, and each line to the first reader that knows it. Nothing looks back or ahead, so the
-time is in proportion to the text; of a very long one the middle is left out.
+The text is read line by line, and each line goes to the first reader that recognises it. Readers do not look back or
+ahead, so the time is linear; the middle of a very long text is skipped.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ MOST_CHARS = 1_000_000
 MOST_LINES = 50_000
 _LINE_CHARS = 2_000
 _COLORS = re.compile(r"\x1b\[[0-9;]{0,16}m")
-# The last one takes every line that begins with `at`, so others choose before it.
+# The last one accepts every line that starts with `at`, so it comes after the others.
 _READERS = (PythonReader, PytestReader, RustReader, GoReader, NativeReader, CompilerReader, JavascriptJavaReader)
 
 
 class TraceReader(Protocol):
+    """Reads the traces of one language or tool."""
+
     def read_line(self, line: str) -> bool:
-        """Read a line; whether it belongs to a trace of this kind."""
+        """Reads a line; returns whether it belongs to a trace of this kind."""
         ...
 
 
 def parse_traces(text: str) -> tuple[Trace, ...]:
-    """The traces in `text`, each once, in their order; a cause stands before what it caused."""
+    """Returns the distinct traces in `text`, in order; a cause comes before what it caused."""
     drafts = Drafts()
     readers: tuple[TraceReader, ...] = tuple(reader(drafts) for reader in _READERS)
     for line in _clean_lines(text):
@@ -46,13 +48,13 @@ def parse_traces(text: str) -> tuple[Trace, ...]:
 
 
 def _clean_lines(text: str) -> Iterator[str]:
-    """The lines without colours and, where several are empty, one of them."""
+    """Yields the lines without colours, and consecutive empty lines as one."""
     if len(text) > MOST_CHARS:
         text = f"{text[: MOST_CHARS // 2]}\n{text[-MOST_CHARS // 2 :]}"
     *first, rest = text.split("\n", MOST_LINES // 2)
     last = rest.rsplit("\n", MOST_LINES // 2)
     if len(last) > MOST_LINES // 2:
-        last[0] = ""  # all that is between
+        last[0] = ""  # replaces everything in between
     was_empty = False
     for line in chain(first, last):
         line = line[:_LINE_CHARS].rstrip("\r")

@@ -1,8 +1,8 @@
-"""Which file of the workspace a path of a trace means, when the trace comes from another machine or a container.
+"""Maps paths in a trace from another machine or a container to files of the workspace. Pure functions.
 
-The longest common end of both paths decides, where only one file has it. A name alone is weak: it counts where the
-trace tells nothing but the name, or where the file lies at the root of the workspace and the trace's other files
-have the same folder above them. Files of libraries are never taken for the user's own. Pure.
+The longest common suffix of both paths decides, if only one file has it. A file name alone is weak evidence: it
+counts if the trace has nothing but the name, or if the file lies at the root of the workspace and the trace's other
+files share the folder above it. Files of libraries are never mapped to the user's own.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _LIBRARIES = (
 _WINDOWS_PYTHON = re.compile(r"/python3\d{0,3}/lib/")
 _PACKAGES = ("java/", "javax/", "jdk/", "sun/", "com/sun/", "kotlin/", "kotlinx/", "scala/")
 _MIN_SHARED = 2
-"""Names that two paths must share at their ends."""
+"""Trailing path components that two paths must share."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracePath:
-    """A path of a trace, in parts; `is_whole` unless it begins at some root of its own."""
+    """A path of a trace, in components; `is_whole` is False if it starts at a root of another machine."""
 
     file: str
     parts: tuple[str, ...]
@@ -55,7 +55,7 @@ class _PathMatch:
 
 
 def file_name_of(file: str) -> str:
-    """The last name of the path, "" when it can be no file of anybody's own."""
+    """Returns the file name of the path; empty if it cannot be one of the user's files."""
     named = _parse_trace_path(file)
     return named.parts[-1] if named is not None else ""
 
@@ -63,11 +63,11 @@ def file_name_of(file: str) -> str:
 def map_to_workspace(
     files: Iterable[str], paths: Sequence[str], workspace: str, check_time: Callable[[], None] = lambda: None
 ) -> dict[str, str]:
-    """Those of `files`, as traces name them, that are among `paths`, which are relative to the `workspace`.
+    """Maps `files`, as traces spell them, to those of `paths` that they mean; `paths` are relative to `workspace`.
 
-    `check_time` is called before each, and may raise.
+    `check_time` is called before each file and may raise.
     """
-    there, ends = frozenset(paths), _SuffixIndex([tuple(path.split("/")) for path in paths])
+    existing, ends = frozenset(paths), _SuffixIndex([tuple(path.split("/")) for path in paths])
     found: dict[str, str] = {}
     weak: dict[str, tuple[TracePath, _PathMatch]] = {}
     roots: set[str] = set()
@@ -75,11 +75,11 @@ def map_to_workspace(
         check_time()
         inside = relative_to(file, workspace) if file.startswith("/") else None
         if inside is not None:
-            if inside in there:
+            if inside in existing:
                 found[file] = inside
             continue
         named = _parse_trace_path(file)
-        match = _best_match(named, ends, there) if named is not None else None
+        match = _best_match(named, ends, existing) if named is not None else None
         if named is None or match is None:
             continue
         if match.shared >= _MIN_SHARED or named.is_whole:
@@ -94,7 +94,7 @@ def map_to_workspace(
 
 
 class _SuffixIndex:
-    """Paths, in parts, that have their last `shared` parts in common; told apart by the part before when asked."""
+    """Paths that share their last `shared` components, indexed lazily by the component before."""
 
     def __init__(self, paths: Sequence[tuple[str, ...]], shared: int = 0) -> None:
         self.paths = paths
@@ -102,7 +102,7 @@ class _SuffixIndex:
         self._by_part: dict[str, _SuffixIndex] | None = None
 
     def with_part(self, part: str) -> _SuffixIndex | None:
-        """Those that have this part, too."""
+        """Returns the paths that also share this component."""
         if self._by_part is None:
             grouped: dict[str, list[tuple[str, ...]]] = {}
             for path in self.paths:
@@ -113,7 +113,7 @@ class _SuffixIndex:
 
 
 def _best_match(named: TracePath, ends: _SuffixIndex, there: Collection[str]) -> _PathMatch | None:
-    """The only one that shares most; the very path itself goes before others that end in it."""
+    """Returns the only path with the longest common suffix; the identical path has precedence."""
     most = ends
     for part in reversed(named.parts):
         more = most.with_part(part)
@@ -133,7 +133,7 @@ def _unshared_prefix(named: TracePath, match: _PathMatch) -> str:
 
 
 def _parse_trace_path(file: str) -> TracePath | None:
-    """The path in parts, or None for what is no file or a library's."""
+    """Splits a path into components; returns None for what is not a file, or belongs to a library."""
     address = _ADDRESS.match(file)
     text, is_whole = file, not file.startswith("/")
     if address is not None:

@@ -1,4 +1,4 @@
-"""pytest's own tracebacks, long and short: `shop/prices.py:7: KeyError`, `shop/prices.py:11: in total`."""
+"""Reads pytest's own tracebacks, long and short: `shop/prices.py:7: KeyError`, `shop/prices.py:11: in total`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ _ERROR_LINE = re.compile(r"E {2,}(\S.*)")
 _NAME = re.compile(r"(?:[^\W\d][\w.]*+)?")
 _FUNCTION = re.compile(r"(?:    |>   )(?:async )?def (\w++)")
 _OUTSIDE = re.compile(r">   \S")
-"""The line that failed, where it is in no function of those that are shown."""
+"""The line that failed, if it is in none of the functions that are shown."""
 _NEXT_FRAME = "_ _ _ "
 _BETWEEN = ("____", "====", "The above exception was", "During handling of")
 
 
 class PytestReader:
+    """Reads pytest's tracebacks."""
+
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
         self._draft: Draft | None = None
         self._error = ""
         self._function = ""
-        """Of the source that is shown; the place where it failed comes after it."""
+        """The function whose source is shown; the location of the failure follows the source."""
         self._before: Frame | None = None
 
     def read_line(self, line: str) -> bool:
@@ -32,8 +34,8 @@ class PytestReader:
             if not line.startswith(_NEXT_FRAME):
                 self._draft, self._error = None, ""
             return False
-        if said := _ERROR_LINE.match(line):
-            self._set_error(said[1])
+        if error := _ERROR_LINE.match(line):
+            self._set_error(error[1])
             return True
         if (defined := _FUNCTION.match(line)) or _OUTSIDE.match(line):
             self._function = defined[1] if defined else ""
@@ -48,7 +50,10 @@ class PytestReader:
         return True
 
     def _set_error(self, error: str) -> None:
-        """Comes before the place of the error in the long style, after it in the short one; the first line counts."""
+        """Records the error.
+
+        It precedes the location in the long style and follows it in the short one; the first line counts.
+        """
         self._error = self._error or error
         if self._draft is not None:
             self._draft.error = self._error

@@ -1,4 +1,4 @@
-"""Python's tracebacks: chained, of exception groups, of syntax errors, and those of the fault handler."""
+"""Reads Python tracebacks: chained, of exception groups, of syntax errors, and of the fault handler."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _ERROR = re.compile(r"[^\W\d][\w.]*+(?::|$)")
 
 
 class PythonReader:
+    """Reads Python tracebacks."""
+
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
         self._draft: Draft | None = None
         self._prefix = ""
-        """What stands before each line: the mark of a group, or of whoever wrote the log."""
+        """What precedes each line: the mark of a group, or a prefix of the log."""
 
     def read_line(self, line: str) -> bool:
         at = line.find(_HEADER)
@@ -34,7 +36,7 @@ class PythonReader:
             return True
         frame = self._parse_frame(line)
         if frame is not None:
-            if self._draft is None:  # a syntax error in the file that was started has no header
+            if self._draft is None:  # a syntax error in the main script has no header
                 self._draft = self._drafts.open("python", is_deepest_last=True)
             self._draft.add(frame)
             return True
@@ -44,9 +46,9 @@ class PythonReader:
         at = line.find(_FILE)
         if at < 0:
             return None
-        file, said, rest = line[at + len(_FILE) :].partition(_LINE)
+        file, separator, rest = line[at + len(_FILE) :].partition(_LINE)
         number = leading_number(rest)
-        if not said or not number:
+        if not separator or not number:
             return None
         if self._draft is None:
             self._prefix = line[:at].removesuffix("  ")
@@ -55,7 +57,7 @@ class PythonReader:
         return Frame(file, int(number), 0, function.strip())
 
     def _read_other_line(self, draft: Draft, line: str) -> bool:
-        """A line of source or the last one, which says what the error is."""
+        """Reads a line of source, or the last line, which names the error."""
         body = line.removeprefix(self._prefix)
         if not draft.is_deepest_last:
             if draft.frames:

@@ -1,4 +1,4 @@
-"""Rust: panics as they are printed now and as they were, their backtraces, and the compiler's errors."""
+"""Reads Rust panics of the current and the former format, their backtraces, and the compiler's errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ _HASH = re.compile(r"::h[0-9a-f]{16}$")
 
 
 class RustReader:
+    """Reads panics and compiler errors of Rust."""
+
     def __init__(self, drafts: Drafts) -> None:
         self._drafts = drafts
         self._draft: Draft | None = None
         self._panic: Frame | None = None
         self._is_message_next = False
         self._is_quoted = False
-        """Whether the message of a panic goes on: it used to be in quotes, with the place after it."""
+        """Whether the quoted message of a panic in the former format continues; the location follows it."""
         self._symbol = ""
         self._diagnosis = ""
 
@@ -56,8 +58,8 @@ class RustReader:
             return
         message, ended, rest = text.rpartition(_QUOTE_ENDS)
         is_over = bool(ended) and parse_location(rest) is not None
-        said = message if is_over else text
-        draft.error = f"{draft.error}; {said}" if draft.error else said
+        line = message if is_over else text
+        draft.error = f"{draft.error}; {line}" if draft.error else line
         if is_over:
             self._set_location(draft, rest)
         self._is_quoted = not is_over and len(draft.error) < 1_000
@@ -69,7 +71,7 @@ class RustReader:
             draft.add(self._panic)
 
     def _read_symbol(self, text: str) -> bool:
-        """`  4: shop::prices::of`, with its address before it in a full backtrace."""
+        """Reads `  4: shop::prices::of`, with an address before it in a full backtrace."""
         number = leading_number(text)
         if not number or not text.startswith(": ", len(number)):
             return False
@@ -87,7 +89,7 @@ class RustReader:
             self._draft = self._drafts.open("rust")
         frame = where.to_frame(self._symbol)
         if self._panic is not None and _is_same_location(self._panic, frame):
-            self._draft.frames.remove(self._panic)  # here it has a function
+            self._draft.frames.remove(self._panic)  # this frame has the function
             self._panic = None
         self._draft.add(frame)
         self._symbol = ""

@@ -1,8 +1,8 @@
-"""The frames of traces in the files of the workspace, with the lines around them.
+"""Locates the frames of traces in the workspace and reads the lines around them.
 
-Names are found as Glob finds them: what .gitignore names and what the policy hides is not there. Nothing outside the
-workspace is looked for, and each file is opened through the gate. A trace is no permission: of a file that may hold
-secrets no line is shown unless somebody named that file.
+Files are found as Glob finds them: ignored and hidden files are not found. Nothing outside the workspace is searched,
+and each file is opened through the call context, which checks the policy. A trace grants no permission: a file that
+may hold secrets is not quoted unless the caller named that file.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LINES_AROUND = 6
 MOST_EXCERPTS = 20
 MOST_LOCATED = 100
 MOST_FOLLOWED = 5_000
-"""Frames that are looked for."""
+"""Frames that are looked up."""
 _MOST_NAMES = 200
-"""Different names of files that are looked for."""
+"""Distinct file names that are looked up."""
 _NAME_BYTES = 255
 _LINE_CHARS = 300
 _FILE_BYTES = 2 * MIB
@@ -42,7 +42,7 @@ _SPECIAL = frozenset("*?[]{},!\\")
 
 @dataclass(frozen=True, slots=True)
 class LocatedFrame:
-    """`path` is "" where the frame is in no file of the workspace; `excerpt` has numbered lines, or nothing."""
+    """`path` is empty if the frame is in no file of the workspace; `excerpt` has numbered lines, or is empty."""
 
     frame: Frame
     path: str = ""
@@ -59,30 +59,30 @@ def locate_frames(
     context_lines: int = LINES_AROUND,
     most_excerpts: int = MOST_EXCERPTS,
 ) -> tuple[LocatedFrame, ...]:
-    """Every frame once: first those of the workspace, the deepest of each trace before its callers, then the others.
+    """Returns every frame once: those of the workspace first, innermost before its callers, then the others.
 
-    At most `most_excerpts` have an excerpt, of `context_lines` lines before and after. `named` are the files that may be shown though
-    they are for secrets, as paths of the workspace.
+    At most `most_excerpts` frames have an excerpt, with `context_lines` lines before and after. `named` are paths of
+    files that may be quoted although they are for secrets.
     """
     frames = list(islice(dict.fromkeys(frame for trace in traces for frame in trace.frames), MOST_FOLLOWED))
     paths = _workspace_paths(frames, ctx)
     own = {(path, frame.line): frame for frame in reversed(frames) if (path := paths.get(frame.file))}
     excerpts = _Excerpts(ctx, named, context_lines)
-    kept: list[LocatedFrame] = []
+    located: list[LocatedFrame] = []
     for (path, line), frame in reversed(own.items()):
-        excerpt, masked = excerpts.lines_around(path, line) if len(kept) < most_excerpts else ("", ())
-        kept.append(LocatedFrame(frame, path, excerpt, masked))
-    kept += [LocatedFrame(frame) for frame in frames if frame.file not in paths]
-    return tuple(kept[:MOST_LOCATED])
+        excerpt, masked = excerpts.lines_around(path, line) if len(located) < most_excerpts else ("", ())
+        located.append(LocatedFrame(frame, path, excerpt, masked))
+    located += [LocatedFrame(frame) for frame in frames if frame.file not in paths]
+    return tuple(located[:MOST_LOCATED])
 
 
 def _workspace_paths(frames: Sequence[Frame], ctx: CallContext) -> dict[str, str]:
     spelled = list(dict.fromkeys(frame.file for frame in frames))
     names = dict.fromkeys(name for file in spelled if _can_be_searched(name := file_name_of(file)))
-    there: list[str] = []
+    listed: list[str] = []
     for pattern in _patterns(list(names)[:_MOST_NAMES], ctx.limits):
-        there += _glob_files(pattern, ctx)[: _MOST_LISTED - len(there)]
-    return map_to_workspace(spelled, there, ctx.mounts.workspace.path, ctx.check_time)
+        listed += _glob_files(pattern, ctx)[: _MOST_LISTED - len(listed)]
+    return map_to_workspace(spelled, listed, ctx.mounts.workspace.path, ctx.check_time)
 
 
 def _can_be_searched(name: str) -> bool:
@@ -90,7 +90,7 @@ def _can_be_searched(name: str) -> bool:
 
 
 def _patterns(names: Iterable[str], limits: Limits) -> Iterator[str]:
-    """Globs for all the names, each no longer than a glob may be."""
+    """Yields globs for all names, each no longer than a glob may be."""
     alternatives: list[str] = []
     room = limits.pattern_chars
     for name in names:
@@ -125,7 +125,7 @@ def _glob_files(pattern: str, ctx: CallContext) -> tuple[str, ...]:
 
 
 class _Excerpts:
-    """Lines of files, each of which is read once."""
+    """Excerpts of files, each of which is read once."""
 
     def __init__(self, ctx: CallContext, named: Collection[str], context_lines: int) -> None:
         self._ctx = ctx
@@ -135,9 +135,10 @@ class _Excerpts:
         self._read: dict[str, tuple[TextFile, tuple[Secret, ...]] | None] = {}
 
     def lines_around(self, path: str, line: int) -> tuple[str, tuple[Secret, ...]]:
-        """The lines, and what was masked in them.
+        """Returns the lines around one, and what was masked in them.
 
-        Nothing of a file that is no text or is for secrets, nor of one without such a line: another version.
+        Empty for files that are not text or are for secrets, and for a line that the file does not have: it is
+        another version.
         """
         self._ctx.check_time()
         if path not in self._read:

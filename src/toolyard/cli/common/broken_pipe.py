@@ -1,4 +1,4 @@
-"""Output that nobody reads any more: `toolyard … | head`."""
+"""Detects a closed output pipe, as in `toolyard … | head`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TextIO
 
 
 def silence_broken_pipe(stream: TextIO | None = None) -> bool:
-    """Whether nobody reads our output any more. If so, what is still to come goes nowhere."""
+    """Whether the reader of our output has gone. If so, redirects further output to /dev/null."""
     try:
         fd = (stream or sys.stdout).fileno()
     except (OSError, ValueError):
@@ -18,7 +18,7 @@ def silence_broken_pipe(stream: TextIO | None = None) -> bool:
     poll.register(fd, 0)
     if not any(events & select.POLLERR for _, events in poll.poll(0)):
         return False
-    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    os.dup2(nowhere, fd)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(null, fd)
+    os.close(null)
     return True

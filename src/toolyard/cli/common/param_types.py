@@ -1,4 +1,4 @@
-"""Words of the command line that are one of a few, with what was probably meant where they are none; and amounts."""
+"""Click parameter types: names with suggestions, positive numbers and toolsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolyard.core.errors import ValidationError
 
 
 class NameChoice(click.Choice[str]):
-    """One of a few names."""
+    """One of a few names; an unknown name gets a suggestion."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
@@ -26,7 +26,7 @@ class NameChoice(click.Choice[str]):
 
 
 class PositiveNumber(click.FloatRange):
-    """A number above zero that is one: `nan` would be no limit at all, and `inf` is said by leaving it out."""
+    """A finite number above zero: `nan` would disable a limit, and omitting the option means no limit."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -34,12 +34,12 @@ class PositiveNumber(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            raise click.BadParameter(f"{value!r} is no amount.", ctx, param)
+            raise click.BadParameter(f"{value!r} is not a finite number.", ctx, param)
         return number
 
 
 def parse_toolsets_option(context: click.Context, option: click.Parameter, value: str) -> Toolsets:
-    """For `--tools`."""
+    """Parses the value of `--tools`."""
     del context, option
     try:
         return parse_toolsets(value)

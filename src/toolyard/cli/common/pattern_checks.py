@@ -1,7 +1,7 @@
-"""Patterns of the configuration that match no tool: a slip of the pen in one protects nothing, and says nothing.
+"""Finds patterns of the configuration that match no tool: a typo in one would protect nothing, silently.
 
-Judged against what is known of the tools. A pattern that may mean a tool of a server that nobody could ask yet is
-left alone.
+Patterns are checked against the known tools. A pattern that may mean a tool of a server that was not asked yet is
+skipped.
 """
 
 from __future__ import annotations
@@ -25,33 +25,38 @@ _SEPARATOR = re.compile(r"[./]")
 _GLOB = re.compile(r"[*?\[\]]")
 _MAX_LISTED = 5
 _MCP = "mcp__"
-_FUTURE_TOOLS_HINT = "Leave it if it is meant for tools to come."
+_FUTURE_TOOLS_HINT = "Keep it if it is meant for future tools."
 
 NamesByServer = Mapping[str, Collection[str]]
 PatternMatcher = Callable[[str, str, str], bool]
-"""Whether a pattern covers a server's tool."""
+"""Whether a pattern matches a tool of a server."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedPattern:
+    """A pattern that matches no known tool."""
+
     where: str
     pattern: str
     hint: str
 
     def __str__(self) -> str:
-        return f'{self.where}: "{self.pattern}" matches no tool that is known.'
+        return f'{self.where}: "{self.pattern}" matches no known tool.'
 
 
 @dataclass(frozen=True, slots=True)
 class KnownToolNames:
+    """The names of known tools, by server and by group of custom tools."""
+
     servers: NamesByServer
     groups: NamesByServer
-    """Of custom tools."""
+    """Groups of custom tools."""
     unlisted_servers: frozenset[str]
-    """Servers that are configured, and of whose tools nothing is known."""
+    """Configured servers whose tools are unknown."""
 
     @classmethod
     def of(cls, resolved: ResolvedServers, servers: NamesByServer, groups: NamesByServer) -> KnownToolNames:
+        """Returns the names for a configuration."""
         named = {entry.name for entry in resolved.entries} | {problem.server for problem in resolved.problems}
         return cls(
             {name: tools for name, tools in servers.items() if tools}, groups, frozenset(named - servers.keys())
@@ -59,13 +64,14 @@ class KnownToolNames:
 
     @property
     def all(self) -> NamesByServer:
+        """All names, by server or group."""
         return {**self.groups, **self.servers}
 
 
 def unmatched_patterns(
     config: Config, resolved: ResolvedServers, known: KnownToolNames
 ) -> tuple[UnmatchedPattern, ...]:
-    """Every pattern that matches nothing, and what was probably meant."""
+    """Returns every pattern that matches no tool, with a suggestion."""
     found = _PatternSearch(known)
     found.check_patterns("toolyard.tool_limits", config.toolyard.tool_limits, _covers)
     for number, agent in enumerate(config.agents):
@@ -82,14 +88,14 @@ def unmatched_patterns(
             found.check_patterns(f"exclude_tools of server {entry.name}", entry.exclude_tools, _covers, among=only)
     permissions = config.permissions
     for key, rules in (("allow", permissions.allow), ("ask", permissions.ask), ("deny", permissions.deny)):
-        upstream = [rule for rule in rules if "(" not in rule]  # the others are about paths and commands
+        upstream = [rule for rule in rules if "(" not in rule]  # rules with an argument are about paths and commands
         shown = _patterns_as_written(config, rules, "permissions", key)
         found.check_patterns(f"permissions.{key}", upstream, _governs, own=KNOWN_TOOLS, shown=shown)
     return tuple(found.unmatched)
 
 
 def _patterns_as_written(config: Config, patterns: Iterable[str], *at: str | int) -> dict[str, str]:
-    """How those patterns of a place in the file are shown that have variables in them."""
+    """Returns the text in the file for patterns that contain variables."""
     written = {pattern: config.as_written("", *at, number) for number, pattern in enumerate(patterns)}
     return {pattern: text for pattern, text in written.items() if text}
 
@@ -109,7 +115,7 @@ class _PatternSearch:
         own: Collection[str] = (),
         shown: Mapping[str, str] | None = None,
     ) -> None:
-        """`shown`: what is told in place of patterns that have variables in the file."""
+        """Collects the patterns that match nothing. `shown` replaces patterns whose variables must not be shown."""
         names = self._known.all if among is None else among
         for pattern in patterns:
             if any(fnmatchcase(name, pattern) for name in own):
@@ -125,7 +131,7 @@ class _PatternSearch:
 
     def _may_match_unlisted(self, pattern: str) -> bool:
         server, _ = _split_pattern(pattern)
-        if pattern in self._known.servers:  # a server's name alone is no pattern of its tools
+        if pattern in self._known.servers:  # a server's name alone does not match its tools
             return False
         return any(
             server is None or fnmatchcase(_code_spelling(name), _code_spelling(server))
@@ -146,7 +152,7 @@ def _excludes(pattern: str, server: str, tool: str) -> bool:
 
 
 def _is_served(pattern: str, server: str, tool: str) -> bool:
-    """In a client's own list a tool has a name of its own."""
+    """Whether the pattern matches the name under which a client sees the tool."""
     return fnmatchcase(served_name(server, tool), pattern)
 
 
@@ -161,7 +167,7 @@ def _rule(pattern: str) -> Rule:
 
 
 def _split_pattern(pattern: str) -> tuple[str | None, str]:
-    """The server that a pattern names, if it names one, and the tool."""
+    """Returns the server that a pattern names, or None, and the tool."""
     if pattern.startswith(_MCP):
         server, _, tool = pattern.removeprefix(_MCP).partition("__")
         return server, tool or "*"
@@ -170,7 +176,7 @@ def _split_pattern(pattern: str) -> tuple[str | None, str]:
 
 
 def _code_spelling(name: str) -> str:
-    """As tool files have it: dashes and dots are underscores there."""
+    """Returns a name as tool files spell it: dashes and dots become underscores."""
     return re.sub(r"[^A-Za-z0-9_*?\[\]]", "_", name)
 
 
@@ -190,9 +196,7 @@ def _guess_hint(pattern: str, names: NamesByServer, own: Collection[str]) -> str
     if found is None:
         close = _closest(server, names)
         return (
-            _did_you_mean(_qualified_name(pattern, close, tool))
-            if close
-            else _list_names("There are the servers", names)
+            _did_you_mean(_qualified_name(pattern, close, tool)) if close else _list_names("The servers are", names)
         )
     close = _closest(tool, names[found])
     return (

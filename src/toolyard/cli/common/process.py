@@ -1,6 +1,6 @@
-"""Whether a command runs as a program of its own, so that it may end the process, or inside somebody else's."""
+"""Tells commands whether they run as their own program, and may end the process, or inside another Python program."""
 
 from __future__ import annotations
 
 OWN_PROCESS = object()
-"""What the entry point hands to its commands; whoever calls one from Python hands over nothing."""
+"""The click context object that the entry point sets; callers from Python do not set it."""

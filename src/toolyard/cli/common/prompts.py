@@ -1,4 +1,4 @@
-"""What whoever sits at the terminal is asked: a question of the policy, or to sign in at a server."""
+"""Prompts at the terminal: approvals for the policy, and sign-ins at servers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from toolyard.core.text import printable
 
 
 def terminal_asker() -> ApprovalCallback:
-    """Asks on the terminal, where there is one."""
+    """Returns a prompt for approvals; without a terminal, one that denies."""
     return _ask if sys.stdin.isatty() else deny_without_asking
 
 
 class SignInPrompt:
-    """Shows the address to sign in at, on the terminal. `show` may be replaced while something else is drawn there."""
+    """Prints the address to sign in at. `show` can be replaced while a progress display is drawn."""
 
     def __init__(self) -> None:
         self.show: Callable[[str], None] = lambda text: click.echo(text, err=True)
 
     def __call__(self, server: str, url: str) -> None:
         self.show(
-            f"{printable(server)} wants you to sign in. Open this in a browser on this machine:\n{printable(url)}"
+            f"{printable(server)} requires you to sign in. Open this address in a browser on this machine:\n"
+            f"{printable(url)}"
         )
 
 
 def terminal_sign_in_prompt() -> SignInPrompt | None:
-    """None where nobody sits at a terminal: what wants a sign-in then fails, and says so."""
+    """Returns a prompt; None without a terminal, where a required sign-in fails with an error."""
     return SignInPrompt() if sys.stderr.isatty() else None
 
 

@@ -1,8 +1,8 @@
-"""From a command's options to a workspace: which configuration counts, and which folder is meant.
+"""Resolves the configuration in force and the workspace folder from a command's options.
 
-A configuration file that is found in a folder may come from anybody who can write there (a cloned repository, say).
-It may tighten the policy; to widen it, or to take variables, the user has to trust its content (`toolyard trust`) or
-name the file with `--config`. Commands that give no rights to anything go on with its agents and folders alone.
+A configuration file that is found in a folder may have been written by anyone with access to it, for example in a
+cloned repository. It may tighten the policy; to widen it, or to use variables, the user must trust its content
+(`toolyard trust`) or name the file with `--config`. Commands that grant no rights use only its agents and folders.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ _SEVERAL = 2
 
 @dataclass(frozen=True, slots=True)
 class ResolvedWorkspace:
+    """The configuration in force and the workspace's folder."""
+
     config: Config
     workspace: str
     untrusted: str = ""
-    """Why only the agents and folders of the configuration count; empty where all of it does."""
+    """Why only the agents and folders of the configuration apply; empty if all of it does."""
 
     def warn_untrusted(self) -> None:
+        """Prints a warning if the configuration is not trusted."""
         if self.untrusted:
-            click.echo(f"! {self.config.source}: {self.untrusted} Only its agents and their folders count.", err=True)
+            click.echo(f"! {self.config.source}: {self.untrusted} Only its agents and their folders apply.", err=True)
 
 
 def resolve_workspace(
@@ -46,35 +49,35 @@ def resolve_workspace(
     acts_as_agent: bool = False,
     needs_rights: bool = True,
 ) -> ResolvedWorkspace:
-    """The configuration in force and the workspace's folder.
+    """Returns the configuration in force and the workspace's folder.
 
-    `--workspace` goes first, then the agent's `cwd`, then its folder in `toolyard.workspace` or, without agents, that
-    folder itself, all relative to the file that says so; without any of them it is the current folder. A command that
-    `acts_as_agent` as an agent has to be told which one. Without `needs_rights`, of a file that was found, widens the
-    policy and is not trusted, the agents and their folders count, and nothing else.
+    The workspace is, in this order: `--workspace`; the agent's `cwd`; the agent's folder in `toolyard.workspace` or,
+    without agents, that folder itself, relative to the configuration file; else the current folder. With
+    `acts_as_agent` one of several agents has to be named. Without `needs_rights`, only the agents and folders of an
+    untrusted file that widens the policy apply.
     """
     here = os.getcwd()
     found = _find_config_file(workspace, here) if config_file is None else None
     config = _trusted_config(found) if found is not None else None
     if config is not None:
-        found = None  # as if it had been named
+        found = None  # trusted: treated like --config
     else:
         config = load_config(config_file or found, is_found=found is not None)
     config = _with_run_root(config, here)
     _check_hosts(config)
     check_memory_rights(config)
     _check_agent(config, agent, acts_as_agent=acts_as_agent, chosen_by_file=workspace is None)
-    place = ResolvedWorkspace(config, _workspace_folder(config, workspace, agent, here))
+    resolved = ResolvedWorkspace(config, _workspace_folder(config, workspace, agent, here))
     if found is not None:
-        place = _without_widening(place, found, chosen_by_file=workspace is None, needs_rights=needs_rights)
-    _make_folders(place, chosen_by_file=workspace is None)
-    return place
+        resolved = _without_widening(resolved, found, chosen_by_file=workspace is None, needs_rights=needs_rights)
+    _make_folders(resolved, chosen_by_file=workspace is None)
+    return resolved
 
 
 def _with_run_root(config: Config, here: str) -> Config:
-    """With the root that `toolyard run` gives a file that names none: what a run keeps and needs is there.
+    """Adds the root that `toolyard run` uses for a file that names none, since a run stores its data there.
 
-    That a file is for runs is known by its `execution_mode`, or by what a run has left.
+    A file is meant for runs if it has an `execution_mode`, or if a run has left its folders.
     """
     section = config.toolyard
     if config.source is None or not config.agents or "workspace" in section.model_fields_set:
@@ -85,48 +88,48 @@ def _with_run_root(config: Config, here: str) -> Config:
     return config.model_copy(update={"toolyard": section.model_copy(update={"workspace": section.workspace})})
 
 
-def _make_folders(place: ResolvedWorkspace, *, chosen_by_file: bool) -> None:
-    """The folders that a configuration speaks of. One that was only found speaks of none outside its own folder."""
-    if place.config.source is None:
+def _make_folders(resolved: ResolvedWorkspace, *, chosen_by_file: bool) -> None:
+    """Creates the folders that the configuration names. An untrusted file can name only folders inside its own."""
+    if resolved.config.source is None:
         return
-    wanted = [place.workspace] if chosen_by_file else []
-    if "workspace" in place.config.toolyard.model_fields_set:
-        wanted.append(os.path.join(place.config.base_folder(os.getcwd()), place.config.toolyard.workspace))
+    wanted = [resolved.workspace] if chosen_by_file else []
+    if "workspace" in resolved.config.toolyard.model_fields_set:
+        wanted.append(os.path.join(resolved.config.base_folder(os.getcwd()), resolved.config.toolyard.workspace))
     for folder in wanted:
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"the folder {folder} cannot be made: {error.strerror}.", where=place.config.source or ""
+                f"the folder {folder} cannot be created: {error.strerror}.", where=resolved.config.source or ""
             ) from error
 
 
 def _check_agent(config: Config, agent: str | None, *, acts_as_agent: bool, chosen_by_file: bool) -> None:
-    """Of several agents none is guessed: each has rights of its own, and perhaps a folder."""
+    """Raises ConfigError if there are several agents, which differ in rights and folders, and none was named."""
     if agent is not None or len(config.agents) < _SEVERAL:
         return
     ids = ", ".join(each.id for each in config.agents)
     if acts_as_agent:
         raise ConfigError(
-            f"the configuration has several agents ({ids}), and each has its own rights.",
+            f"several agents are configured ({ids}), each with its own rights.",
             where=config.source or "",
-            hint=f"Say which one is meant: --agent {config.agents[0].id}",
+            hint=f"Pass one of them: --agent {config.agents[0].id}",
         )
     has_root = "workspace" in config.toolyard.model_fields_set
     if chosen_by_file and not has_root and any(each.backend.cwd for each in config.agents):
         raise ConfigError(
-            f"its agents ({ids}) have folders of their own, and no `toolyard.workspace` that they share.",
+            f"its agents ({ids}) have their own folders, and there is no shared `toolyard.workspace`.",
             where=config.source or "",
-            hint=f"Say whose is meant: --agent {config.agents[0].id}, or --workspace DIR",
+            hint=f"Pass --agent {config.agents[0].id} or --workspace DIR",
         )
 
 
 def _check_hosts(config: Config) -> None:
-    """Before anything runs: the sandbox would find it out with the first command."""
+    """Checks `allowed_hosts` now; the sandbox would report an error only with the first command."""
     hosts = config.toolyard.code_execution.allowed_hosts
     if not hosts:
         return
-    from toolyard.sandbox.proxy.allow_list import AllowListEntry  # most configurations name none
+    from toolyard.sandbox.proxy.allow_list import AllowListEntry  # most configurations have none
 
     for number, host in enumerate(hosts):
         with with_error_location(config, "toolyard", "code_execution", "allowed_hosts", number):
@@ -134,7 +137,7 @@ def _check_hosts(config: Config) -> None:
 
 
 def _find_config_file(workspace: str | None, here: str) -> str | None:
-    """The file in the workspace that was named, else the one in the current folder."""
+    """Returns the file in the named workspace, else the one in the current folder."""
     return (find_config(workspace) if workspace is not None else None) or find_config(here)
 
 
@@ -152,29 +155,29 @@ def _workspace_folder(config: Config, workspace: str | None, agent: str | None, 
 
 
 def _trusted_config(path: str) -> Config | None:
-    """The configuration at `path`, where the user trusts what it says now."""
+    """Returns the configuration at `path` if the user trusts its current content."""
     settings = Settings.from_environment()
     return TrustStore(settings.state_home).trusted_config(path, settings.home)
 
 
 def _without_widening(
-    place: ResolvedWorkspace, path: str, *, chosen_by_file: bool, needs_rights: bool
+    resolved: ResolvedWorkspace, path: str, *, chosen_by_file: bool, needs_rights: bool
 ) -> ResolvedWorkspace:
-    """Raises ConfigError for a configuration that is not trusted, where what it widens is needed."""
-    outside = paths_outside(place.config, path, place.workspace if chosen_by_file else None)
-    reasons = [*widened_rights(place.config), *outside]
+    """Raises ConfigError for an untrusted configuration whose widened rights are needed."""
+    outside = paths_outside(resolved.config, path, resolved.workspace if chosen_by_file else None)
+    reasons = [*widened_rights(resolved.config), *outside]
     if not reasons:
-        return place
+        return resolved
     trust = TrustStore(Settings.from_environment().state_home)
-    why = ": it, or a file that it includes, changed since you trusted it" if trust.record(path) is not None else ""
-    said = f"it widens what agents may do ({', '.join(reasons)}) and is not trusted{why}."
+    why = ": it, or a file it includes, changed since you trusted it" if trust.record(path) is not None else ""
+    reason_text = f"it widens what agents may do ({', '.join(reasons)}) and is not trusted{why}."
     if needs_rights or outside:
-        raise ConfigError(said, where=path, hint=trust_hint(path))
-    return ResolvedWorkspace(_without_rights(place.config), place.workspace, untrusted=said)
+        raise ConfigError(reason_text, where=path, hint=trust_hint(path))
+    return ResolvedWorkspace(_without_rights(resolved.config), resolved.workspace, untrusted=reason_text)
 
 
 def _without_rights(config: Config) -> Config:
-    """Which agents there are and where their folders lie: nothing of it gives rights."""
+    """Returns only the agents and their folders, which grant no rights."""
     agents = tuple(Agent(id=each.id, backend=Backend(cwd=each.backend.cwd)) for each in config.agents)
     section = config.toolyard
     places = {

@@ -1,4 +1,6 @@
-"""Serving from the command line: over stdio to who started us, or over HTTP to who has the token."""
+"""Serves a workspace from the command line: over stdio to the parent process, or over HTTP to clients with a
+token.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,11 @@ def _parse_address(context: click.Context, option: click.Parameter, value: str |
 
 
 def http_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--http` and `--allow-host`."""
+    """Returns the options `--http` and `--allow-host`."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         hosts = click.option(
-            "--allow-host", metavar="NAME", multiple=True, help="A further name this server is reached by."
+            "--allow-host", metavar="NAME", multiple=True, help="An additional host name of this server."
         )
         return click.option("--http", metavar="HOST:PORT", callback=_parse_address, help=about)(hosts(command))
 
@@ -49,44 +51,46 @@ def http_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def errors_option() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns the option `--errors`."""
+
     def parse_form(context: click.Context, option: click.Parameter, value: str | None) -> ErrorForm | None:
         del context, option
         return ErrorForm(value) if value else None
 
-    told = (
-        "How calls that fail are answered: as results that the model is shown, or as JSON-RPC errors.  "
-        "[default: result; of the assistant: jsonrpc]"
+    help_text = (
+        "How failed calls are reported: as results for the model, or as JSON-RPC errors.  "
+        "[default: result; for the assistant: jsonrpc]"
     )
     return click.option(
-        "--errors", type=NameChoice([form.value for form in ErrorForm]), callback=parse_form, help=told
+        "--errors", type=NameChoice([form.value for form in ErrorForm]), callback=parse_form, help=help_text
     )
 
 
 def serve(options: YardOptions, http: tuple[str, int] | None, allow_host: tuple[str, ...]) -> None:
-    """Open the workspace and serve it until the client leaves, or a signal comes. A process of our own ends here."""
-    leaves = click.get_current_context().find_root().obj is OWN_PROCESS
+    """Serves the workspace until the client disconnects or a signal arrives. Ends the process if it is our own."""
+    exits_process = click.get_current_context().find_root().obj is OWN_PROCESS
     with Yard.open(options) as yard:
         _check_sandbox(yard, is_quick=http is None)
         if http is None:
             from toolyard.transports.mcp.serve_stdio import serve_stdio
 
             if sys.stdin.isatty():
-                click.echo("Speaking MCP on stdin and stdout: start this from an agent, or try --http.", err=True)
-            serve_stdio(yard, exits_after=leaves)
+                click.echo("Serving MCP on stdin and stdout: start this from an agent, or use --http.", err=True)
+            serve_stdio(yard, exits_after=exits_process)
         else:
             from toolyard.transports.mcp.http import ListenAddress
 
             _serve_http(yard, options.settings, ListenAddress(*http, allowed_hosts=allow_host))
-            if leaves:
+            if exits_process:
                 from toolyard.transports.mcp.serve_stdio import ignore_signals
 
                 ignore_signals()
-    if leaves:
+    if exits_process:
         _exit_process()
 
 
 def _check_sandbox(yard: Yard, *, is_quick: bool) -> None:
-    """Raises SecurityError where tools are served that run commands or code, and the walls for them cannot be had."""
+    """Raises SecurityError if served tools run commands or code and the sandbox is not available."""
     options = yard.options
     if options.tool_provider is None and runs_code(yard.dispatch.tools.values()):
         check = check_sandbox_quickly if is_quick else check_sandbox
@@ -94,14 +98,14 @@ def _check_sandbox(yard: Yard, *, is_quick: bool) -> None:
 
 
 def _exit_process() -> NoReturn:
-    """End the process now that everything it owned is given back.
+    """Ends the process after all resources are released.
 
-    The interpreter would first take its modules apart. That is a third of a second of processor time, and seconds on
-    a busy machine, during which whoever stopped us waits.
+    A normal exit would first tear down all modules. That takes a third of a second of CPU time, and seconds on a busy
+    machine, during which the parent waits.
     """
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # as it is when we were started with the descriptor closed
-            with contextlib.suppress(OSError, ValueError):  # nobody listens any more
+        if stream is not None:  # None if the process was started with the descriptor closed
+            with contextlib.suppress(OSError, ValueError):  # the reader has gone
                 stream.flush()
     os._exit(0)
 
@@ -111,13 +115,13 @@ def _serve_http(yard: Yard, settings: Settings, address: ListenAddress) -> None:
 
     listener = listen(address)
     host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"Serving {yard.mounts.workspace.path} at http://{shown}:{port}{PATH}", err=True)
+    host_text = f"[{host}]" if ":" in host else host
+    click.echo(f"Serving {yard.mounts.workspace.path} at http://{host_text}:{port}{PATH}", err=True)
     token = settings.token
     if token is None:
         token = secrets.token_urlsafe(32)
         click.echo(f"TOOLYARD_TOKEN={token}", err=True)
     elif len(token) < _SHORTEST_TOKEN:
-        told = f"TOOLYARD_TOKEN has fewer than {_SHORTEST_TOKEN} characters: whoever reaches this port may guess it."
-        click.echo(told, err=True)
+        warning = f"TOOLYARD_TOKEN has fewer than {_SHORTEST_TOKEN} characters: anyone who can reach this port"
+        click.echo(f"{warning} may guess it.", err=True)
     serve_http(yard, token, address, listener)

@@ -1,4 +1,4 @@
-"""How a run that a command watches is stopped from outside: by signals, and by a reader who is gone."""
+"""Stops a run from outside: on signals, and when the reader of the output has gone."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def handle_signals(
     on_first: Callable[[], object], on_second: Callable[[], object], exit_code: int
 ) -> Generator[None]:
-    """The first signal calls `on_first`, which stops the run in good order.
+    """Calls `on_first` at the first signal, to stop the run in order.
 
-    The second calls `on_second` and ends this process at once, and so all that the run started.
+    A second signal calls `on_second` and exits the process, which ends everything the run started.
     """
     loop, seen = asyncio.get_running_loop(), list[int]()
 
@@ -32,7 +32,9 @@ def handle_signals(
         with contextlib.suppress(OSError):
             on_first()
 
-    mine = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]  # as under nohup
+    mine = [
+        each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN
+    ]  # ignored signals stay ignored, as under nohup
     for number in mine:
         loop.add_signal_handler(number, on_signal, number)
     try:
@@ -44,7 +46,7 @@ def handle_signals(
 
 @contextlib.contextmanager
 def stop_on_broken_pipe(on_gone: Callable[[], object]) -> Generator[None]:
-    """Calls `on_gone` when whoever reads our output through a pipe is gone, also while there is nothing to print."""
+    """Calls `on_gone` when the reader of a piped stdout has gone, even while nothing is printed."""
     loop = asyncio.get_running_loop()
     try:
         output = sys.stdout.fileno()
@@ -57,7 +59,7 @@ def stop_on_broken_pipe(on_gone: Callable[[], object]) -> Generator[None]:
         on_gone()
 
     if is_pipe:
-        loop.add_reader(output, on_reader_gone)  # nothing comes from there but its end
+        loop.add_reader(output, on_reader_gone)  # a pipe's write end becomes readable only on an error
     try:
         yield
     finally:

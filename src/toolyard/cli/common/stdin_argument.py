@@ -1,4 +1,4 @@
-"""Words that a command is given as an argument, or, for `-`, on standard input."""
+"""Reads text arguments, with `-` for standard input."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _STDIN = "-"
 
 
 def read_text_argument(given: str, argument: str) -> str:
-    """Raises BadParameter, for the argument of that name, where standard input is no text."""
+    """Returns the argument, or standard input for `-`. Raises BadParameter for input that is not text."""
     if given != _STDIN:
         return given
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise click.BadParameter(f"standard input is no text: {error}.", param_hint=f"'{argument}'") from None
+        raise click.BadParameter(f"standard input is not UTF-8 text: {error}.", param_hint=f"'{argument}'") from None

@@ -1,4 +1,4 @@
-"""Texts of models in a terminal: laid out as they are meant, with nothing in them that the terminal would act on."""
+"""Renders texts of models in a terminal as Markdown, without control characters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rich.segment import Segment
 
 
 class TerminalSafe:
-    """Renders something without anything that a terminal acts on, whatever its text turned into on the way.
+    """Renders something without characters that a terminal interprets.
 
-    The text is clean before; but a markup may have spelled a character by its number.
+    The input is already escaped, but markup may have created a character from its number.
     """
 
     def __init__(self, what: RenderableType) -> None:
@@ -26,13 +26,13 @@ class TerminalSafe:
             if segment.text.isprintable():
                 yield Segment(segment.text, style)
                 continue
-            # As wide as what it stands for: the lines are laid out by now.
+            # As wide as the replaced character, since the layout is already done.
             words = (c if c.isprintable() or c == "\n" else "\ufffd" * cell_len(c) for c in segment.text)
             yield Segment("".join(words), style)
 
 
 class Trimmed:
-    """Something without the room around it, and no more than its last lines where that is said."""
+    """Renders something without blank lines around it; with `max_lines`, only its last lines."""
 
     def __init__(self, what: RenderableType, max_lines: int = 0) -> None:
         self._what, self._max_lines = what, max_lines
@@ -53,7 +53,7 @@ def _is_blank(line: Iterable[Segment]) -> bool:
 
 
 class _LeftHeading(Heading):
-    """Bold, where the text is: a heading in the middle of a terminal, or in a box, belongs to a page."""
+    """A bold heading at the left, without the centring or box that Rich uses."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console, options
@@ -62,8 +62,10 @@ class _LeftHeading(Heading):
 
 
 class TerminalMarkdown(Markdown):
+    """Markdown with left-aligned headings and without hyperlinks."""
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _LeftHeading}
 
     def __init__(self, text: str) -> None:
-        # A link that hides where it leads is nothing a model may make.
+        # A model must not be able to create a link that hides its address.
         super().__init__(text, code_theme="ansi_dark", hyperlinks=False)

@@ -1,4 +1,4 @@
-"""The command that undoes what was just done to a workspace."""
+"""The hint that shows how to undo a change of a workspace."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from toolyard.files.os_errors import printable_name
 
 
 def undo_hint(before: str, paths: Sequence[str], *, with_git: bool = False) -> str:
-    """Of these paths alone, since others may be worked on before somebody thinks of it."""
+    """Returns the command that restores these paths only, since others may have changed by the time it is used."""
     command = f"toolyard snapshot restore {before}{' --with-git' if with_git else ''}"
-    told = complete_commands(f"To undo it: `{command}`").replace("`", "")
-    # As they are told: a terminal may not show a name, and a restore knows it by that spelling.
-    places = (shlex.quote(printable_name(f"./{path}" if path.startswith("-") else path)) for path in paths)
-    return printable(told.replace(command, " ".join((command, *places)), 1))
+    hint = complete_commands(f"To undo it: `{command}`").replace("`", "")
+    # Escaped: a terminal may not show a name, and `restore` accepts the escaped form.
+    quoted = (shlex.quote(printable_name(f"./{path}" if path.startswith("-") else path)) for path in paths)
+    return printable(hint.replace(command, " ".join((command, *quoted)), 1))

@@ -1,6 +1,6 @@
-"""What a configuration widens: rights of agents beyond the defaults, and places outside its own folder.
+"""Finds what a configuration widens: rights of agents beyond the defaults, and paths outside its own folder.
 
-A configuration that was found, and not named by the user, may have none of it unless the user trusts it.
+A configuration that was found, not named by the user, may do neither unless the user trusts it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _WIDE_MODES = frozenset({PermissionMode.BYPASS, PermissionMode.MODERATE})
 
 
 def paths_outside(config: Config, path: str, workspace: str | None) -> list[str]:
-    """What the file at `path` puts outside its own folder, in words; `workspace` is the one that the file chooses."""
+    """Returns the reasons why the file at `path` reaches outside its folder; `workspace` is the one the file
+    chooses.
+    """
     folder = os.path.dirname(path)
     reasons: list[str] = []
     if workspace is not None and not is_beneath(os.path.realpath(workspace), os.path.realpath(folder)):
@@ -30,19 +32,19 @@ def paths_outside(config: Config, path: str, workspace: str | None) -> list[str]
 
 
 def _keeps_tools_outside(config: Config, folder: str) -> bool:
-    """Agents may write the skills of that place, whichever folder they work in."""
+    """Whether tool files and skills lie outside; agents may write the skills from any workspace."""
     if "workspace" not in config.toolyard.model_fields_set:
         return False
-    place = os.path.join(config.base_folder(folder), config.toolyard.workspace)
-    return not is_beneath(os.path.realpath(place), os.path.realpath(folder))
+    root = os.path.join(config.base_folder(folder), config.toolyard.workspace)
+    return not is_beneath(os.path.realpath(root), os.path.realpath(folder))
 
 
 def _folders_outside(config: Config, folder: str) -> Iterator[str]:
-    """What is read or written elsewhere for everybody, whichever folder they work in."""
-    kept = config.orchestrator
+    """Yields the folders outside that apply to every agent."""
+    orchestrator = config.orchestrator
     for key, paths in (
-        ("snapshot_storage", (kept.snapshot_storage,)),
-        ("agent_temporary_workspace", (kept.agent_temporary_workspace,)),
+        ("snapshot_storage", (orchestrator.snapshot_storage,)),
+        ("agent_temporary_workspace", (orchestrator.agent_temporary_workspace,)),
         ("skill_folders", config.toolyard.skill_folders),
     ):
         if any(path and not _is_inside(path, folder) for path in paths):
@@ -56,7 +58,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def widened_rights(config: Config) -> Iterator[str]:
-    """What the configuration gives agents beyond the defaults, in words."""
+    """Yields a description of each right that the configuration gives beyond the defaults."""
     permissions = config.permissions
     modes = {permissions.mode, *(agent.backend.permission_mode for agent in config.agents)}
     yield from (f"permission mode {mode}" for mode in sorted(_WIDE_MODES & modes))
@@ -75,7 +77,7 @@ def widened_rights(config: Config) -> Iterator[str]:
     if config.snapshots.keeps_less_than_defaults():
         yield "fewer snapshots to undo with"
     yield from _assistant_rights(config)
-    # A server is a program of the user's, and a custom tool runs in the host's own process.
+    # A server runs as the user's program, and a custom tool runs in Toolyard's own process.
     if config.has_servers:
         yield "MCP servers"
     if config.toolyard.max_running_servers > ToolyardSection().max_running_servers:
@@ -107,8 +109,8 @@ def _assistant_rights(config: Config) -> Iterator[str]:
     assistant = config.assistant
     if assistant.storage != SQLITE_STORAGE or assistant.namespace:
         yield "threads of the assistant elsewhere"
-    # Whose files go to which provider, on whose account, is not for a repository to say; nor is it to name variables
-    # of the user's where others read them.
+    # A repository must not decide which provider receives the user's files at the user's cost, nor which variables of
+    # the user are sent.
     if assistant.model or assistant.models or assistant.aliases or assistant.allowed_models:
         yield "models of the assistant"
     if assistant.exceeds_defaults():

@@ -1,4 +1,4 @@
-"""Commands of a group that all work on one workspace, with the options that say which."""
+"""Adds commands to a group that all work on one workspace, with the options that select it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Function = Callable[..., None]
 
 
 class CommandDecorator(Protocol):
-    """How a command is added to a group: by name and examples, with a `who` of its own where --agent means more."""
+    """Adds a command to a group by name and examples; `who` replaces the group's help text of --agent."""
 
     def __call__(self, name: str, *examples: str, who: str = "") -> Callable[[Function], click.Command]: ...
 
 
 def workspace_command(group: click.Group, *, who: str | None, state: str) -> CommandDecorator:
-    """For the commands of one group. `who` and `state` say what those options mean; a `who` of None leaves that out.
+    """Returns the decorator for the commands of a group. `who` and `state` are help texts; None omits --agent.
 
-    The function gets a Where, whether JSON is wanted, and what it declares itself.
+    The decorated function gets the workspace options, whether JSON is wanted, and its own parameters.
     """
     everyones = who
 
@@ -47,7 +47,7 @@ def workspace_command(group: click.Group, *, who: str | None, state: str) -> Com
                 config_option(),
             ):
                 run = option(run)
-            # What the function itself declares comes first in its help.
+            # The function's own parameters come first in the help.
             own: list[click.Parameter] = getattr(function, "__click_params__", [])
             run.__click_params__ = [*getattr(run, "__click_params__", []), *own]  # pyright: ignore[reportFunctionMemberAccess]
             heading = "Example:" if len(examples) == 1 else "Examples:"

@@ -1,7 +1,7 @@
-"""Where the user stands: perhaps in a folder below the workspace whose snapshots, skills or memory are meant.
+"""Finds the workspace whose snapshots, skills, memory or threads are meant, perhaps from a folder inside it.
 
-A workspace is never guessed: what is restored, or remembered, in the wrong folder surprises. A command that looks is
-refused with the way to what is meant; one that adds goes on, and says that it begins something apart.
+A workspace is never guessed, because a restore in the wrong folder would be a surprise. A command that reads is
+refused with a hint that names the workspace; one that adds continues with a warning that it starts separate data.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from toolyard.workspace.layout import MEMORY, SKILLS
 from toolyard.workspace.layout_registry import find_membership
 
 _PACKS = "snapshots/packs"
-"""Empty where snapshots were looked for, and none was ever taken."""
+"""Empty if snapshots were looked up but never taken."""
 
 
 class WorkspaceData(enum.Enum):
-    """What a command is about."""
+    """The kind of data that a command works on."""
 
     SNAPSHOTS = "snapshots"
     SKILLS = "skills"
@@ -46,7 +46,7 @@ class WorkspaceData(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceOptions:
-    """The options that say which workspace is meant."""
+    """The options that select a workspace."""
 
     config_file: str | None
     workspace: str | None
@@ -57,41 +57,43 @@ class WorkspaceOptions:
 def resolve_data_workspace(
     data: WorkspaceData, where: WorkspaceOptions, *, acts_as_agent: bool = False, adds: bool = False
 ) -> ResolvedWorkspace:
-    """As `resolve_workspace`, minding a workspace around the current folder where that has nothing `data` of its own."""
+    """Like `resolve_workspace`, but minds an enclosing workspace if the current folder has no such data of its
+    own.
+    """
     if where.workspace is None and where.config_file is None:
         settings = Settings.from_environment()
         _check_enclosing_workspace(
             data, os.path.realpath(os.getcwd()), where.state or settings.state_home, settings.home, adds=adds
         )
-    place = resolve_workspace(
+    resolved = resolve_workspace(
         where.workspace, where.config_file, where.agent, acts_as_agent=acts_as_agent, needs_rights=False
     )
-    place.warn_untrusted()
-    return place
+    resolved.warn_untrusted()
+    return resolved
 
 
 def require_agent(
     config: Config, home: AgentPaths, agent: str | None, more: Iterable[str] = (), *, adds: bool = False
 ) -> None:
-    """Raises ConfigError for an agent that the user names and of whom nothing is kept: a slip, or a missing --config.
+    """Raises ConfigError for an agent without any data, which is a typo or a missing --config.
 
-    Where the configuration has agents, it was asked already. `more` are agents that left no folder. Who `adds` is
-    only told that the agent is new, where others are not.
+    A configuration with agents has already been checked. `more` are agents without a folder. With `adds`, only warns
+    that the agent is new if others are known.
     """
     if agent is None or agent == UNNAMED_AGENT or config.agents:
         return
     folders = {name for part in (AGENTS, SKILLS) for name in _list_folder(os.path.join(home.root, part))}
     known = {name for name in folders - {COMMUNITY} if not name.startswith(".")} | {name for name in more if name}
     if agent not in known and folder_name(agent) not in known:
-        named = did_you_mean(agent, known - {UNNAMED_AGENT}) if known - {UNNAMED_AGENT} else ""
+        suggestion = did_you_mean(agent, known - {UNNAMED_AGENT}) if known - {UNNAMED_AGENT} else ""
         if adds:
-            if named:
-                click.echo(printable(f"Agent {agent} is new here. {named}"), err=True)
+            if suggestion:
+                click.echo(printable(f"Agent {agent} is new here. {suggestion}"), err=True)
             return
         raise ConfigError(
-            f'nothing is kept of an agent "{agent}" in {home.root}.',
+            f'there is no data of an agent "{agent}" in {home.root}.',
             where=config.source or "",
-            hint=named or "Where agents are configured, name that file with --config.",
+            hint=suggestion or "If agents are configured, pass that file with --config.",
         )
 
 
@@ -100,37 +102,37 @@ def _check_enclosing_workspace(
 ) -> None:
     if find_config(here) is not None or _has_own_data(data, here, state_home):
         return
-    around = list(_parent_folders(here, os.path.realpath(user_home)))
-    told = _agent_folder_hint(here, state_home) or _enclosing_workspace_hint(here, around, state_home)
-    if told is None:
+    parents = list(_parent_folders(here, os.path.realpath(user_home)))
+    found = _agent_folder_hint(here, state_home) or _enclosing_workspace_hint(here, parents, state_home)
+    if found is None:
         return
-    said, way = told
+    statement, way = found
     if not adds:
-        alone = "" if data is WorkspaceData.SHARED else " For this folder alone: --workspace ."
-        raise ConfigError(f"{said} and has no {data.value} of its own.", hint=f"{way}{alone}")
-    click.echo(printable(f"{said}. What is kept here now is apart from it. {way}"), err=True)
+        local = "" if data is WorkspaceData.SHARED else " For this folder only: --workspace ."
+        raise ConfigError(f"{statement} and has no {data.value} of its own.", hint=f"{way}{local}")
+    click.echo(printable(f"{statement}. The data added here is separate from it. {way}"), err=True)
 
 
 def _agent_folder_hint(here: str, state_home: str) -> tuple[str, str] | None:
-    """Of a folder outside the root that an agent works in: where it belongs, and the way there."""
+    """For a folder outside the root that an agent works in: returns a statement and the way to its root."""
     found = find_membership(here, state_home)
     if found is None or is_beneath(here, found.root):
         return None
     file = shlex.quote(found.config) if os.path.isfile(found.config) else "FILE"
-    said = f"{here} is where {found.agent} of {found.root} works"
-    return said, f"For that one: name its configuration with --config {file} --agent {shlex.quote(found.agent)}."
+    statement = f"{here} is where {found.agent} of {found.root} works"
+    return statement, f"For that one: pass its configuration with --config {file} --agent {shlex.quote(found.agent)}."
 
 
-def _enclosing_workspace_hint(here: str, around: list[str], state_home: str) -> tuple[str, str] | None:
-    """Of a folder in a workspace: which that is, and the way there."""
-    found = next((folder for folder in around if _is_workspace(folder, state_home)), None)
+def _enclosing_workspace_hint(here: str, parents: list[str], state_home: str) -> tuple[str, str] | None:
+    """For a folder inside a workspace: returns a statement and the way to that workspace."""
+    found = next((folder for folder in parents if _is_workspace(folder, state_home)), None)
     if found is None:
         return None
-    return f"{here} lies in the workspace {found}", _way_to_workspace(here, found, around, state_home)
+    return f"{here} is inside the workspace {found}", _way_to_workspace(here, found, parents, state_home)
 
 
 def _parent_folders(here: str, user_home: str) -> Iterator[str]:
-    """The folders around `here`, the nearest first: below the user's home and on the same file system."""
+    """Yields the parent folders, nearest first, below the user's home and on the same file system."""
     with contextlib.suppress(OSError):
         device = os.stat(here).st_dev
         folder = os.path.dirname(here)
@@ -140,7 +142,7 @@ def _parent_folders(here: str, user_home: str) -> Iterator[str]:
 
 
 def _has_own_data(data: WorkspaceData, here: str, state_home: str) -> bool:
-    """Links are those that an agent's folder has into its root."""
+    """Whether the folder has such data itself; links in an agent's folder lead to its root and do not count."""
     match data:
         case WorkspaceData.SNAPSHOTS:
             return bool(_list_folder(os.path.join(state_dir(state_home, here), _PACKS)))
@@ -169,15 +171,15 @@ def _list_folder(folder: str) -> list[str]:
         return []
 
 
-def _way_to_workspace(here: str, found: str, around: list[str], state_home: str) -> str:
-    """What to do for the workspace that was found. A file that lies about is the user's to trust, by going there."""
-    if (told := _agent_folder_hint(found, state_home)) is not None:
-        return told[1]
+def _way_to_workspace(here: str, found: str, parents: list[str], state_home: str) -> str:
+    """Returns the options to pass. A configuration found there is not used: the user trusts it by going there."""
+    if (agent_hint := _agent_folder_hint(found, state_home)) is not None:
+        return agent_hint[1]
     parts = (relative_to(here, found) or "").split("/")
     agent = f" --agent {shlex.quote(parts[1])}" if parts[0] == AGENTS and len(parts) > 1 else ""
-    configured = next((folder for folder in around if find_config(folder) is not None), None)
+    configured = next((folder for folder in parents if find_config(folder) is not None), None)
     if configured is not None and (agent or configured == found):
         return f"For that one: run it in {shlex.quote(configured)}{f', with{agent}' if agent else ''}."
     if agent:
-        return f"For that one: name its configuration with --config FILE{agent}."
+        return f"For that one: pass its configuration with --config FILE{agent}."
     return f"For that one: --workspace {shlex.quote(found)}."

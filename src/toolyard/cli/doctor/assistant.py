@@ -1,6 +1,6 @@
-"""What `toolyard doctor` says about `toolyard assistant`: which model would answer, and what its tools would lack.
+"""Checks `toolyard assistant`: which model would answer, and which optional parts are missing.
 
-No model is asked: a key is only seen to be there. A Redis that keeps threads is asked for one, in seconds at most.
+No model is called: the checks only look for a key. A Redis that stores threads is queried once, with a short timeout.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _OPTIONAL_MODULES: Final = {
     "detect_secrets": "the scan for secrets before a commit",
     "rs_bpe": "exact counts of tokens",
 }
-_INSTALL_HINT: Final = "`pip install 'toolyard[assistant]'` brings it."
+_INSTALL_HINT: Final = "`pip install 'toolyard[assistant]'` installs it."
 
 
-def assistant_checks(place: ResolvedWorkspace, settings: Settings, state: str | None = None) -> Iterator[Check]:
-    """`state` is the folder that holds all workspaces' state, where the user names one."""
-    config = place.config
+def assistant_checks(resolved: ResolvedWorkspace, settings: Settings, state: str | None = None) -> Iterator[Check]:
+    """Yields the checks. `state` is the folder for the state of all workspaces, if the user names one."""
+    config = resolved.config
     missing = [purpose for module, purpose in _OPTIONAL_MODULES.items() if find_spec(module) is None]
     if missing:
         yield Check(Status.INFO, f"{_WHAT}'s parts", f"not installed: {', '.join(missing)}", _INSTALL_HINT)
     yield _model_check(config, settings)
     if config.assistant.storage != SQLITE_STORAGE:
-        yield _threads_check(place, settings, state)
+        yield _threads_check(resolved, settings, state)
 
 
 def _model_check(config: Config, settings: Settings) -> Check:
@@ -51,17 +51,17 @@ def _model_check(config: Config, settings: Settings) -> Check:
     except ToolyardError as error:
         return Check(Status.WARN, _WHAT, error.message, error.hint)
     try:
-        place = resolve_endpoint(chosen.backend, settings.model_access, ASSISTANT_WORDING)
+        endpoint = resolve_endpoint(chosen.backend, settings.model_access, ASSISTANT_WORDING)
     except ToolyardError as error:
         return Check(Status.INFO, _WHAT, error.message, error.hint)
-    access = f"key from {place.key_source}" if place.key_source else f"no key, at {place.address}"
+    access = f"key from {endpoint.key_source}" if endpoint.key_source else f"no key, at {endpoint.address}"
     return Check(Status.OK, _WHAT, f"{chosen.name}, {access}")
 
 
-def _threads_check(place: ResolvedWorkspace, settings: Settings, state: str | None) -> Check:
+def _threads_check(resolved: ResolvedWorkspace, settings: Settings, state: str | None) -> Check:
     try:
-        home = resolve_agent_paths(place.config, os.path.realpath(place.workspace), None, settings, state or "")
-        with open_workspace_threads(home, place.config) as opened:
+        home = resolve_agent_paths(resolved.config, os.path.realpath(resolved.workspace), None, settings, state or "")
+        with open_workspace_threads(home, resolved.config) as opened:
             opened.threads.list(1)
     except ToolyardError as error:
         return Check(Status.WARN, f"{_WHAT}'s threads", error.message, error.hint)

@@ -1,4 +1,4 @@
-"""One finding of `toolyard doctor`."""
+"""The result of one check of `toolyard doctor`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
+    """The severity of a result."""
+
     OK = "ok"
     INFO = "info"
     WARN = "warn"
@@ -15,6 +17,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """One result: what was checked, what was found, and how to fix it."""
+
     status: Status
     what: str
     found: str

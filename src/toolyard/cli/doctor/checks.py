@@ -1,7 +1,6 @@
-"""What `toolyard doctor` looks at. Each check really tries what it reports on; none changes the workspace.
+"""The checks of `toolyard doctor`. Each one tries what it reports on; none changes the workspace.
 
-A check answers with what it found and, where that is not good, how to mend it. `warn` means that Toolyard works with
-less; `fail` that something will not work.
+`warn` means that Toolyard works with less; `fail` that something will not work. Both say how to fix it.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, err
 _MODES = {
     PermissionMode.STRICT: "agents read and write inside the workspace; everything outside is refused",
     PermissionMode.PLAN: "agents read inside the workspace and change nothing",
-    PermissionMode.ACCEPT_EDITS: "agents read and write inside the workspace; outside they ask",
+    PermissionMode.ACCEPT_EDITS: "agents read and write inside the workspace; outside it they ask",
     PermissionMode.MODERATE: "agents read and write inside the workspace; their file tools also in your Documents "
     "and the temp folder",
     PermissionMode.DEFAULT: "agents read inside the workspace; they ask before they write",
-    PermissionMode.BYPASS: "agents may do everything that you may",
+    PermissionMode.BYPASS: "agents may do everything that you may do",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What is examined."""
+    """The workspace and configuration to check."""
 
     workspace: str | None
     config_file: str | None
@@ -64,8 +63,8 @@ class DoctorOptions:
 
 
 def run_checks(options: DoctorOptions) -> Iterator[Check]:
-    """Every check, in the order they are shown; one that breaks is a failed check, never the end."""
-    with ask_versions(options.settings) as clients:  # the slowest, so they begin first
+    """Yields every check in display order; a check that raises becomes a failed check."""
+    with ask_versions(options.settings) as clients:  # the slowest checks, so they start first
         yield from _all_but_clients(options)
         yield from clients.checks(os.path.abspath(options.workspace or "."))
 
@@ -76,28 +75,28 @@ def _all_but_clients(options: DoctorOptions) -> Iterator[Check]:
     yield _failure_as_check("search confinement", _landlock_check)
     yield _failure_as_check("ripgrep", _ripgrep_check)
     try:
-        place = resolve_workspace(options.workspace, options.config_file, options.agent, needs_rights=False)
+        resolved = resolve_workspace(options.workspace, options.config_file, options.agent, needs_rights=False)
     except ToolyardError as error:
         yield Check(Status.FAIL, "configuration", error.message, error.hint)
-        yield from _machine_checks(CodeExecution(), options.settings)  # what the machine offers does not depend on it
+        yield from _machine_checks(CodeExecution(), options.settings)  # independent of the configuration
         return
-    source = place.config.source
-    if source is not None and place.untrusted:
-        yield Check(Status.WARN, "configuration", f"{source}: {place.untrusted}", trust_hint(source))
+    source = resolved.config.source
+    if source is not None and resolved.untrusted:
+        yield Check(Status.WARN, "configuration", f"{source}: {resolved.untrusted}", trust_hint(source))
     else:
-        yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults serve")
-    if not os.path.isdir(place.workspace):
-        fix = "Create it, or name another one with --workspace."
-        yield Check(Status.FAIL, "workspace", f"{place.workspace} is not a folder", fix)
-        yield from _machine_checks(place.config.toolyard.code_execution, options.settings)
+        yield Check(Status.OK, "configuration", source or "no toolyard.yaml; the defaults apply")
+    if not os.path.isdir(resolved.workspace):
+        fix = "Create it, or choose another one with --workspace."
+        yield Check(Status.FAIL, "workspace", f"{resolved.workspace} is not a folder", fix)
+        yield from _machine_checks(resolved.config.toolyard.code_execution, options.settings)
         return
-    yield _failure_as_check("workspace", lambda: _workspace_check(place.workspace))
-    yield from _state_checks(options, place)
-    yield from _mode_checks(options, place)
+    yield _failure_as_check("workspace", lambda: _workspace_check(resolved.workspace))
+    yield from _state_checks(options, resolved)
+    yield from _mode_checks(options, resolved)
     yield _failure_as_check("context cost", _context_cost_check)
-    yield from server_checks(place, options.settings, options.state)
-    yield from assistant_checks(place, options.settings, options.state)
-    yield from _machine_checks(place.config.toolyard.code_execution, options.settings)
+    yield from server_checks(resolved, options.settings, options.state)
+    yield from assistant_checks(resolved, options.settings, options.state)
+    yield from _machine_checks(resolved.config.toolyard.code_execution, options.settings)
 
 
 def _machine_checks(execution: CodeExecution, settings: Settings) -> Iterator[Check]:
@@ -123,19 +122,19 @@ def _python_check() -> Check:
 def _path_lookup_check() -> Check:
     what = "path lookups"
     if openat2.is_available():
-        return Check(Status.OK, what, "openat2: the kernel keeps every lookup beneath its folder")
-    fix = "Nothing has to be done; Linux 5.6 or later, without a filter on openat2, is quicker."
-    return Check(Status.WARN, what, "the walk, folder by folder: just as safe, slower", fix)
+        return Check(Status.OK, what, "openat2: the kernel confines every lookup to its folder")
+    fix = "No action needed; Linux 5.6 or later, without a filter on openat2, is faster."
+    return Check(Status.WARN, what, "lookups walk folder by folder: equally safe, slower", fix)
 
 
 def _landlock_check() -> Check:
     what = "search confinement"
     if landlocked_process.best_confinement() is Confinement.LANDLOCK:
         return Check(
-            Status.OK, what, f"Landlock, level {landlock.abi_version()}: ripgrep can read nothing but the workspace"
+            Status.OK, what, f"Landlock, level {landlock.abi_version()}: ripgrep can read only the workspace"
         )
-    fix = "Nothing has to be done; Linux 5.13 or later with Landlock on makes searches several times quicker."
-    return Check(Status.WARN, what, "no Landlock: ripgrep is handed open files only", fix)
+    fix = "No action needed; Linux 5.13 or later with Landlock makes searches several times faster."
+    return Check(Status.WARN, what, "no Landlock: ripgrep gets open files only", fix)
 
 
 def _ripgrep_check() -> Check:
@@ -152,25 +151,25 @@ def _workspace_check(workspace: str) -> Check:
         os.close(os.open(workspace, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as error:
         if error.errno in _NO_UNNAMED_FILES:
-            fix = "Nothing has to be done; a killed server may leave a .toolyard-tmp-* file behind."
+            fix = "No action needed; a killed server may leave a .toolyard-tmp-* file behind."
             return Check(Status.WARN, what, f"{workspace}: new content is written under a temporary name", fix)
         fix = "Agents can read here but not write; change the folder's owner or mode."
         return Check(Status.WARN, what, f"{workspace} is not writable: {error.strerror}", fix)
     return Check(Status.OK, what, f"{workspace}: writes are atomic and leave nothing behind (O_TMPFILE)")
 
 
-def _state_checks(options: DoctorOptions, place: ResolvedWorkspace) -> Iterator[Check]:
-    workspace = os.path.realpath(place.workspace)
+def _state_checks(options: DoctorOptions, resolved: ResolvedWorkspace) -> Iterator[Check]:
+    workspace = os.path.realpath(resolved.workspace)
     try:
         folder = resolve_agent_paths(
-            place.config, workspace, options.agent, options.settings, options.state or ""
+            resolved.config, workspace, options.agent, options.settings, options.state or ""
         ).log_folder
     except ToolyardError as error:
         yield Check(Status.FAIL, "state folder", error.message, error.hint)
         return
     choose = "Choose another folder with --state DIR."
     if is_beneath(os.path.realpath(folder), workspace):
-        yield Check(Status.FAIL, "state folder", f"{folder} lies inside the workspace", choose)
+        yield Check(Status.FAIL, "state folder", f"{folder} is inside the workspace", choose)
         return
     try:
         ensure_state_dir(folder)
@@ -191,27 +190,27 @@ def _audit_check(folder: str) -> Check:
     try:
         found = verify(folder)
     except ToolError:
-        return Check(Status.OK, what, "no calls were recorded yet")
+        return Check(Status.OK, what, "no calls recorded yet")
     if not found.ok:
         first = found.problems[0]
-        fix = "Run `toolyard audit --verify` to see all of it, and find out who wrote to the state folder."
-        return Check(Status.FAIL, what, f"the log was changed: {first.what}", fix)
-    return Check(Status.OK, what, f"{found.events} events; the chain is whole")
+        fix = "Run `toolyard audit --verify` for all problems, and find out who wrote to the state folder."
+        return Check(Status.FAIL, what, f"the log was modified: {first.what}", fix)
+    return Check(Status.OK, what, f"{found.events} events; hash chain verified")
 
 
-def _mode_checks(options: DoctorOptions, place: ResolvedWorkspace) -> Iterator[Check]:
-    """Of the agent that is looked at; of several, each in turn."""
-    agents = [agent.id for agent in place.config.agents] if options.agent is None else []
+def _mode_checks(options: DoctorOptions, resolved: ResolvedWorkspace) -> Iterator[Check]:
+    """Yields the permission mode of the chosen agent, or of every agent."""
+    agents = [agent.id for agent in resolved.config.agents] if options.agent is None else []
     if len(agents) < 2:
-        yield _failure_as_check("permission mode", lambda: _mode_check(options, place, options.agent))
+        yield _failure_as_check("permission mode", lambda: _mode_check(options, resolved, options.agent))
         return
     for agent in agents:
         what = f"permission mode of {agent}"
-        yield replace(_failure_as_check(what, lambda agent=agent: _mode_check(options, place, agent)), what=what)
+        yield replace(_failure_as_check(what, lambda agent=agent: _mode_check(options, resolved, agent)), what=what)
 
 
-def _mode_check(options: DoctorOptions, place: ResolvedWorkspace, agent: str | None) -> Check:
-    policy = policy_for(place.config, options.settings, os.path.realpath(place.workspace), None, agent)
+def _mode_check(options: DoctorOptions, resolved: ResolvedWorkspace, agent: str | None) -> Check:
+    policy = policy_for(resolved.config, options.settings, os.path.realpath(resolved.workspace), None, agent)
     found = f"{policy.mode.value}: {_MODES[policy.mode]}"
     if policy.mode is PermissionMode.BYPASS:
         fix = "Use another mode unless the whole machine is a sandbox."
@@ -233,18 +232,18 @@ def _context_cost_check() -> Check:
         ]
         counted = token_counts_by_encoding(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
         if counted is None:
-            return Check(Status.OK, what, "the tools are not counted, for want of the extra `tokens`")
+            return Check(Status.OK, what, "the token cost is unknown: the extra `tokens` is not installed")
         spelled = " or ".join(f"{tokens:,}" for tokens in counted.values())
         found.append(f"--tools {toolset} {spelled}")
         encodings = " or ".join(counted)
-    return Check(Status.OK, what, f"the tools take a model this many tokens ({encodings}): {', '.join(found)}")
+    return Check(Status.OK, what, f"tokens that the tools take in a context ({encodings}): {', '.join(found)}")
 
 
 def _git_check() -> Check:
     path = shutil.which("git")
     version = _first_line(path, "--version") if path else None
     if version is None:
-        return Check(Status.WARN, "git", "not found", "Agents usually want it: install git.")
+        return Check(Status.WARN, "git", "not found", "Agents usually need it: install git.")
     return Check(Status.OK, "git", version)
 
 
@@ -259,7 +258,7 @@ def _ast_grep_check() -> Check:
 
 
 def _first_line(path: str, option: str) -> str | None:
-    """What a program says about itself, or None when it does not run."""
+    """Returns the first line that a program prints; None if it does not run."""
     try:
         done = subprocess.run(
             (path, option), capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=True, errors="replace"

@@ -1,7 +1,7 @@
-"""What `toolyard doctor` says about the programs that agents run in: is each one here, and would a run attach?
+"""Checks the programs that agents run in: whether each is installed, and whether a run would attach.
 
-A CLI is asked for its version, all of them at once and each in a process group that ends with the check. Nothing is
-sent anywhere: a key or a login is only seen to be there.
+Every CLI is asked for its version in parallel, each in a process group that ends with the check. Nothing is sent over
+the network: the checks only look for a key or a login.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from toolyard.drivers.driver import Driver
 
 _ANSWER_SECONDS: Final = 20
-"""A CLI that is written in JavaScript takes a second to say its version; five at once on two processors ten."""
+"""A CLI written in JavaScript takes a second to print its version; five at once on two processors take ten."""
 _MAX_OUTPUT_BYTES: Final = 64 * KIB
 _MAX_TIMEOUT_FACTOR: Final = 4
-"""Times as long on a machine that is busy with something else."""
+"""Upper limit for extending the timeout on a busy machine."""
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 _EDITORS: Final = {"cursor": "cursor", "vscode": "code"}
 _QUIET_ENV: Final = {"GEMINI_CLI_NO_RELAUNCH": "true", "DISABLE_AUTOUPDATER": "1", "NO_COLOR": "1"}
@@ -46,14 +46,14 @@ _SCOPES: Final[tuple[Scope, ...]] = ("user", "project")
 
 @dataclass(frozen=True, slots=True)
 class ClientVersions:
-    """The versions of the CLIs, being asked for."""
+    """The versions of the CLIs, which are being queried."""
 
     settings: Settings
     versions: Mapping[str, Future[_VersionAnswer]]
     programs: Mapping[str, str]
 
     def checks(self, folder: str) -> Iterator[Check]:
-        """One for each client. `folder` is the workspace, whose project may have settings of its own."""
+        """Yields one check per client. `folder` is the workspace, whose project may have its own client settings."""
         listening = _loopback_error()
         for client in CLIENTS.values():
             driver = DRIVERS.get(client.name)
@@ -70,10 +70,10 @@ class ClientVersions:
             return Check(Status.INFO, what, f"not installed{there.suffix}", f"`npm install -g {driver.package}`")
         version, waited = self.versions[driver.name].result()
         if not version:
-            said = f"did not say its version within {waited:.0f} s" if waited else "does not say its version"
-            found = f"{path} {said}; whether a run would attach is not known"
+            failure = f"did not print its version within {waited:.0f} s" if waited else "does not print its version"
+            found = f"{path} {failure}; it is unknown whether a run would attach"
             again = "; a busy machine takes longer" if waited else ""
-            fix = f"Try `{driver.program} --version`{again}. Where it fails: `npm install -g {driver.package}`"
+            fix = f"Try `{driver.program} --version`{again}. If it fails: `npm install -g {driver.package}`"
             return Check(Status.WARN, what, found + there.suffix, fix)
         found = f"{version} ({path})"
         missing, fix = _missing_requirement(driver, version, self.settings, loopback_error)
@@ -86,12 +86,12 @@ class ClientVersions:
 class _VersionAnswer(NamedTuple):
     version: str = ""
     waited: float = 0.0
-    """Seconds, where it was still at it then."""
+    """Seconds waited, if the program had not ended by then."""
 
 
 @contextlib.contextmanager
 def ask_versions(settings: Settings) -> Generator[ClientVersions]:
-    """Ask every CLI that is installed for its version while other checks run."""
+    """Asks every installed CLI for its version, while other checks run."""
     found = {name: shutil.which(driver.program) for name, driver in DRIVERS.items()}
     programs = {name: path for name, path in found.items() if path is not None}
     with ThreadPoolExecutor(max_workers=len(DRIVERS)) as pool:
@@ -102,7 +102,7 @@ def ask_versions(settings: Settings) -> Generator[ClientVersions]:
 
 @dataclass(frozen=True, slots=True)
 class _ClientEntries:
-    """Where the client's own settings name our servers, and what is wrong with that."""
+    """The entries of our servers in a client's own settings, and what is wrong with them."""
 
     entries: tuple[str, ...] = ()
     """Each a name and its file."""
@@ -111,7 +111,7 @@ class _ClientEntries:
 
     @property
     def suffix(self) -> str:
-        """For the end of a sentence."""
+        """The findings as the end of a sentence."""
         if self.problem:
             return f"; {self.problem}"
         return f"; {self.description}" if self.entries else "; not in its own settings"
@@ -136,7 +136,7 @@ class _ClientEntries:
                     if shutil.which(program) is None:
                         which = " --assistant" if _is_assistant(entry) else ""
                         again = f"`toolyard install {client.name}{which} --scope {scope} --name {name}`"
-                        return cls((), f'"{name}" in {path} starts {program}, which is not there', again)
+                        return cls((), f'"{name}" in {path} starts {program}, which does not exist', again)
                     entries.append(f"{name} ({path})")
         return cls(tuple(entries), "", "" if entries else f"`toolyard install {client.name}` adds it there.")
 
@@ -154,7 +154,7 @@ def _editor_check(client: Client, there: _ClientEntries) -> Check:
 
 
 def _missing_requirement(driver: Driver, version: str, settings: Settings, loopback_error: str) -> tuple[str, str]:
-    """What keeps a run from attaching, and what to do; empty for nothing."""
+    """Returns what prevents a run from attaching and how to fix it; empty strings if nothing does."""
     if _version_numbers(version) < _version_numbers(driver.minimum_version):
         return f"it is older than {driver.minimum_version}", f"`npm install -g {driver.package}`"
     if loopback_error:
@@ -163,7 +163,7 @@ def _missing_requirement(driver: Driver, version: str, settings: Settings, loopb
 
 
 def _loopback_error() -> str:
-    """Why no server could listen there; empty where one can."""
+    """Returns why no server can listen on the loopback; empty if one can."""
     try:
         with socket.create_server(("127.0.0.1", 0)):
             return ""
@@ -172,16 +172,16 @@ def _loopback_error() -> str:
 
 
 def _answer_timeout() -> float:
-    """Seconds that a program is given: more of them the more others have to do here."""
+    """Returns the timeout for a program in seconds, longer on a busy machine."""
     try:
         load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    except OSError:  # the system does not say
+    except OSError:  # not available
         load = 1.0
     return _ANSWER_SECONDS * min(max(load, 1.0), _MAX_TIMEOUT_FACTOR)
 
 
 def _ask_version(path: str) -> _VersionAnswer:
-    """What a program says its version is."""
+    """Runs `--version` of a program."""
     seconds = _answer_timeout()
     with tempfile.TemporaryFile() as printed:
         try:
@@ -198,25 +198,25 @@ def _ask_version(path: str) -> _VersionAnswer:
         try:
             has_ended = _ends_within(process.pid, seconds)
         finally:
-            # Some start another program. Before the first one is reaped, the number is surely this group's.
+            # Some CLIs start another program. Until the first is reaped, its pid still identifies this group.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if not has_ended:
             return _VersionAnswer(waited=seconds)
         printed.seek(0)
-        said = printed.read(_MAX_OUTPUT_BYTES)
-    found = _VERSION.search(said.decode(errors="replace"))
+        output = printed.read(_MAX_OUTPUT_BYTES)
+    found = _VERSION.search(output.decode(errors="replace"))
     return _VersionAnswer(found[0] if found and process.returncode == 0 else "")
 
 
 def _ends_within(pid: int, seconds: float) -> bool:
-    """Wait for the end of a child, which is not reaped."""
+    """Waits for a child to end, without reaping it."""
     handle = os.pidfd_open(pid)
     try:
-        looking = select.poll()
-        looking.register(handle, select.POLLIN)
-        return bool(looking.poll(seconds * 1_000))
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1_000))
     finally:
         os.close(handle)
 
@@ -230,7 +230,7 @@ def _entry_program(entry: Any) -> str:
 
 
 def _is_assistant(entry: Any) -> bool:
-    """Of one that is ours: whether it starts `toolyard assistant`."""
+    """Whether one of our entries starts `toolyard assistant`."""
     return "assistant" in _command_words(entry)[1:4]
 
 

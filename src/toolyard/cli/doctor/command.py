@@ -1,6 +1,6 @@
-"""`toolyard doctor`: what works on this machine, and how to get what does not.
+"""`toolyard doctor`: check what works on this machine, and how to fix the rest.
 
-Exit codes: 0 fine (warnings included), 1 something fails.
+Exit codes: 0 no failure (warnings included), 1 something fails.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @workspace_option()
 @config_option()
-@agent_option("Which agent of the configuration is looked at.")
-@state_option("The folder that holds all workspaces' state.")
+@agent_option("The agent of the configuration to check.")
+@state_option("The folder for the state of all workspaces.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the checks as JSON.")
 def doctor(
     *, workspace: str | None, config_file: str | None, agent: str | None, state: str | None, wants_json: bool
 ) -> None:
-    """Say what works on this machine and what is missing, by trying it."""
+    """Check what works on this machine and what is missing, by trying it."""
     settings = Settings.from_environment()
-    patient = DoctorOptions(workspace, config_file, state, settings, agent)
+    options = DoctorOptions(workspace, config_file, state, settings, agent)
     checks = tuple(
         replace(check, found=complete_commands(check.found), fix=complete_commands(check.fix))
-        for check in run_checks(patient)
+        for check in run_checks(options)
     )
     failed = any(check.status is Status.FAIL for check in checks)
     if wants_json:
@@ -72,7 +72,7 @@ def _print_table(checks: Sequence[Check], *, no_color: bool) -> None:
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
     for check in checks:
-        # Text, not str: a path is never read as markup.
+        # Text, not str: a path must not be parsed as markup.
         found = Text(printable(check.found))
         if check.fix:
             found.append(f"\n→ {printable(check.fix)}", style="dim")

@@ -1,4 +1,4 @@
-"""What `toolyard doctor` says about the sandbox: which one runs commands here, and which walls stand."""
+"""Checks the sandbox: which tier runs commands here, and which kernel restrictions are available."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from toolyard.sandbox.selection import choose_sandbox
 from toolyard.sandbox.spec import Tier
 
 _FIXES = {
-    "namespaces": "Install bubblewrap, and let users create namespaces (see the sandbox's own line).",
-    "landlock": "Use Linux 5.13 or later with Landlock switched on (`lsm=landlock,...` when the kernel starts).",
-    "seccomp": "Use a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids it.",
-    "cgroup memory": "Memory is bounded for each process only. Run as root, or in a delegated group: "
+    "namespaces": "Install bubblewrap, and allow users to create namespaces (see the sandbox's own line).",
+    "landlock": "Use Linux 5.13 or later with Landlock enabled (kernel parameter `lsm=landlock,...`).",
+    "seccomp": "Use a kernel with CONFIG_SECCOMP_FILTER, without an outer filter that forbids it.",
+    "cgroup memory": "Memory is limited per process only. Run as root, or in a delegated cgroup: "
     "`systemd-run --user --scope -p Delegate=yes toolyard mcp ...`.",
-    "cgroup processes": "Nothing has to be done where another limit on processes stands.",
-    "pid_max": "Nothing has to be done where another limit on processes stands; else use Linux 6.14 or later.",
-    "rlimit processes": "Nothing has to be done where another limit on processes stands.",
-    "network": "Install bubblewrap: without it there is no way to allow single hosts.",
+    "cgroup processes": "No action needed if another process limit is available.",
+    "pid_max": "No action needed if another process limit is available; otherwise use Linux 6.14 or later.",
+    "rlimit processes": "No action needed if another process limit is available.",
+    "network": "Install bubblewrap: single hosts cannot be allowed without it.",
 }
 _PROCESS_LIMITS = frozenset({"cgroup processes", "pid_max", "rlimit processes"})
 
 
 def sandbox_checks(execution: CodeExecution, settings: Settings) -> Iterator[Check]:
-    """By really starting each kind once."""
+    """Yields the checks, which start every kind of sandbox once."""
     docker = execution.docker
     means = SandboxPrograms.find_programs(settings.container_client, image=docker.image, network=docker.network)
     yield _selected_check(execution, means)
@@ -41,7 +41,7 @@ def sandbox_checks(execution: CodeExecution, settings: Settings) -> Iterator[Che
 def _selected_check(execution: CodeExecution, means: SandboxPrograms) -> Check:
     what = "sandbox"
     if not execution.enabled:
-        return Check(Status.OK, what, "commands and code are switched off (code_execution.enabled)")
+        return Check(Status.OK, what, "commands and code are disabled (code_execution.enabled)")
     try:
         choice = choose_sandbox(execution, means)
     except ToolyardError as error:
@@ -49,7 +49,9 @@ def _selected_check(execution: CodeExecution, means: SandboxPrograms) -> Check:
     if choice.tier is Tier.DOCKER and not (report := probe.probe_tier(Tier.DOCKER, means)).is_available:
         return Check(Status.FAIL, what, f"docker does not run: {report.reason}", report.hint)
     if choice.tier is Tier.NONE:
-        return Check(Status.WARN, what, choice.note, "Leave out `code_execution.mode` to get the best there is.")
+        return Check(
+            Status.WARN, what, choice.note, "Remove `code_execution.mode` to get the strongest available sandbox."
+        )
     found = f"commands and code run in {choice.tier.value}"
     if choice.note:
         return Check(Status.WARN, what, f"{found}. {choice.note}", probe.probe_tier(Tier.BUBBLEWRAP, means).hint)
@@ -67,7 +69,7 @@ def _attribution_check(execution: CodeExecution, means: SandboxPrograms) -> Chec
 
 def _no_attribution_reason(execution: CodeExecution, means: SandboxPrograms) -> str:
     if not execution.enabled:
-        return "commands and code are switched off"
+        return "commands and code are disabled"
     try:
         return probe.recording_unsupported_reason(choose_sandbox(execution, means).tier, means)
     except ToolyardError:
@@ -75,13 +77,13 @@ def _no_attribution_reason(execution: CodeExecution, means: SandboxPrograms) -> 
 
 
 def _tier_check(report: TierReport, means: SandboxPrograms) -> Check:
-    """One kind of sandbox. That it is missing is no fault: the line above says whether the one in use is there."""
+    """Returns the check of one tier. A missing tier is not an error: the first line covers the one in use."""
     what = f"sandbox: {report.tier.value}"
     if report.is_available:
         program = _program(report.tier, means)
         found = "starts here" + (", but is weak" if report.tier.is_weak else "")
         return Check(Status.OK, what, f"{found} ({program})" if program else found)
-    return Check(Status.INFO, what, f"not here: {' '.join(report.reason.split())}", report.hint)
+    return Check(Status.INFO, what, f"not available: {' '.join(report.reason.split())}", report.hint)
 
 
 def _program(tier: Tier, means: SandboxPrograms) -> str | None:
@@ -89,13 +91,13 @@ def _program(tier: Tier, means: SandboxPrograms) -> str | None:
     return programs.get(tier)
 
 
-def _restriction_checks(walls: tuple[RestrictionReport, ...]) -> Iterator[Check]:
-    bounds_processes = any(wall.is_available for wall in walls if wall.name in _PROCESS_LIMITS)
-    for wall in walls:
-        what = f"wall: {wall.name}"
-        if wall.is_available:
-            yield Check(Status.OK, what, wall.detail)
+def _restriction_checks(reports: tuple[RestrictionReport, ...]) -> Iterator[Check]:
+    bounds_processes = any(report.is_available for report in reports if report.name in _PROCESS_LIMITS)
+    for report in reports:
+        what = report.name
+        if report.is_available:
+            yield Check(Status.OK, what, report.detail)
             continue
-        spare = wall.name in _PROCESS_LIMITS and bounds_processes
+        spare = report.name in _PROCESS_LIMITS and bounds_processes
         status = Status.INFO if spare else Status.WARN
-        yield Check(status, what, f"missing: {wall.detail}", _FIXES[wall.name])
+        yield Check(status, what, f"missing: {report.detail}", _FIXES[report.name])

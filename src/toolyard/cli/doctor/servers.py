@@ -1,6 +1,6 @@
-"""What `toolyard doctor` says of the MCP servers: what is known of each, what it last complained of, what they cost.
+"""Checks the MCP servers: what is known of each, its last error, and the token cost of their tools.
 
-Starts no server: it tells what the last sync and the last calls left behind.
+Starts no server: it reports what the last sync and the last calls recorded.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ _DAY_SECONDS = 24 * 3600
 _MAX_SERVER_CHECKS = 20
 
 
-def server_checks(place: ResolvedWorkspace, settings: Settings, state_home: str | None) -> Iterator[Check]:
+def server_checks(workspace: ResolvedWorkspace, settings: Settings, state_home: str | None) -> Iterator[Check]:
+    """Yields the checks of servers, custom tools and search."""
     try:
-        resolved = resolve_servers(place.config, settings)
+        resolved = resolve_servers(workspace.config, settings)
         for problem in resolved.problems:
             status = Status.FAIL if problem.severity == "error" else Status.INFO
             yield Check(status, f"server {problem.server}", problem.message, problem.hint)
         for notice in collision_notices(entry.name for entry in resolved.entries):
             yield Check(Status.WARN, f"server {OWN_SERVER}", notice)
-        if place.config.toolyard.search_tools.enable_semtools:
+        if workspace.config.toolyard.search_tools.enable_semtools:
             yield _search_check()
         groups: Mapping[str, Sequence[str]] = {}
-        if place.config.toolyard.available_custom_tools:
-            groups, checks = _custom_tool_checks(place, settings)
+        if workspace.config.toolyard.available_custom_tools:
+            groups, checks = _custom_tool_checks(workspace, settings)
             yield from checks
         if resolved.entries:
             home = resolve_agent_paths(
-                place.config, os.path.realpath(place.workspace), None, settings, state_home or ""
+                workspace.config, os.path.realpath(workspace.workspace), None, settings, state_home or ""
             )
-            yield from _catalog_checks(place, resolved, groups, home.state)
+            yield from _catalog_checks(workspace, resolved, groups, home.state)
     except ToolyardError as error:
         yield Check(Status.FAIL, _WHAT, error.message, error.hint)
 
 
 def _catalog_checks(
-    place: ResolvedWorkspace, resolved: ResolvedServers, groups: Mapping[str, Sequence[str]], state: str
+    workspace: ResolvedWorkspace, resolved: ResolvedServers, groups: Mapping[str, Sequence[str]], state: str
 ) -> Iterator[Check]:
     if not os.path.exists(os.path.join(state, FILE_NAME)):
         found = f"{len(resolved.entries)} configured, none asked yet"
@@ -61,17 +62,17 @@ def _catalog_checks(
     with Catalog.open(state) as catalog:
         yield from _known_server_checks(resolved, catalog)
         names = {server: catalog.tool_names(server) for server in catalog.tool_counts()}
-    for idle in unmatched_patterns(place.config, resolved, KnownToolNames.of(resolved, names, groups)):
+    for idle in unmatched_patterns(workspace.config, resolved, KnownToolNames.of(resolved, names, groups)):
         yield Check(Status.WARN, "patterns", str(idle), idle.hint)
 
 
 def _custom_tool_checks(
-    place: ResolvedWorkspace, settings: Settings
+    workspace: ResolvedWorkspace, settings: Settings
 ) -> tuple[Mapping[str, Sequence[str]], list[Check]]:
-    """The custom tools, by their groups. Imports their modules, as every use of them does."""
+    """Returns the custom tools by group, and their checks. Imports their modules, as every use does."""
     from toolyard.codemode.custom import load_custom_tools
 
-    tools = load_custom_tools(place.config, settings)
+    tools = load_custom_tools(workspace.config, settings)
     groups = {
         group: tuple(schema.name.removeprefix(f"{group}.") for schema in schemas)
         for group, schemas in tools.groups.items()
@@ -84,7 +85,7 @@ def _custom_tool_checks(
 def _search_check() -> Check:
     if embedding.is_installed():
         return Check(Status.OK, "search", "by keywords and by meaning")
-    return Check(Status.WARN, "search", "by keywords alone, for want of the extra `semantic`", embedding.INSTALL)
+    return Check(Status.WARN, "search", "by keywords only: the extra `semantic` is not installed", embedding.INSTALL)
 
 
 def _known_server_checks(resolved: ResolvedServers, catalog: Catalog) -> Iterator[Check]:
@@ -95,9 +96,9 @@ def _known_server_checks(resolved: ResolvedServers, catalog: Catalog) -> Iterato
     asked = [known[name].asked_at for name in names if name in known and known[name].asked_at]
     if asked:
         failed = [name for name in names if name in known and known[name].error]
-        heard = [name for name in names if name in known and known[name].asked_at]
-        found = f"{len(heard)} with {sum(counts.get(name, 0) for name in names):,} tools, asked {_age(min(asked))}"
-        cost = f"; put into a context they would cost {tokens:,} tokens, as files none" if tokens else ""
+        answered = [name for name in names if name in known and known[name].asked_at]
+        found = f"{len(answered)} with {sum(counts.get(name, 0) for name in names):,} tools, asked {_age(min(asked))}"
+        cost = f"; in a model's context they would cost {tokens:,} tokens, as files they cost none" if tokens else ""
         status = Status.WARN if failed else Status.OK
         yield Check(status, _WHAT, found + (f"; {format_failures(failed)}" if failed else "") + cost)
     else:
@@ -105,10 +106,10 @@ def _known_server_checks(resolved: ResolvedServers, catalog: Catalog) -> Iterato
     worries = [check for name in names for check in _server_problems(name, known.get(name))]
     yield from worries[:_MAX_SERVER_CHECKS]
     if len(worries) > _MAX_SERVER_CHECKS:
-        yield Check(Status.WARN, _WHAT, f"and {len(worries) - _MAX_SERVER_CHECKS} more with something to say")
+        yield Check(Status.WARN, _WHAT, f"and {len(worries) - _MAX_SERVER_CHECKS} more servers with problems")
     for tool in catalog.quarantined_tools():
         accept = f"`toolyard sync --accept {shlex.quote(tool.server)}`"
-        fix = f"Look at the change: `toolyard sync`. Trust it: {accept}."
+        fix = f"Show the change: `toolyard sync`. Accept it: {accept}."
         yield Check(Status.WARN, f"server {tool.server}", f"{tool.schema.name} changed since it was pinned", fix)
 
 
@@ -118,9 +119,9 @@ def _server_problems(name: str, known: KnownServer | None) -> Iterator[Check]:
         yield Check(Status.INFO, what, "not asked yet", f"Run {again}.")
     elif known.error:
         printed = last_stderr_lines(known.stderr, known.error)
-        said = f" It printed: {' | '.join(printed)}" if printed else ""
+        output = f" It printed: {' | '.join(printed)}" if printed else ""
         yield Check(
-            Status.WARN, what, without_server_name(name, known.error) + said, f"When it is mended, run {again}."
+            Status.WARN, what, without_server_name(name, known.error) + output, f"After fixing it, run {again}."
         )
 
 

@@ -1,7 +1,6 @@
-"""Questions of the policy, put to whoever sits at the terminal while a run goes on.
+"""Asks the user at the terminal for approvals while a run goes on.
 
-The answer is read by the event loop, not by a thread: a run that ends or is interrupted meanwhile leaves nobody
-waiting for a key.
+The event loop reads the answer, not a thread: a run that ends or is interrupted leaves no thread waiting for input.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ PauseDisplay = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 def make_asker(pause: PauseDisplay) -> ApprovalCallback | None:
-    """Asks one question after the other; `pause` keeps the screen still. None where nobody is there to be asked."""
+    """Returns a prompt that asks one question at a time; `pause` stops the display. None without a terminal."""
     askers = make_askers(pause)
     return askers("") if askers is not None else None
 
 
 def make_askers(pause: PauseDisplay) -> Callable[[str], ApprovalCallback] | None:
-    """For several agents, by their names: one question at a time, each with who wants to do it."""
+    """Returns a factory of prompts for several agents: one question at a time, each with the agent's name."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     turn = asyncio.Lock()
@@ -53,12 +52,12 @@ def make_askers(pause: PauseDisplay) -> Callable[[str], ApprovalCallback] | None
 async def _ask_user(action: Action, decision: Decision, agent: str) -> bool:
     terminal = sys.stdin.fileno()
     with contextlib.suppress(termios.error):
-        termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before is no answer to this
+        termios.tcflush(terminal, termios.TCIFLUSH)  # discards input typed before the question
     code = action.command or action.code or ""
     for line in code[:_LONGEST_CODE].splitlines():
         click.echo(f"  {printable(line)}", err=True)
     if len(code) > _LONGEST_CODE:
-        click.echo(f"  … and {len(code) - _LONGEST_CODE:,} characters that are not shown", err=True)
+        click.echo(f"  … and {len(code) - _LONGEST_CODE:,} characters not shown", err=True)
     question = click.style("?", fg="yellow", bold=True)
     who = f"{printable(agent)}: " if agent else ""
     click.echo(f"{question} {who}{printable(decision.reason)}\n  Allow it? [y/N] ", nl=False, err=True)
@@ -67,7 +66,7 @@ async def _ask_user(action: Action, decision: Decision, agent: str) -> bool:
 
 
 async def _read_line(terminal: int) -> str:
-    """What is typed, up to the end of the line. Nothing where the terminal is gone."""
+    """Returns the typed line; empty if the terminal has gone."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()
 

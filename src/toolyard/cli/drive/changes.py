@@ -1,4 +1,4 @@
-"""What a run changed in its workspace, and how to undo it: what its snapshots say."""
+"""What a run changed in its workspace, from its snapshots, and how to undo it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from toolyard.snapshots.service.format import folded_line, pluralize, stat_line,
 
 _MAX_LINES = 12
 _NAMED_PATHS = 4
-"""Beyond them the command that undoes a run names none, and restores all there is."""
+"""With more paths than this, the undo command names none and restores everything."""
 _LIMITS = DiffLimits(chars_each=200_000, chars=2_000_000, collapse_git=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RunChanges:
+    """The changed files and the command that restores them."""
+
     lines: tuple[str, ...] = ()
-    """One a path, with its mark first."""
+    """One per path, starting with its mark."""
     undo: str = ""
-    """The command."""
+    """The command that undoes the changes."""
 
 
 def changes_of(options: YardOptions, ended: Finished) -> RunChanges | None:
-    """None where nobody knows: no snapshots are taken there. Raises nothing that is ours: the run itself is over."""
+    """Returns the changes of a run; None if they are unknown, because there are no snapshots or they cannot be
+    read.
+    """
     if not options.config.snapshots.automatic:
         return None
     if not ended.snapshot:
@@ -53,7 +57,7 @@ def _changes_between(store: SnapshotStore, before: str, after: str) -> RunChange
 
 
 def _paths_to_restore(found: Diff) -> list[str]:
-    """The paths to restore, the topmost alone; none where it is simpler to restore all."""
+    """Returns the topmost changed paths; empty if restoring everything is simpler."""
     every = {each for change in found.changes for each in (change.path, change.old_path) if each is not None}
     tops = [path for path in every if not any(path.startswith(other + b"/") for other in every)]
     is_few = len(tops) <= _NAMED_PATHS and not found.collapsed and not found.omitted_count

@@ -1,8 +1,8 @@
-"""`toolyard drive`: hand a prompt to an agent CLI that has our tools for a workspace, and watch it work.
+"""`toolyard drive`: hand a prompt to an agent CLI that has our tools for a workspace, and show its work.
 
-Exit codes: 0 succeeded, 1 failed, 2 for wrong use, 3 it ran without our tools, 124 it took too long, 130 cancelled.
-The command owns the run: SIGINT, SIGTERM, SIGHUP and a reader that went away cancel it, and whatever ends this
-process ends everything that the run has started.
+Exit codes: 0 succeeded, 1 failed, 2 wrong usage, 3 it ran without our tools, 124 timed out, 130 cancelled. The
+command owns the run: SIGINT, SIGTERM, SIGHUP and a closed output pipe cancel it, and everything that the run started
+ends with this process.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ Examples:
   toolyard drive qwen "Write the tests" --json | jq -r 'select(.type == "text_delta").text'
 
 \b
-Exit codes: 0 succeeded, 1 failed, 2 wrong use, 3 it ran without our tools, 124 it took too long, 130 cancelled.
+Exit codes: 0 succeeded, 1 failed, 2 wrong usage, 3 it ran without our tools, 124 timed out, 130 cancelled.
 """
 
 
 def _check_timeout(context: click.Context, option: click.Parameter, value: float) -> float:
     del context, option
-    if not 0 < value <= MAX_TIMEOUT:  # also where it is not a number
-        raise click.BadParameter(f"{value:g} is not more than 0 and at most {MAX_TIMEOUT:,.0f} seconds.")
+    if not 0 < value <= MAX_TIMEOUT:  # also refuses NaN
+        raise click.BadParameter(f"{value:g} is not between 0 and {MAX_TIMEOUT:,.0f} seconds.")
     return value
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("cli", type=NameChoice([*DRIVERS]))
 @click.argument("prompt")
-@workspace_option("The folder it works on.  [default: the current folder]")
-@click.option("--model", metavar="M", default="", help="As the CLI names it.  [default: the CLI's own]")
+@workspace_option("The folder to work on.  [default: the current folder]")
+@click.option("--model", metavar="M", default="", help="The model, as the CLI names it.  [default: the CLI's own]")
 @click.option("--permission-mode", type=NameChoice([m.value for m in PermissionMode]), help="[default: strict]")
 @click.option(
     "--tools",
@@ -88,13 +88,13 @@ def _check_timeout(context: click.Context, option: click.Parameter, value: float
     callback=_check_timeout,
     default=DEFAULT_TIMEOUT,
     show_default=True,
-    help="Seconds until it is ended.",
+    help="Maximum duration in seconds.",
 )
 @click.option("--instructions", metavar="TEXT", default="", help="Added to the CLI's system prompt.")
 @config_option()
-@agent_option("Which agent of the configuration it works as.")
-@state_option("Where audit log and snapshots are kept, outside every workspace.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one message a line, as JSON, as they come.")
+@agent_option("The agent of the configuration to work as.")
+@state_option("The folder for audit log and snapshots, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print each message as one line of JSON.")
 def drive(
     *,
     cli: str,
@@ -110,59 +110,59 @@ def drive(
     state: str | None,
     wants_json: bool,
 ) -> None:
-    """Hand PROMPT (- for stdin) to an agent CLI that has our tools for a workspace, and nothing else.
+    """Hand PROMPT (- for stdin) to an agent CLI that has only our tools for a workspace.
 
-    The CLI's own tools are off. Its settings are not touched: it gets others, which go with the run. Where the policy
-    asks, you are asked on the terminal. Ctrl-C cancels.
+    The CLI's own tools are disabled. Its settings are not changed: the run uses temporary ones. Approvals are
+    requested on the terminal. Ctrl-C cancels.
     """
-    words = _read_prompt(prompt)
-    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
+    prompt_text = _read_prompt(prompt)
+    resolved = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     mode = PermissionMode(permission_mode) if permission_mode else None
-    _warn_unreachable_servers(place, tools)
+    _warn_unreachable_servers(resolved, tools)
     settings = Settings.from_environment()
-    if runs_code(tools_of(tools).values(), select_agent(place.config, agent)):
-        policy = policy_for(place.config, settings, os.path.realpath(place.workspace), mode, agent)
-        check_sandbox(place.config.toolyard.code_execution, settings, policy.mode)
-    about = DriveInfo(DRIVERS[cli].title, os.path.realpath(place.workspace), settings)
-    with contextlib.closing(display_for(about, wants_json=wants_json)) as showing:
+    if runs_code(tools_of(tools).values(), select_agent(resolved.config, agent)):
+        policy = policy_for(resolved.config, settings, os.path.realpath(resolved.workspace), mode, agent)
+        check_sandbox(resolved.config.toolyard.code_execution, settings, policy.mode)
+    about = DriveInfo(DRIVERS[cli].title, os.path.realpath(resolved.workspace), settings)
+    with contextlib.closing(display_for(about, wants_json=wants_json)) as display:
         run = driven(
             cli,
-            words,
-            workspace=place.workspace,
+            prompt_text,
+            workspace=resolved.workspace,
             model=model,
             timeout=timeout,
             mode=mode,
             tools=tools,
             instructions=instructions,
-            config=place.config,
+            config=resolved.config,
             agent=agent,
             state=state,
-            ask=make_asker(showing.pause),
+            ask=make_asker(display.pause),
         )
         try:
-            ended = asyncio.run(_show_run(run, showing))
+            finished = asyncio.run(_show_run(run, display))
         except BrokenPipeError:
             if not silence_broken_pipe():
                 raise
-            sys.exit(EXIT_CODES[Status.CANCELLED])  # it was not let finish its work
-        if not wants_json and ended.exit_code is not None:
+            sys.exit(EXIT_CODES[Status.CANCELLED])  # the run was cut short
+        if not wants_json and finished.exit_code is not None:
             options = YardOptions(
-                workspace=place.workspace, config=place.config, mode=mode, agent=agent, state_home=state
+                workspace=resolved.workspace, config=resolved.config, mode=mode, agent=agent, state_home=state
             )
             with contextlib.suppress(KeyboardInterrupt):
-                showing.show_changes(changes_of(options, ended))
-    sys.exit(EXIT_CODES[ended.status])
+                display.show_changes(changes_of(options, finished))
+    sys.exit(EXIT_CODES[finished.status])
 
 
 async def _show_run(run: CliRun, display: DriveDisplay) -> Finished:
-    """Show a run to its end. Raises OSError where there is nobody left to show it to; it is over then."""
+    """Shows a run until it ends. Raises OSError if the output is closed; the run has ended then."""
     ended: Finished | None = None
 
     def cancel_run() -> None:
         run.cancel()
         display.show_cancelling()
 
-    moving = asyncio.create_task(_refresh_display(run, display))
+    refresh = asyncio.create_task(_refresh_display(run, display))
     try:
         with handle_signals(cancel_run, display.close, EXIT_CODES[Status.CANCELLED]), stop_on_broken_pipe(run.cancel):
             async with run:
@@ -171,7 +171,7 @@ async def _show_run(run: CliRun, display: DriveDisplay) -> Finished:
                     if isinstance(message, Finished):
                         ended = message
     finally:
-        moving.cancel()
+        refresh.cancel()
     if ended is None:
         raise SystemFault("The run ended without a last message.")
     return ended
@@ -186,14 +186,16 @@ async def _refresh_display(run: CliRun, display: DriveDisplay) -> None:
         run.cancel()
 
 
-def _read_prompt(given: str) -> str:
-    given = read_text_argument(given, "PROMPT")
-    if not given.strip():
-        raise click.BadParameter("there is nothing to be done: it is empty.", param_hint="'PROMPT'")
-    return given
+def _read_prompt(prompt: str) -> str:
+    prompt = read_text_argument(prompt, "PROMPT")
+    if not prompt.strip():
+        raise click.BadParameter("the prompt is empty.", param_hint="'PROMPT'")
+    return prompt
 
 
-def _warn_unreachable_servers(place: ResolvedWorkspace, tools: Toolsets) -> None:
-    if place.config.has_servers and not has_code_mode(tools):
+def _warn_unreachable_servers(resolved: ResolvedWorkspace, tools: Toolsets) -> None:
+    if resolved.config.has_servers and not has_code_mode(tools):
         named = ",".join(sets_of(tools))
-        click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
+        click.echo(
+            f"MCP servers are configured, but --tools {named} does not reach them; --tools code does.", err=True
+        )

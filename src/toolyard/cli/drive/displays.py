@@ -1,4 +1,4 @@
-"""A run on a screen: live in a terminal, in plain lines elsewhere, or as JSON."""
+"""Displays of `toolyard drive`: live in a terminal, plain lines elsewhere, or JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from toolyard.cli.drive.presenter import DriveDisplay, DriveInfo, MessagePresent
 from toolyard.drivers import Message, as_json
 
 _WIDTH: Final = 200
-"""Of a plain line about a call."""
+"""Width of a plain line about a call."""
 ASCII: Final = str.maketrans({"✓": "ok", "✗": "x", "·": "|", "→": "->", "…": "..."})
 
 
 def display_for(about: DriveInfo, *, wants_json: bool) -> DriveDisplay:
+    """Returns the display that fits the output."""
     if wants_json:
         return JsonDriveDisplay()
     console = Console(no_color=about.settings.no_color or None, highlight=False, markup=False, emoji=False)
@@ -32,10 +33,10 @@ def display_for(about: DriveInfo, *, wants_json: bool) -> DriveDisplay:
 
 
 class JsonDriveDisplay:
-    """One message a line, and nothing else."""
+    """Prints one JSON message per line."""
 
     def show(self, message: Message) -> None:
-        # JSON leaves DEL as it is; a terminal would act on it.
+        # json.dumps does not escape DEL, which terminals interpret.
         click.echo(json.dumps(as_json(message)).replace("\x7f", "\\u007f"))
 
     def tick(self) -> None: ...
@@ -51,12 +52,12 @@ class JsonDriveDisplay:
 
 
 class PlainDriveDisplay(MessagePresenter):
-    """For pipes and logs: nothing moves, nothing is coloured."""
+    """Prints plain lines, for pipes and logs."""
 
     def __init__(self, about: DriveInfo) -> None:
         super().__init__(about)
         self._newlines = 0
-        """At the end of the text so far. They are printed once something follows."""
+        """Pending newlines at the end of the text; printed once more text follows."""
         self._is_in_text = False
         self._is_ascii = not (sys.stdout.encoding or "").lower().startswith("utf")
 

@@ -1,6 +1,6 @@
-"""The messages of a run in words: what a call is about, what came of it, how long it took, what it cost.
+"""Formats the messages of a run: the subject of a call, its result, durations and usage.
 
-Everything here was chosen by a model, a file or a provider. `terminal_safe` takes out what a terminal would act on.
+Models, files and providers choose these texts. `terminal_safe` escapes what a terminal would interpret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUBJECT_ARGUMENTS: Final = (
     *("command", "pattern", "file_path", "notebook_path", "path", "source", "query", "code", "url", "snapshot"),
     *("reason", "prompt", "name"),
 )
-"""Arguments that say what a call is about, the most telling first."""
+"""Arguments that describe a call, the most specific first."""
 _PATH_ARGUMENTS: Final = frozenset({"file_path", "notebook_path", "path", "source"})
 _COMMANDS: Final = frozenset({"Bash", "BashOutput", "execute_bash", "execute_python"})
 _EDITS: Final = frozenset({"Edit", "MultiEdit", "edit_file"})
@@ -29,11 +29,11 @@ _OLD, _NEW = ("old_string", "oldText"), ("new_string", "newText")
 _REPLACED: Final = re.compile(r"(\d+) replacements?\b")
 _WRITTEN: Final = re.compile(r"^(Created|Replaced) .*\((\d[\d,]*) lines?\b")
 _PEER_NEWS: Final = re.compile(r"\[.+ (?:changed \d+ files?|published new work): .+\]$")
-"""What peers did meanwhile, told with whatever result came next."""
+"""News about peers, which is attached to the next tool result."""
 _INVISIBLE: Final = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad")
-"""Joins and breaks of words: a terminal shows nothing for them, so nothing is lost."""
+"""Joiners and word breaks, which terminals do not show."""
 _MAX_DIFF_LINES: Final = 1000
-"""Lines of an edit: finding what is alike in more takes longer than anybody waits for a note."""
+"""Above this many lines an edit is compared coarsely: an exact diff would take too long."""
 _NOTE_CHARS: Final = 60
 _TAB: Final = 4
 _MILLISECOND, _A_MOMENT, _SHORT, _MINUTE = 0.001, 0.1, 10.0, 60.0
@@ -41,7 +41,7 @@ _CENT: Final = 0.01
 
 
 def terminal_safe(text: str) -> str:
-    """`text` in lines, with an escape for all that a terminal would act on. Rare spaces become plain ones."""
+    """Returns the text with control characters escaped, tabs expanded and rare spaces replaced."""
     lines = text.replace("\r\n", "\n").expandtabs(_TAB).split("\n")
     return "\n".join(
         line if line.isprintable() else printable("".join(map(_plain_character, line))) for line in lines
@@ -55,12 +55,12 @@ def _plain_character(character: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The first line that says something."""
+    """Returns the first line that is not blank."""
     return next((line.strip() for line in terminal_safe(text).split("\n") if line.strip()), "")
 
 
 def call_subject(call: ToolCall, workspace: str) -> str:
-    """What a call is about, in one line: the file, the pattern, the command."""
+    """Returns what a call is about in one line: the file, the pattern, the command."""
     arguments = call.arguments
     key = next((name for name in _SUBJECT_ARGUMENTS if isinstance(arguments.get(name), str) and arguments[name]), "")
     if not key:
@@ -76,25 +76,26 @@ def call_subject(call: ToolCall, workspace: str) -> str:
 
 
 def _workspace_relative(path: str, workspace: str) -> str:
-    """As seen from the workspace."""
+    """Returns a path relative to the workspace if it lies inside."""
     return os.path.relpath(path, workspace) if path.startswith(workspace.rstrip("/") + "/") else path
 
 
 @dataclass(frozen=True, slots=True)
 class CallSummary:
-    """What came of a call, as one sees it at a glance."""
+    """The result of a call at a glance."""
 
     ok: bool
     note: str = ""
     reason: str = ""
-    """Of a failure, whole."""
+    """The whole reason of a failure."""
 
 
 def describe_result(call: ToolCall, text: str, *, ok: bool, exit_code: int | None = None) -> CallSummary:
+    """Returns the summary of a call's result."""
     lines = [line for line in terminal_safe(text).split("\n") if line.strip() and not _PEER_NEWS.match(line)]
     if not ok and exit_code:
-        said = _last_output_line(lines, exit_code)
-        return CallSummary(ok=False, note=f"exit {exit_code}" + (f": {said}" if said else ""))
+        last_line = _last_output_line(lines, exit_code)
+        return CallSummary(ok=False, note=f"exit {exit_code}" + (f": {last_line}" if last_line else ""))
     if not ok:
         return CallSummary(ok=False, reason=terminal_safe(text).strip())
     if call.name in _COMMANDS:
@@ -110,18 +111,18 @@ def describe_result(call: ToolCall, text: str, *, ok: bool, exit_code: int | Non
 
 
 def _last_output_line(lines: list[str], exit_code: int) -> str:
-    """The last line of a command's output. The result's text repeats the exit code after it, and may have remarks."""
+    """Returns the last line of a command's output, without the exit code and notes that follow it."""
     repeated = f"Exit code {exit_code}"
     output = lines[: lines.index(repeated)] if repeated in lines else lines
     return _truncate(output[-1].strip()) if output else ""
 
 
-def _edit_counts(arguments: Mapping[str, Any], told: str) -> str:
-    """How many lines come and go, from what was asked for."""
+def _edit_counts(arguments: Mapping[str, Any], result_text: str) -> str:
+    """Returns how many lines an edit adds and removes."""
     edits = arguments.get("edits")
     pairs = [*_edit_pairs(cast("list[object]", edits))] if isinstance(edits, list) else [*_edit_pairs([arguments])]
     counts = [_line_counts(old, new) for old, new in pairs]
-    match = _REPLACED.search(told)
+    match = _REPLACED.search(result_text)
     times = int(match[1]) if match and len(pairs) == 1 else 1
     added, removed = (sum(each[side] for each in counts) * times for side in (0, 1))
     return f"+{added} -{removed}"
@@ -139,20 +140,20 @@ def _first_value(found: Mapping[str, object], names: Iterable[str]) -> str:
 
 
 def _line_counts(old: str, new: str) -> tuple[int, int]:
-    """Lines that come and that go. Of a very long piece, all between its first and its last change."""
+    """Returns added and removed lines; for a long text, all lines between the first and the last change."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) + len(after) > _MAX_DIFF_LINES:
-        same = _common_prefix_length(before, after)
-        before, after = before[same:], after[same:]
-        same = _common_prefix_length(before[::-1], after[::-1])
-        return len(after) - same, len(before) - same
+        equal = _common_prefix_length(before, after)
+        before, after = before[equal:], after[equal:]
+        equal = _common_prefix_length(before[::-1], after[::-1])
+        return len(after) - equal, len(before) - equal
     blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
-    kept = sum(block.size for block in blocks)
-    return len(after) - kept, len(before) - kept
+    unchanged = sum(block.size for block in blocks)
+    return len(after) - unchanged, len(before) - unchanged
 
 
 def _common_prefix_length(one: list[str], other: list[str]) -> int:
-    """How many lines at the beginning are the same."""
+    """Returns how many leading lines are equal."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -162,7 +163,7 @@ def _truncate(text: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time as one reads it at a glance; nothing where it is too short to have been measured."""
+    """Returns a readable duration; empty if it is too short to measure."""
     if seconds < _MILLISECOND:
         return ""
     if seconds < _A_MOMENT:
@@ -175,7 +176,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_usage(finished: Finished) -> list[str]:
-    """Time, tokens and money, as far as they are known."""
+    """Returns duration, tokens and cost, as far as they are known."""
     tokens, words = finished.tokens, [format_duration(finished.seconds)]
     if tokens.input or tokens.output:
         cached = f" ({tokens.cached:,} cached)" if tokens.cached else ""

@@ -1,7 +1,7 @@
-"""A run in a terminal. What is over is printed once and stays; the few lines below it change: text that is still
-coming, calls that are under way, how long it has taken.
+"""Shows a run in a terminal. Finished lines are printed once; the lines below them are redrawn: partial text, running
+calls and the elapsed time.
 
-`LiveDriveDisplay` owns those lines and the cursor. `close()` gives them back.
+`LiveDriveDisplay` owns these lines and the cursor. `close()` releases them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from toolyard.cli.common.terminal_text import TerminalMarkdown, TerminalSafe, Trimmed
-from toolyard.cli.drive import rows as lines
+from toolyard.cli.drive import rows
 from toolyard.cli.drive.format import format_duration, terminal_safe
 from toolyard.cli.drive.presenter import DriveInfo, MessagePresenter, OutputPart
 from toolyard.drivers import Finished, Message, SessionStarted
@@ -26,15 +26,17 @@ from toolyard.drivers import Finished, Message, SessionStarted
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND: Final = 10
 _WIDEST: Final = 100
-"""Columns: longer lines of text are hard to read."""
+"""Columns: longer lines are hard to read."""
 _RESERVED_LINES: Final = 6
-"""Of the terminal, that what is still changing leaves alone."""
+"""Lines of the terminal that the live region leaves free."""
 _LONGEST_BLOCK: Final = 16_000
-"""Characters of one paragraph that are drawn anew with each piece; a longer one is printed in parts."""
+"""Maximum size of a paragraph that is redrawn as it grows; a longer one is printed in parts."""
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 class LiveDriveDisplay(MessagePresenter):
+    """A display with a live region at the bottom of the terminal."""
+
     def __init__(self, about: DriveInfo, console: Console) -> None:
         super().__init__(about)
         self._console = console
@@ -58,7 +60,7 @@ class LiveDriveDisplay(MessagePresenter):
 
     def show(self, message: Message) -> None:
         if isinstance(message, SessionStarted):
-            self._status = f"{self.about.title} is at work"
+            self._status = f"{self.about.title} is working"
         if isinstance(message, Finished):
             self.end_text()
             self.close()
@@ -67,7 +69,7 @@ class LiveDriveDisplay(MessagePresenter):
     def print_lines(self, styled_lines: Iterable[Text]) -> None:
         for line in styled_lines:
             indent = len(line.plain) - len(line.plain.lstrip(" "))
-            # What does not fit goes on as far in as it began.
+            # Wrapped lines keep the indent.
             self._print(
                 line if line.no_wrap or not indent else Padding(line[indent:], (0, 0, 0, indent), expand=False)
             )
@@ -77,12 +79,12 @@ class LiveDriveDisplay(MessagePresenter):
         self._text += terminal_safe(words)
         if not begins_line and "\n" not in words and len(self._text) < _LONGEST_BLOCK:
             return
-        whole, self._text, opened = split_blocks(self._text)
+        whole, self._text, fence_line = split_blocks(self._text)
         for block in whole:
             self._print_block(block)
         if len(self._text) > _LONGEST_BLOCK:
             self._print_block(self._text)
-            self._text = f"{opened}\n" if opened else ""
+            self._text = f"{fence_line}\n" if fence_line else ""
 
     def end_text(self) -> None:
         whole, rest, _ = split_blocks(self._text)
@@ -110,7 +112,7 @@ class LiveDriveDisplay(MessagePresenter):
         self._live.stop()
 
     def live_region(self) -> Iterator[RenderableType]:
-        """What is still changing."""
+        """Yields the lines that are still changing."""
         now = time.monotonic()
         frame = _FRAMES[int(now * _FRAMES_A_SECOND) % len(_FRAMES)]
         if self._text.strip():
@@ -121,10 +123,10 @@ class LiveDriveDisplay(MessagePresenter):
         elif self.open_calls and self.part is not OutputPart.CALLS:
             yield Text()
         for each in self.open_calls.values():
-            yield lines.running_call_line(each.call, self.about.workspace, each.seconds, frame, self.width)
+            yield rows.running_call_line(each.call, self.about.workspace, each.seconds, frame, self.width)
         yield Text()
         elapsed = f"  {format_duration(now - self._began)}" if now - self._began >= 1 else ""
-        hint = "Ctrl-C again ends it at once" if self._is_cancelling else "Ctrl-C cancels"
+        hint = "Ctrl-C again stops immediately" if self._is_cancelling else "Ctrl-C cancels"
         status = Text.assemble((frame, "cyan"), f" {self._status}{elapsed}", (f"  {hint}", "dim"))
         status.truncate(self.width, overflow="ellipsis")
         yield status
@@ -143,26 +145,26 @@ class LiveDriveDisplay(MessagePresenter):
 
 
 def split_blocks(text: str) -> tuple[list[str], str, str]:
-    """The paragraphs, lists, tables and pieces of code in a text that are whole, and the rest of it.
+    """Splits a text into complete Markdown blocks and the rest.
 
-    Where the rest is in the middle of a piece of code, the line that began that comes with it.
+    If the rest is inside a code fence, the line that opened the fence is returned as well.
     """
     found: list[str] = []
     start = position = 0
-    fence, opened, is_after_gap = "", "", False
+    fence, fence_line, is_after_gap = "", "", False
     for line in text.splitlines(keepends=True):
         mark, is_blank = _FENCE.match(line), not line.strip()
-        # What is indented goes on with the item of a list above it.
+        # An indented line continues the list item above it.
         if not fence and is_after_gap and not is_blank and not line[0].isspace():
             found.append(text[start:position])
             start = position
         if mark and not fence:
-            fence, opened = mark[1], line.rstrip("\n")
+            fence, fence_line = mark[1], line.rstrip("\n")
         elif mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
-            fence = opened = ""
+            fence = fence_line = ""
         is_after_gap = is_blank
         position += len(line)
-    return found, text[start:], opened
+    return found, text[start:], fence_line
 
 
 class _Region:

@@ -1,6 +1,7 @@
-"""What every screen shares that tells of a run to people: what is said in which order, with gaps between.
+"""The part that all displays for people share: what is printed, in which order, with blank lines between parts.
 
-Whatever is printed is passed through `clean` first: no text of a model, a file or a provider can speak to a terminal.
+All text is escaped by `terminal_safe` first, so that texts of models, files and providers cannot control the
+terminal.
 """
 
 from __future__ import annotations
@@ -15,50 +16,56 @@ from typing import Final, Protocol
 
 from rich.text import Text
 
-from toolyard.cli.drive import rows as lines
+from toolyard.cli.drive import rows
 from toolyard.cli.drive.changes import RunChanges
 from toolyard.cli.drive.format import describe_result
 from toolyard.config.settings import Settings
 from toolyard.drivers import Fault, Finished, Message, SessionStarted, TextDelta, ToolCall, ToolResult
 
 _COMPARED_CHARS: Final = 80
-"""Characters by which an error is known again in the reason of the end."""
+"""Characters by which an error is recognised in the reason of the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriveInfo:
-    """What is known of a run before it begins."""
+    """What is known about a run before it begins."""
 
     title: str
-    """Of the CLI."""
+    """The title of the CLI."""
     workspace: str
     settings: Settings
 
 
 class DriveDisplay(Protocol):
-    """Owns what it has drawn until `close()`, which leaves the terminal as it was."""
+    """Shows a run. Owns what it has drawn until `close()`, which restores the terminal."""
 
-    def show(self, message: Message) -> None: ...
+    def show(self, message: Message) -> None:
+        """Shows a message of the run."""
+        ...
 
     def tick(self) -> None:
-        """Called now and then, so that something moves."""
+        """Redraws animated parts; called periodically."""
         ...
 
     def show_changes(self, changes: RunChanges | None) -> None:
-        """Told after the last message."""
+        """Shows what the run changed, after the last message."""
         ...
 
-    def show_cancelling(self) -> None: ...
+    def show_cancelling(self) -> None:
+        """Shows that the run is being cancelled."""
+        ...
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Draw nothing for as long as somebody is asked something."""
+        """Draws nothing while the user is asked something."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Restores the terminal."""
+        ...
 
 
 class OutputPart(Enum):
-    """Of what is told: between two there is a gap."""
+    """Parts of the output; a blank line separates two of them."""
 
     HEADING = auto()
     TEXT = auto()
@@ -68,16 +75,19 @@ class OutputPart(Enum):
 
 @dataclass(slots=True)
 class OpenCall:
+    """A call without a result."""
+
     call: ToolCall
     began: float = field(default_factory=time.monotonic)
 
     @property
     def seconds(self) -> float:
+        """Seconds since the call began."""
         return time.monotonic() - self.began
 
 
 class MessagePresenter(abc.ABC):
-    """Says what to print; a screen says how."""
+    """Turns messages into lines; subclasses print them."""
 
     def __init__(self, about: DriveInfo) -> None:
         self.about = about
@@ -87,27 +97,30 @@ class MessagePresenter(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """The width of a line."""
+        ...
 
     @abc.abstractmethod
     def print_lines(self, styled_lines: Iterable[Text]) -> None:
-        """Print lines."""
+        """Prints lines."""
 
     @abc.abstractmethod
     def print_text(self, words: str) -> None:
-        """Print a piece of what the model says."""
+        """Prints a piece of the model's text."""
 
     @abc.abstractmethod
     def end_text(self) -> None:
-        """Something else follows."""
+        """Ends the model's text before something else is printed."""
 
     def begin_part(self, part: OutputPart) -> None:
-        """Whatever is printed next belongs to `part`."""
+        """Starts a part; prints a blank line if it differs from the last one."""
         if self.part is not None and self.part is not part:
             self.print_lines([Text()])
         self.part = part
 
     def show(self, message: Message) -> None:
+        """Prints a message."""
         if self._pending_fault is not None:
             self._show_pending_fault(message)
         match message:
@@ -115,7 +128,7 @@ class MessagePresenter(abc.ABC):
                 self.begin_part(OutputPart.HEADING)
                 about = self.about
                 self.print_lines(
-                    [lines.heading_line(about.title, message.model, about.workspace, about.settings.home)]
+                    [rows.heading_line(about.title, message.model, about.workspace, about.settings.home)]
                 )
             case TextDelta():
                 self.print_text(message.text)
@@ -125,15 +138,16 @@ class MessagePresenter(abc.ABC):
             case ToolResult():
                 self._show_result(message)
             case Fault():
-                self._pending_fault = message  # the last message may say the same
+                self._pending_fault = message  # the last message may repeat it
             case Finished():
                 self._show_finished(message)
-            case _:  # tokens so far: the last message has them all
+            case _:  # token counts: the last message has the totals
                 pass
 
     def show_changes(self, changes: RunChanges | None) -> None:
+        """Prints what the run changed."""
         if changes is not None:
-            self.print_lines(lines.change_lines(changes))
+            self.print_lines(rows.change_lines(changes))
 
     def _show_pending_fault(self, message: Message) -> None:
         held, self._pending_fault = self._pending_fault, None
@@ -141,23 +155,23 @@ class MessagePresenter(abc.ABC):
             return
         self.end_text()
         self.begin_part(OutputPart.CALLS)
-        self.print_lines(lines.fault_lines(held))
+        self.print_lines(rows.fault_lines(held))
 
     def _show_result(self, result: ToolResult) -> None:
-        opened = self.open_calls.pop(result.id, None)
-        if opened is None:
+        open_call = self.open_calls.pop(result.id, None)
+        if open_call is None:
             return
         self.end_text()
         self.begin_part(OutputPart.CALLS)
-        came = describe_result(opened.call, result.text, ok=result.ok, exit_code=result.exit_code)
-        seconds = opened.seconds if result.seconds is None else result.seconds
-        self.print_lines(lines.finished_call_lines(opened.call, self.about.workspace, came, seconds, self.width))
+        came = describe_result(open_call.call, result.text, ok=result.ok, exit_code=result.exit_code)
+        seconds = open_call.seconds if result.seconds is None else result.seconds
+        self.print_lines(rows.finished_call_lines(open_call.call, self.about.workspace, came, seconds, self.width))
 
     def _show_finished(self, finished: Finished) -> None:
         self.end_text()
-        left, self.open_calls = [each.call for each in self.open_calls.values()], {}
-        if left:
+        unanswered, self.open_calls = [each.call for each in self.open_calls.values()], {}
+        if unanswered:
             self.begin_part(OutputPart.CALLS)
-            self.print_lines(lines.unanswered_call_line(call, self.about.workspace, self.width) for call in left)
+            self.print_lines(rows.unanswered_call_line(call, self.about.workspace, self.width) for call in unanswered)
         self.begin_part(OutputPart.END)
-        self.print_lines(lines.ending_lines(finished))
+        self.print_lines(rows.ending_lines(finished))

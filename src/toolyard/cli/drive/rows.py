@@ -1,4 +1,4 @@
-"""The lines that tell of a run, coloured, whichever screen they go to."""
+"""The coloured lines that describe a run, for every display."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ _CHANGE_STYLES: Final = {"A": "green", "D": "red", "M": "yellow", "R": "cyan", "
 
 
 def heading_line(title: str, model: str, workspace: str, home: str) -> Text:
-    place = workspace
+    """Returns the first line: CLI, model and workspace."""
+    folder = workspace
     if workspace == home or workspace.startswith(f"{home}/"):
-        place = os.path.join("~", os.path.relpath(workspace, home)) if workspace != home else "~"
-    more = " · ".join(terminal_safe(word) for word in (model, place) if word)
+        folder = os.path.join("~", os.path.relpath(workspace, home)) if workspace != home else "~"
+    more = " · ".join(terminal_safe(word) for word in (model, folder) if word)
     return Text.assemble((title, "bold"), _INDENT, (more, "dim"))
 
 
 def running_call_line(call: ToolCall, workspace: str, seconds: float, frame: str, width: int) -> Text:
-    """A call that has no result yet."""
+    """Returns the line of a call without a result."""
     return _call_line(
         call, workspace, (frame, "cyan"), [(format_duration(seconds) if seconds >= 1 else "", "dim")], width
     )
@@ -53,6 +54,7 @@ def running_call_line(call: ToolCall, workspace: str, seconds: float, frame: str
 def finished_call_lines(
     call: ToolCall, workspace: str, summary: CallSummary, seconds: float, width: int
 ) -> Iterator[Text]:
+    """Yields the line of a finished call, and the reason of a failure."""
     mark = (DONE, "green") if summary.ok else (WRONG, "red")
     yield _call_line(
         call, workspace, mark, [(summary.note, "" if summary.ok else "red"), (format_duration(seconds), "dim")], width
@@ -65,14 +67,17 @@ def finished_call_lines(
 
 
 def unanswered_call_line(call: ToolCall, workspace: str, width: int) -> Text:
+    """Returns the line of a call that never got a result."""
     return _call_line(call, workspace, (ODD, "yellow"), [("no answer", "yellow")], width)
 
 
 def fault_lines(fault: Fault) -> Iterator[Text]:
+    """Yields the line of an error."""
     yield Text.assemble(_INDENT, (f"{ODD} ", "yellow"), (one_line(fault.message), "yellow"))
 
 
 def ending_lines(finished: Finished) -> Iterator[Text]:
+    """Yields status, usage, reason and hint of a finished run."""
     mark, word, colour = _STATUS[finished.status]
     yield Text.assemble((f"{mark} {word}", f"bold {colour}"), (_INDENT + " · ".join(format_usage(finished)), "dim"))
     for line in terminal_safe(finished.reason).split("\n") if finished.reason else ():
@@ -82,19 +87,20 @@ def ending_lines(finished: Finished) -> Iterator[Text]:
 
 
 def change_lines(changes: RunChanges) -> Iterator[Text]:
+    """Yields the changed files, and how to undo the changes."""
     if not changes.lines:
         yield Text(f"{_INDENT}No file was changed.", "dim")
         return
     for line in changes.lines:
         mark, _, rest = terminal_safe(line).partition(" ")
-        told = Text.assemble(_INDENT, (mark, _CHANGE_STYLES.get(mark, "")), " ", rest)
-        yield _without_wrapping(told)
+        styled = Text.assemble(_INDENT, (mark, _CHANGE_STYLES.get(mark, "")), " ", rest)
+        yield _without_wrapping(styled)
     if changes.undo:
         yield _without_wrapping(Text(f"{_INDENT}{terminal_safe(changes.undo)}", "dim"))
 
 
 def _without_wrapping(line: Text) -> Text:
-    """However long it is: somebody copies it."""
+    """Returns the line unwrapped, so that it can be copied."""
     line.no_wrap, line.overflow = True, "ignore"
     return line
 
@@ -102,7 +108,7 @@ def _without_wrapping(line: Text) -> Text:
 def _call_line(
     call: ToolCall, workspace: str, mark: tuple[str, str], notes: list[tuple[str, StyleType]], width: int
 ) -> Text:
-    """One line: what the call is about gives way where there is no room."""
+    """Returns one line; the subject of the call is truncated if there is no room."""
     name = terminal_safe(call.name) if call.ours else f"{terminal_safe(call.name)} (its own)"
     line = Text.assemble(_INDENT, mark, " ", (f"{name:<{_NAME_WIDTH}}", "bold"))
     tail = Text()
@@ -117,5 +123,5 @@ def _call_line(
 
 
 def _indented_line(line: str, style: str) -> Text:
-    """Something about the call above it. What does not fit goes on below, as far in."""
+    """Returns a line below a call; it wraps with the same indent."""
     return Text.assemble("      ", (line, style))

@@ -1,7 +1,6 @@
-"""`toolyard exec`: run Python (or a shell command) in a workspace's sandbox, the way an agent's would run.
+"""`toolyard exec`: run Python or a shell command in a workspace's sandbox, as an agent's code would run.
 
-Exit codes: that of the code; 1 when it raised, 2 for wrong use, 124 when it ran out of time, 126 when it was refused,
-130 when it was interrupted.
+Exit codes: that of the code; 1 it raised, 2 wrong usage, 124 timeout, 126 refused, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from toolyard.sandbox.output_capture import OutputCapture
 from toolyard.sandbox.spec import Stream
 
 _TIMED_OUT, _REFUSED, _INTERRUPTED = 124, 126, 130
-_WHOLE_OUTPUT_CHARS = 1 << 30  # what is read by a program is not cut as it is for a model
+_WHOLE_OUTPUT_CHARS = 1 << 30  # output is truncated for models only
 _MS = 1_000
 _EXAMPLES = """\b
 Examples:
@@ -49,14 +48,14 @@ Examples:
 @click.command(name="exec", epilog=_EXAMPLES)
 @click.argument("file", required=False)
 @click.option("-c", "code", metavar="CODE", help="The code itself.")
-@click.option("--bash", "as_bash", is_flag=True, help="It is a shell command, not Python.")
+@click.option("--bash", "as_bash", is_flag=True, help="Run a shell command instead of Python.")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=0.001), help="Seconds.  [default: 120]")
 @config_option()
 @workspace_option()
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
-@agent_option("Which agent of the configuration it runs as.")
-@state_option("Where the audit log is kept, outside every workspace.")
-@click.option("--images", metavar="DIR", help="Keep figures and images here, as image-1.png and so on.")
+@agent_option("The agent of the configuration to run as.")
+@state_option("The folder for the audit log, outside every workspace.")
+@click.option("--images", metavar="DIR", help="Save figures and images in this folder, as image-1.png and so on.")
 @exec_fork.fork_option()
 @exec_fork.keep_option()
 @click.option("--json", "wants_json", is_flag=True, help="Print the result as JSON.")
@@ -78,7 +77,7 @@ def exec(  # noqa: A001 - the name of the command
 ) -> None:
     """Run Python, or a shell command with --bash, in the sandbox: from FILE, from stdin (-), or from -c.
 
-    It starts in the workspace, without input and arguments; its output is shown when it is done.
+    It runs in the workspace, without input and arguments; its output is printed at the end.
     """
     exec_fork.check_fork_options(fork, keep=keep, has_code=code is not None or file is not None)
     if (code is None) == (file is None):
@@ -88,10 +87,10 @@ def exec(  # noqa: A001 - the name of the command
         raise click.UsageError(
             f"There is nothing to run: {'CODE' if code is not None else _source_name(file)} is empty."
         )
-    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
+    resolved = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     options = YardOptions(
-        workspace=place.workspace,
-        config=_with_uncut_output(place.config),
+        workspace=resolved.workspace,
+        config=_with_uncut_output(resolved.config),
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
         toolset=Toolset.CODE,
@@ -99,10 +98,10 @@ def exec(  # noqa: A001 - the name of the command
     )
     arguments: dict[str, Any] = {"command" if as_bash else "code": text}
     if timeout is not None:
-        arguments["timeout"] = _milliseconds(timeout, place.config.toolyard.code_execution.limits.most_seconds)
+        arguments["timeout"] = _milliseconds(timeout, resolved.config.toolyard.code_execution.limits.most_seconds)
     tool = "execute_bash" if as_bash else "execute_python"
     if images is not None:
-        _make_folder(images)  # before the run, so that nothing is run whose pictures would be lost
+        _make_folder(images)  # before the run, so that no images are lost
     with contextlib.ExitStack() as stack:
         forked = stack.enter_context(exec_fork.open_fork(options, fork)) if fork is not None else None
         result = _run_in_yard(forked.options if forked is not None else options, tool, arguments)
@@ -123,7 +122,7 @@ def _read_code(name: str) -> str:
             return file.read()
     except OSError as error:
         raise click.UsageError(
-            f"{_source_name(name)} cannot be read: {error.strerror}. To give the code itself, use -c."
+            f"{_source_name(name)} cannot be read: {error.strerror}. To pass the code itself, use -c."
         ) from None
     except UnicodeDecodeError:
         raise click.UsageError(f"{_source_name(name)} is not UTF-8 text.") from None
@@ -134,10 +133,10 @@ def _source_name(file: str | None) -> str:
 
 
 def _milliseconds(seconds: float, most: float) -> int:
-    """The unit of the tools. What they would refuse in milliseconds is refused here, in the user's unit."""
-    if not seconds <= most:  # also where it is not a number
+    """Converts to the tools' unit. A value that they would refuse is refused here, in the user's unit."""
+    if not seconds <= most:  # also refuses NaN
         raise click.BadParameter(
-            f"{seconds:g} is not within the {most:g} seconds that a run may take. To allow more, set"
+            f"{seconds:g} exceeds the limit of {most:g} seconds for a run. To allow more, set"
             " `code_execution: {limits: {most_seconds: ...}}` in the configuration.",
             param_hint="'--timeout'",
         )
@@ -148,11 +147,13 @@ def _make_folder(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise click.BadParameter(f"{folder} cannot be a folder: {error.strerror}.", param_hint="'--images'") from None
+        raise click.BadParameter(
+            f"the folder {folder} cannot be created: {error.strerror}.", param_hint="'--images'"
+        ) from None
 
 
 def _with_uncut_output(config: Config) -> Config:
-    """Nothing is cut, and the list of tools that a model is shown does not count."""
+    """Returns the configuration without truncation and without `in_context_tools`, which are for models."""
     limits = config.limits.model_copy(update={"output_chars": _WHOLE_OUTPUT_CHARS})
     section = config.toolyard.model_copy(update={"in_context_tools": {}})
     return config.model_copy(update={"limits": limits, "toolyard": section})
@@ -162,7 +163,7 @@ def _save_images(result: Result, folder: str | None) -> None:
     pictures = [part for part in result.parts if isinstance(part, Image)]
     if folder is None:
         if pictures:
-            click.echo(f"[{len(pictures)} image(s); --images DIR keeps them]", err=True)
+            click.echo(f"[{len(pictures)} image(s); --images DIR saves them]", err=True)
         return
     for number, picture in enumerate(pictures, start=1):
         with open(os.path.join(folder, f"image-{number}.{picture.media_type.rpartition('/')[2]}"), "wb") as file:
@@ -179,7 +180,7 @@ def _run_in_yard(options: YardOptions, tool: str, arguments: dict[str, Any]) -> 
 
 
 def _call_tool(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
-    """The result; of a run that the user interrupted, what it had printed."""
+    """Runs the call; returns its result, or the output so far if the user interrupts."""
     so_far = OutputCapture()
     call = Call(
         tool,
@@ -194,12 +195,12 @@ def _call_tool(yard: Yard, tool: str, arguments: dict[str, Any]) -> Result:
         return _with_full_output(asyncio.run(yard.dispatch(call)), so_far)
     except KeyboardInterrupt:
         fields = {stream.value: so_far.text(stream) for stream in Stream}
-        notes = ["Interrupted and ended; this is what it had printed."]
+        notes = ["Interrupted; this is the output so far."]
         return Result((), {**fields, "exit_code": _INTERRUPTED, "ending": "cancelled", "notes": notes})
 
 
 def _with_full_output(result: Result, printed: OutputCapture) -> Result:
-    """The result with all that was printed: a preview is for models."""
+    """Returns the result with the complete output instead of the preview for models."""
     if "output_file" not in result.structured:
         return result
     return replace(
@@ -208,7 +209,7 @@ def _with_full_output(result: Result, printed: OutputCapture) -> Result:
 
 
 def _print_result(result: Result) -> None:
-    """As the code itself would have printed it, then the value, the error and what there is to remark."""
+    """Prints the output as the code wrote it, then the value, the error and the notes."""
     fields = result.structured
     click.echo(fields["stdout"], nl=False)
     click.echo(fields["stderr"], nl=False, err=True)
@@ -218,6 +219,6 @@ def _print_result(result: Result) -> None:
         click.echo(fields["value"])
     for note in fields["notes"]:
         click.echo(f"[{note}]", err=True)
-    for part in result.parts[1:]:  # what is said beside the result itself: ignore files, failed snapshots
+    for part in result.parts[1:]:  # notes such as ignore files and failed snapshots
         if isinstance(part, Text):
             click.echo(printable(complete_commands(part.text)), err=True)

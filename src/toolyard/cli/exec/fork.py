@@ -1,4 +1,4 @@
-"""`toolyard exec --fork`: its options, and how what became of the fork is told."""
+"""The options of `toolyard exec --fork`, and its report."""
 
 from __future__ import annotations
 
@@ -18,44 +18,49 @@ _MAX_LINES = 200
 
 
 def fork_option() -> Decorator:
+    """Returns the option `--fork`."""
     return click.option(
         "--fork",
         metavar="[SNAPSHOT]",
         is_flag=False,
         flag_value=_NOW,
-        help="Run it in a fork of the workspace, or of a snapshot, and list what it changed there.",
+        help="Run in a fork of the workspace, or of a snapshot, and list the changes.",
     )
 
 
 def keep_option() -> Decorator:
-    return click.option("--keep", is_flag=True, help="Keep what it changed in the fork, as a snapshot.")
+    """Returns the option `--keep`."""
+    return click.option("--keep", is_flag=True, help="Store the changes in the fork as a snapshot.")
 
 
 def check_fork_options(fork: str | None, *, keep: bool, has_code: bool) -> None:
+    """Raises UsageError for options that contradict each other."""
     if keep and fork is None:
-        raise click.UsageError("--keep goes with --fork.")
+        raise click.UsageError("--keep needs --fork.")
     if fork is not None and fork != _NOW and not has_code:
         raise click.UsageError(f"{fork} was read as the SNAPSHOT of --fork. Write --fork last, or --fork={_NOW}.")
 
 
 def open_fork(options: YardOptions, name: str) -> ForkSession:
-    from toolyard.app.fork_session import ForkSession  # few runs want one
+    """Opens a fork session, with a note if the fork is a copy."""
+    from toolyard.app.fork_session import ForkSession  # few runs use a fork
     from toolyard.cli.snapshot.output import progress_ticker
 
-    made = ForkSession(options, None if name == _NOW else name, progress_ticker("Making a fork"))
-    if not made.fork.kind.is_overlay:
-        click.echo(f"[The fork is a copy: {printable(made.fork.fallback_reason)}.]", err=True)
-    return made
+    session = ForkSession(options, None if name == _NOW else name, progress_ticker("Making a fork"))
+    if not session.fork.kind.is_overlay:
+        click.echo(f"[The fork is a copy: {printable(session.fork.fallback_reason)}.]", err=True)
+    return session
 
 
 def end_fork(session: ForkSession, *, keep: bool) -> ForkResult:
+    """Ends the work in the fork; returns its changes."""
     from toolyard.cli.snapshot.output import progress_ticker
 
     return session.end(keep=keep, check=progress_ticker("Keeping the fork"))
 
 
 def print_fork_result(result: ForkResult) -> None:
-    """On standard error, where it does not mix with what the code printed."""
+    """Prints the changes to stderr, separate from the output of the code."""
     fields = result.fields()
     lines = [f"{change['what']} {change['path']}" for change in fields["changes"]]
     for text in (
@@ -65,13 +70,13 @@ def print_fork_result(result: ForkResult) -> None:
         click.echo(printable(text), err=True)
     base = result.snapshot
     if result.kept:
-        how = f"`toolyard snapshot diff {base} {result.kept}` and `toolyard snapshot restore {result.kept}`"
-        said = f"Kept as snapshot {result.kept}. To see it and to bring it into the workspace: {how}"
+        commands = f"`toolyard snapshot diff {base} {result.kept}` and `toolyard snapshot restore {result.kept}`"
+        message = f"Kept as snapshot {result.kept}. To compare it and to restore it into the workspace: {commands}"
     elif lines:
-        said = f"These changes were made in a fork of snapshot {base} and thrown away."
+        message = f"These changes were made in a fork of snapshot {base} and discarded."
     else:
-        said = f"Nothing was changed in the fork of snapshot {base}."
-    click.echo(f"[{complete_commands(said)}]", err=True)
+        message = f"Nothing was changed in the fork of snapshot {base}."
+    click.echo(f"[{complete_commands(message)}]", err=True)
 
 
 def _limit_lines(lines: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
-"""`toolyard init`: a first configuration, with the servers that other programs know already.
+"""`toolyard init`: write a first configuration, with the servers of other programs.
 
-Exit codes: 0 written, or nothing to do; 1 something stands in the way; 2 a file or an option is wrong.
+Exit codes: 0 written, or nothing to do; 1 a file is in the way; 2 a file or an option is wrong.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Examples:
     "backends",
     metavar="TYPE",
     multiple=True,
-    help="gemini, openai, claude, ollama, claude_code, codex ...; again for another agent.  "
+    help="gemini, openai, claude, ollama, claude_code, codex ...; repeat it for more agents.  "
     "[default: the API whose key is set, else gemini]",
 )
-@click.option("--team", is_flag=True, help="Two agents.")
+@click.option("--team", is_flag=True, help="Configure two agents.")
 @click.option(
     "--from",
     "sources",
@@ -50,8 +50,10 @@ Examples:
     multiple=True,
     help=f"Import the servers of a file (.mcp.json ...) or of a client: {', '.join(CLIENTS)}.",
 )
-@click.option("--servers", "to_servers", is_flag=True, help="Put them into your own servers file, and make no other.")
-@click.option("--force", is_flag=True, help="Replace what is there; a copy of it is kept beside.")
+@click.option(
+    "--servers", "to_servers", is_flag=True, help="Add them to your own servers file, and write no other file."
+)
+@click.option("--force", is_flag=True, help="Replace an existing file; a backup is written beside it.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the configuration.")
 @click.option("--json", "wants_json", is_flag=True, help="Print JSON.")
@@ -67,12 +69,12 @@ def init(
     schema: bool,
     wants_json: bool,
 ) -> None:
-    """Make a configuration to start from: toolyard.yaml in the current folder.
+    """Write a first configuration: toolyard.yaml in the current folder.
 
-    Secrets of imported servers are not copied: a variable stands in their place, and you are told which to set.
+    Secrets of imported servers are not copied: variables replace them, and the output lists which ones to set.
     """
     if schema:
-        from toolyard.config.schema import schema_text  # reads the sources of the models
+        from toolyard.config.schema import schema_text  # slow: it reads the sources of the models
 
         click.echo(schema_text(), nl=False)
         return
@@ -80,7 +82,7 @@ def init(
     here = os.getcwd()
     if to_servers:
         if not sources or backends or team or output:
-            raise ValidationError.of("servers", "goes with --from alone", hint="Say whose servers: --from claude")
+            raise ValidationError.of("servers", "can be used with --from only", hint="Name the source: --from claude")
         imported = import_servers(sources, settings, project=here, folder=settings.home)
         made = _write_servers_file(imported, settings, force=force, dry_run=dry_run)
     else:
@@ -97,7 +99,7 @@ def _backend_kinds(names: tuple[str, ...], settings: Settings, *, is_team: bool)
     for name in names:
         kind = backend_kind(name)
         if kind is None:
-            raise ValidationError.of("backend", f"{name!r} is no backend", hint=suggest_backend(name))
+            raise ValidationError.of("backend", f"{name!r} is not a backend", hint=suggest_backend(name))
         kinds.append(kind)
     kinds = kinds or [default_backend_kind(settings.model_access)]
     return kinds * _TEAM_SIZE if is_team and len(kinds) == 1 else kinds
@@ -107,30 +109,31 @@ def _write_configuration(
     path: str, kinds: list[BackendKind], imported: ImportedServers, *, force: bool, dry_run: bool
 ) -> InitResult:
     text = starting_config(kinds, {entry.name: entry_as_written(entry) for entry in imported.entries})
-    parse_config(text, path, env={})  # what is written here loads
+    parse_config(text, path, env={})  # makes sure that the written file loads
     if os.path.islink(path):
         raise ToolError(
             f"{path} is a symbolic link to {os.readlink(path)}; nothing was written.",
-            hint="Remove the link, or name the file that is meant with --output.",
+            hint="Remove the link, or name the file itself with --output.",
         )
     replaces = os.path.lexists(path)
     if replaces and not force and not dry_run:
         raise ToolError(
-            f"{path} is there already; nothing was written.",
-            hint="Name another file with --output, or replace it with --force: a copy is kept beside it.",
+            f"{path} already exists; nothing was written.",
+            hint="Name another file with --output, or replace it with --force: a backup is written beside it.",
         )
-    kept = ""
+    backup = ""
     if not dry_run:
-        kept = settings_file.update_file(path, lambda _: text.encode(), should_backup=lambda _: True)
+        backup = settings_file.update_file(path, lambda _: text.encode(), should_backup=lambda _: True)
     names = tuple(entry.name for entry in imported.entries)
     outcome = "replaced" if replaces else "created"
-    return InitResult(path, outcome, text, agents=tuple(agent_ids(kinds)), servers=names, backup=kept)
+    return InitResult(path, outcome, text, agents=tuple(agent_ids(kinds)), servers=names, backup=backup)
 
 
 def _write_servers_file(imported: ImportedServers, settings: Settings, *, force: bool, dry_run: bool) -> InitResult:
     added = add_servers(imported.entries, settings, force=force, dry_run=dry_run)
     notes = tuple(
-        f'"{name}" is in {added.path} already, and differently; it stays. (--force)' for name in added.conflicting
+        f'"{name}" is already in {added.path} with other settings, and was not changed (--force replaces it).'
+        for name in added.conflicting
     )
     outcome = "unchanged" if not added.names else "added" if added.existed else "created"
     return InitResult(added.path, outcome, added.text, servers=added.names, backup=added.backup_path, notes=notes)
@@ -142,5 +145,5 @@ def _missing_keys(kinds: list[BackendKind], settings: Settings) -> list[str]:
         if kind.needs_key and not any(settings.model_access.get(key) for key in kind.key_variables):
             notes.append(f"Set {' or '.join(kind.key_variables)} to your key for the {kind.title}.")
         if kind.api and not kind.default_model:
-            notes.append(f"Put the name of a model that your {kind.title} has in the place of CHANGE_ME.")
+            notes.append(f"Replace CHANGE_ME by the name of a model of your {kind.title}.")
     return notes

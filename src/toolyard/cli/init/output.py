@@ -1,4 +1,4 @@
-"""What `toolyard init` wrote, or would write, in words or as JSON. Secrets are named by their variables alone."""
+"""Prints what `toolyard init` wrote, or would write, as text or JSON. Secrets appear only as variable names."""
 
 from __future__ import annotations
 
@@ -25,20 +25,24 @@ _OUTCOME_TEXT: Final[dict[InitOutcome, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class InitResult:
+    """The file that was written, and what is in it."""
+
     path: str
     outcome: InitOutcome
     text: str
     agents: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     backup: str = ""
-    """Where the file is that was there before."""
+    """The backup of the former file."""
     notes: tuple[str, ...] = ()
 
     def with_notes(self, more: Sequence[str]) -> InitResult:
+        """Returns the result with more notes."""
         return replace(self, notes=(*self.notes, *more))
 
 
 def print_result(made: InitResult, imported: ImportedServers, *, dry_run: bool, wants_json: bool) -> None:
+    """Prints the result."""
     if wants_json:
         click.echo(json.dumps(_result_fields(made, imported, dry_run=dry_run), indent=2))
         return
@@ -57,18 +61,18 @@ def _result_lines(made: InitResult, imported: ImportedServers, *, dry_run: bool)
     if made.servers:
         yield f"  servers: {', '.join(made.servers)}"
     if made.backup:
-        yield f"  the file as it was: {made.backup}"
+        yield f"  backup of the old file: {made.backup}"
     for problem in imported.problems:
         yield f"  {'left out' if problem.severity == 'error' else 'note'}: {problem}"
     for note in made.notes:
         yield f"  note: {note}"
     yield from _variable_lines(made, imported)
     if made.agents and not dry_run:
-        yield f"See what it does: toolyard run --check {shlex.quote(made.path)}"
+        yield f"Check it: toolyard run --check {shlex.quote(made.path)}"
 
 
 def _withheld_secrets(made: InitResult, imported: ImportedServers) -> list[ExtractedSecret]:
-    """Of the servers that are new in the file; what is set for the others is set already."""
+    """Returns the secrets of newly added servers; the variables of the others are already set."""
     return [each for each in imported.extracted_secrets if each.server in made.servers]
 
 
@@ -81,7 +85,7 @@ def _variable_lines(made: InitResult, imported: ImportedServers) -> Iterator[str
     yield "  Secrets were not copied. Set these variables where Toolyard is started:"
     for (variable, server, origin), keys in places.items():
         yield f"    {variable:<28} {server}: {', '.join(keys)} in {origin}"
-    yield "  Or leave the values where they are and name those files instead, under `toolyard.server_files`."
+    yield "  Or leave the values in those files, and list the files under `toolyard.server_files`."
 
 
 def _result_fields(made: InitResult, imported: ImportedServers, *, dry_run: bool) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""`toolyard install` and `toolyard uninstall`: our entry in a client's own settings.
+"""`toolyard install` and `toolyard uninstall`: add or remove our entry in a client's own settings.
 
-Exit codes: 0 done, or nothing to do; 1 another's entry is in the way; 2 a file or an option is wrong.
+Exit codes: 0 done, or nothing to do; 1 the name is taken by another server; 2 a file or an option is wrong.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SPLIT_AT_UNDERSCORES = frozenset({"gemini", "qwen"})
 _INSTALL_EXAMPLES = """\b
 Examples:
   toolyard install claude --workspace ~/project
-  toolyard install codex --workspace ~/project --dry-run      see what would be written
-  toolyard install cursor --workspace . --scope project       for whoever opens this folder
+  toolyard install codex --workspace ~/project --dry-run      show what would be written
+  toolyard install cursor --workspace . --scope project       for everyone who opens this folder
   toolyard install gemini --config ~/toolyard.yaml --tools code
   toolyard install claude --assistant --workspace ~/project    a second opinion: chat, codereview, debug ...
 """
@@ -53,8 +53,8 @@ def _shared_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "wants_json", is_flag=True, help="Print JSON."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing."),
-        click.option("--name", help=f"What the server is called there.  [default: {_PROGRAM}, or {_ASSISTANT}]"),
-        click.option("--assistant", is_flag=True, help="The second opinion of `toolyard assistant`."),
+        click.option("--name", help=f"The server's name in the settings.  [default: {_PROGRAM}, or {_ASSISTANT}]"),
+        click.option("--assistant", is_flag=True, help="Install `toolyard assistant`, a second opinion."),
         click.option(
             "--scope",
             type=click.Choice(["user", "project"]),
@@ -72,10 +72,10 @@ def _shared_options(function: Callable[..., None]) -> Callable[..., None]:
 @_shared_options
 @config_option()
 @workspace_option("The folder to serve.  [default: the configuration's, else the current folder]")
-@agent_option("Which agent of the configuration is served.")
+@agent_option("The agent of the configuration to serve.")
 @click.option("--tools", metavar="SET,...", help="As for `toolyard mcp`.  [default: claude]")
 @click.option("--permission-mode", type=click.Choice([m.value for m in PermissionMode]), help="[default: strict]")
-@state_option("Where the audit log is kept, outside every workspace.")
+@state_option("The folder for the audit log, outside every workspace.")
 @click.option("--force", is_flag=True, help="Replace another server of the same name.")
 def install(
     *,
@@ -95,11 +95,10 @@ def install(
 ) -> None:
     """Add Toolyard to the MCP servers of a client, in the client's own settings.
 
-    The rest of the file stays as it is, and what it was is kept beside it. Doing it again changes what was asked for,
-    or nothing.
+    The rest of the file is not changed, and a backup is written beside it. Installing again updates the entry.
     """
     if assistant and (agent or tools or permission_mode):
-        raise click.UsageError("--agent, --tools and --permission-mode are not for --assistant.")
+        raise click.UsageError("--agent, --tools and --permission-mode do not apply to --assistant.")
     folder = _workspace_folder(workspace, config_file, agent, dry_run=dry_run)
     target = _target(client, scope, name or _default_name(assistant=assistant), folder)
     sets = sets_of(parse_toolsets(tools)) if tools is not None else ()
@@ -117,7 +116,7 @@ def install(
     if state is not None:
         words += ["--state", os.path.abspath(state)]
     variables = _passed_variables(target.settings) if assistant else ()
-    # Without it some clients give up on an answer long before the assistant does.
+    # Without it some clients time out long before the assistant does.
     seconds = _assistant_seconds(config_file) + _ANSWER_MARGIN_SECONDS if assistant else None
     report = installer.install(
         target, tuple(words), variables=variables, tool_seconds=seconds, force=force, dry_run=dry_run
@@ -141,16 +140,16 @@ def uninstall(
     dry_run: bool,
     wants_json: bool,
 ) -> None:
-    """Take Toolyard out of the MCP servers of a client, and whatever was made for it alone."""
+    """Remove Toolyard from the MCP servers of a client, with everything that was created only for it."""
     target = _target(client, scope, name or _default_name(assistant=assistant), os.path.abspath(workspace or "."))
     report = installer.uninstall(target, dry_run=dry_run)
     print_report(report, target, words=[], notes=[], dry_run=dry_run, wants_json=wants_json)
 
 
 def own_command() -> list[str]:
-    """How this very program is started again from anywhere.
+    """Returns the command that starts this program from any folder.
 
-    The name on the PATH is kept where it leads here: it outlives the folder of an environment that is made anew.
+    The name on the PATH is preferred if it leads here: it stays valid when the environment is created anew.
     """
     beside = os.path.join(os.path.dirname(sys.executable), _PROGRAM)
     if not os.access(beside, os.X_OK):
@@ -166,7 +165,7 @@ def _default_name(*, assistant: bool) -> str:
 
 
 def _passed_variables(settings: Settings) -> tuple[str, ...]:
-    """What the assistant finds its model and its threads by, set here or not: a key may be set tomorrow."""
+    """Returns the variables that the assistant reads, set or not: a key may be set later."""
     return tuple(dict.fromkeys((MODEL_VARIABLE, *PROVIDER_VARIABLES, *settings.model_access, STATE_VARIABLE)))
 
 
@@ -181,27 +180,29 @@ def _key_note(target: InstallTarget) -> str:
     if found:
         verb = "reach" if len(found) > 1 else "reaches"
         return f"{', '.join(found)} {verb} it from the environment of {title}; no value was written."
-    return f"set GEMINI_API_KEY (or another provider's key) where {title} is started; nothing of it is written."
+    return f"set GEMINI_API_KEY (or another provider's key) where {title} is started; no key is written."
 
 
 def _target(client: str, scope: str, name: str, folder: str) -> InstallTarget:
     if not _NAME.fullmatch(name):
-        raise ValidationError.of("name", f"{name!r} is no name for a server", hint="Use letters, digits and hyphens.")
+        raise ValidationError.of(
+            "name", f"{name!r} is not a valid server name", hint="Use letters, digits and hyphens."
+        )
     if "_" in name and client in _SPLIT_AT_UNDERSCORES:
-        said = f"{CLIENTS[client].title} splits the names of tools at underscores"
-        raise ValidationError.of("name", said, hint=f"Use hyphens: --name {name.replace('_', '-')}")
+        problem = f"{CLIENTS[client].title} splits the names of tools at underscores"
+        raise ValidationError.of("name", problem, hint=f"Use hyphens: --name {name.replace('_', '-')}")
     return InstallTarget(CLIENTS[client], cast("Scope", scope), Settings.from_environment(), folder, name)
 
 
 def _workspace_folder(workspace: str | None, config_file: str | None, agent: str | None, *, dry_run: bool) -> str:
-    """The workspace, when the server could open it as it will be started."""
+    """Returns the workspace after checking that the server could open it."""
     if config_file is not None and dry_run:
-        # Opening the place would make the folders that the file speaks of.
+        # Resolving the workspace would create the folders that the file names.
         select_agent(load_config(config_file), agent)
         return os.path.abspath(workspace or ".")
     folder = os.path.abspath(resolve_workspace(workspace, config_file, agent, acts_as_agent=True).workspace)
     if not os.path.isdir(folder):
-        raise ConfigError(f"{folder} is not a folder.", hint="Create it, or name another one with --workspace.")
+        raise ConfigError(f"{folder} is not a folder.", hint="Create it, or choose another one with --workspace.")
     return folder
 
 
@@ -210,6 +211,6 @@ def _notes(target: InstallTarget, sets: tuple[Toolset, ...]) -> Iterator[str]:
     if target.scope == "project":
         if target.client.project_note:
             yield target.client.project_note
-        yield "the file holds full paths of this machine: think before you commit it."
+        yield "the file contains absolute paths of this machine: check it before you commit it."
     if Toolset.REFERENCE in sets and target.client.name in _SPLIT_AT_UNDERSCORES:
-        yield f"{title} has tools of its own called as those of `--tools reference`, and drops ours in scripts."
+        yield f"{title} has its own tools with the names of `--tools reference`, and drops ours in scripts."

@@ -1,4 +1,4 @@
-"""What `toolyard install` and `uninstall` did, or would do, in words, as a diff, or as JSON."""
+"""Prints what `toolyard install` and `uninstall` did, or would do: as text, as a diff, or as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTCOME_TEXT: Final[dict[InstallOutcome, str]] = {
 }
 _COLORS: Final = {"+": "green", "-": "red", "@": "cyan"}
 _SHOWN_CHARS: Final = 240
-"""Of one line: some programs write their file on a single one."""
+"""Maximum length of a diff line: some programs write their file on a single line."""
 
 
 def print_report(
@@ -33,6 +33,7 @@ def print_report(
     dry_run: bool,
     wants_json: bool,
 ) -> None:
+    """Prints the report of an installation."""
     lines = [*_diff_lines(report)]
     if wants_json:
         click.echo(json.dumps(_report_fields(report, target, words, notes, lines, dry_run=dry_run), indent=2))
@@ -52,7 +53,7 @@ def _report_lines(
 ) -> Iterator[str]:
     title, name = target.client.title, target.name
     if report.outcome == "unchanged":
-        yield f'Already there: "{name}" in {report.path}. Nothing was changed.'
+        yield f'Already installed: "{name}" in {report.path}. Nothing was changed.'
         return
     if report.outcome == "absent":
         yield f'Nothing to remove: {title} has no server "{name}" in {report.path}.'
@@ -62,11 +63,11 @@ def _report_lines(
         return
     yield f'{_OUTCOME_TEXT[report.outcome]} "{name}" for {title}: {report.path}'
     if words:
-        yield f"  it starts: {shlex.join(words)}"
+        yield f"  command: {shlex.join(words)}"
     if report.backup_path:
-        yield f"  the file as it was: {report.backup_path}"
+        yield f"  backup of the old file: {report.backup_path}"
     if target.client.check_command and report.outcome != "removed":
-        yield f"  see it with: {target.client.check_command}"
+        yield f"  check it with: {target.client.check_command}"
 
 
 def _diff_lines(report: InstallReport) -> Iterator[str]:

@@ -25,8 +25,8 @@ Examples:
 """
 _TOOLSETS = (
     "claude: files and Bash as Claude Code names them. reference: files as the reference server names them. "
-    "code: search_tools, Python, commands and files, with the MCP servers behind them. minimal: the first two alone. "
-    "workspace: snapshots. all: everything. Several with commas: code,workspace."
+    "code: search_tools, Python, commands and files, with the MCP servers behind them. minimal: only the first two. "
+    "workspace: snapshots. all: everything. Separate several by commas: code,workspace."
 )
 _HTTP = "Serve HTTP instead of stdio: MCP at /mcp, plain requests at /tools and /execute (described at /docs)."
 _CODE_GROUP = "code_execution"  # as `in_context_tools` names it
@@ -36,16 +36,16 @@ _CODE_GROUP = "code_execution"  # as `in_context_tools` names it
 @config_option()
 @workspace_option("The folder to serve.  [default: the current folder]")
 @click.option("--permission-mode", type=NameChoice([m.value for m in PermissionMode]), help="[default: strict]")
-@agent_option("Which agent of the configuration is served.")
+@agent_option("The agent of the configuration to serve.")
 @click.option("--fresh", is_flag=True, help="Empty the folder first, after a snapshot of it (`fresh: true`).")
 @click.option("--allow-tool", metavar="PATTERN", multiple=True, help="Serve only these tools (`allowed_tools`).")
-@click.option("--exclude-tool", metavar="PATTERN", multiple=True, help="Leave out these tools (`exclude_tools`).")
+@click.option("--exclude-tool", metavar="PATTERN", multiple=True, help="Do not serve these tools (`exclude_tools`).")
 @click.option(
     "--tools", metavar="SET,...", callback=parse_toolsets_option, default="claude", show_default=True, help=_TOOLSETS
 )
 @http_options(_HTTP)
 @errors_option()
-@state_option("Where the audit log is kept, outside every workspace.")
+@state_option("The folder for the audit log, outside every workspace.")
 def mcp(
     *,
     config_file: str | None,
@@ -63,16 +63,16 @@ def mcp(
 ) -> None:
     """Serve a workspace over MCP, to one client on stdio or to many over HTTP.
 
-    HTTP asks for the bearer token in TOOLYARD_TOKEN; without one, a fresh token is printed once on stderr.
+    HTTP requires the bearer token in TOOLYARD_TOKEN; without one, a new token is printed once on stderr.
     """
     context = click.get_current_context()
-    place = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
+    resolved = resolve_workspace(workspace, config_file, agent, acts_as_agent=True)
     if fresh or allow_tool or exclude_tool:
-        place = with_backend_options(place, agent, fresh=fresh, allowed=allow_tool, excluded=exclude_tool)
+        resolved = with_backend_options(resolved, agent, fresh=fresh, allowed=allow_tool, excluded=exclude_tool)
     settings = Settings.from_environment()
     options = YardOptions(
-        workspace=place.workspace,
-        config=place.config,
+        workspace=resolved.workspace,
+        config=resolved.config,
         settings=settings,
         mode=PermissionMode(permission_mode) if permission_mode else None,
         agent=agent,
@@ -83,16 +83,20 @@ def mcp(
         errors=errors,
     )
     _warn_uncallable_tools(options)
-    if place.config.has_servers and not has_code_mode(options.toolset):
+    if resolved.config.has_servers and not has_code_mode(options.toolset):
         named = ",".join(sets_of(tools))
-        click.echo(f"MCP servers are configured, which --tools {named} does not reach; --tools code does.", err=True)
+        click.echo(
+            f"MCP servers are configured, but --tools {named} does not reach them; --tools code does.", err=True
+        )
     serve(options, http, allow_host)
 
 
 def _warn_uncallable_tools(options: YardOptions) -> None:
-    """A set with search_tools and without execute_python finds tools that nothing can call."""
+    """Warns about a selection with search_tools but without execute_python: nothing could call the found tools."""
     chosen = options.config.toolyard.in_context_tools
     sets = sets_of(options.toolset)
     if chosen and not chosen.get(_CODE_GROUP) and has_code_mode(sets) and Toolset.MINIMAL not in sets:
-        told = f"in_context_tools leaves out {_CODE_GROUP}: what search_tools finds cannot be called from code."
-        click.echo(told, err=True)
+        warning = (
+            f"in_context_tools leaves out {_CODE_GROUP}: tools that search_tools finds cannot be called from code."
+        )
+        click.echo(warning, err=True)

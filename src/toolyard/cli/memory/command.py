@@ -1,7 +1,7 @@
-"""`toolyard memory`: what agents keep from one session to the next, for the user to see, search and correct.
+"""`toolyard memory`: list, search and change what agents remember between sessions.
 
-Exit codes: 0 fine, 1 when nothing fits or a file could not be read (what could be is printed all the same), 2 for
-wrong use. What agents wrote is escaped before it is printed, so that it cannot speak to the terminal.
+Exit codes: 0 success, 1 nothing matches or a file could not be read (the readable part is printed), 2 wrong usage.
+Texts of agents are escaped before they are printed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _KINDS = {
     "toolyard memory list",
     "toolyard memory list --config team.yaml --agent writer --last 20",
     "toolyard memory list --json | jq '.[] | {agent, facts}'",
-    who="Whose memory.  [default: everybody's]",
+    who="The agent whose memory is listed.  [default: all agents]",
 )
 @click.option(
-    "--last", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Newest of each kind."
+    "--last", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Newest entries of each kind."
 )
 def list_memories(where: WorkspaceOptions, *, last: int, wants_json: bool) -> None:
-    """List whose memories there are, with what is in them: counts, and the newest entries."""
+    """List the memories of agents: counts, and the newest entries."""
     with open_memories(where) as memories:
         listed = [
             _memory_fields(memories, who, last) for who in ([where.agent] if where.agent else memories.known_agents())
@@ -54,7 +54,7 @@ def list_memories(where: WorkspaceOptions, *, last: int, wants_json: bool) -> No
     is_empty = not any(each[plural] for each in listed for _, plural in _KINDS.values())
     is_idle = not any(each["current_task"] for each in listed)
     if is_empty and is_idle and not faults:
-        click.echo("Nothing is remembered here yet.", err=True)
+        click.echo("There are no memories here yet.", err=True)
     exit_if_incomplete(faults)
 
 
@@ -63,13 +63,18 @@ def list_memories(where: WorkspaceOptions, *, last: int, wants_json: bool) -> No
     'toolyard memory search "which index do the reports need"',
     "toolyard memory search --grep 'created_(at|on)'",
     'toolyard memory search "deployment" --config team.yaml --agent writer',
-    who="Search what this agent may read.  [default: everybody's memory]",
+    who="Search what this agent may read.  [default: all memories]",
 )
 @click.argument("question", required=False)
 @click.option("--grep", "pattern", metavar="PATTERN", help="Lines that match a regular expression, by ripgrep.")
-@click.option("-i", "--ignore-case", is_flag=True, help="With --grep: small and capital letters are the same.")
+@click.option("-i", "--ignore-case", is_flag=True, help="With --grep: ignore case.")
 @click.option(
-    "--top", metavar="N", type=click.IntRange(1, _MAX_RESULTS), default=10, show_default=True, help="How many."
+    "--top",
+    metavar="N",
+    type=click.IntRange(1, _MAX_RESULTS),
+    default=10,
+    show_default=True,
+    help="Maximum number of entries.",
 )
 def search_memory(
     where: WorkspaceOptions,
@@ -80,7 +85,7 @@ def search_memory(
     top: int,
     wants_json: bool,
 ) -> None:
-    """Find what is remembered: the entries nearest to a QUESTION, or lines with --grep."""
+    """Search memories: the entries nearest to a QUESTION, or matching lines with --grep."""
     if (question is None) == (pattern is None):
         raise click.UsageError("Give either a QUESTION or --grep PATTERN.")
     with open_memories(where) as memories:
@@ -95,13 +100,13 @@ def search_memory(
     for hit in found.hits if not wants_json else ():
         click.echo(f"{click.style(printable(hit.agent), bold=True)}  {hit.file}  {printable(hit.id)}")
         click.echo(f"    {one_line(hit.text)}")
-    exit_if_incomplete(found.faults, "" if found.hits else "Nothing that is remembered fits.")
+    exit_if_incomplete(found.faults, "" if found.hits else "No memory matches.")
 
 
 def _memory_fields(memories: AgentMemories, agent: str, entry_count: int) -> dict[str, Any]:
     faults: list[str] = []
-    kept = memories.memory_of(agent)
-    entries = list(entries_of(kept, faults))
+    memory_of_agent = memories.memory_of(agent)
+    entries = list(entries_of(memory_of_agent, faults))
     by_file = {file: [entry for entry in entries if entry.file == file] for file in _KINDS}
     doing = None
     try:
@@ -111,7 +116,7 @@ def _memory_fields(memories: AgentMemories, agent: str, entry_count: int) -> dic
     newest = [entry for each in by_file.values() for entry in each[max(len(each) - entry_count, 0) :]]
     return {
         "agent": agent,
-        "folder": f"{memories.root.path}/{kept.folder}",
+        "folder": f"{memories.root.path}/{memory_of_agent.folder}",
         **{_KINDS[file][1]: len(each) for file, each in by_file.items()},
         "current_task": doing.entry if doing is not None else None,
         "entries": [{"file": entry.file, "id": entry.id, "text": entry.text} for entry in newest],
@@ -125,7 +130,7 @@ def _print_memory(listed: dict[str, Any]) -> None:
     )
     click.echo(f"{click.style(printable(listed['agent']), bold=True)}  {counts}  {printable(listed['folder'])}")
     if listed["current_task"]:
-        click.echo(f"    doing now: {one_line(str(listed['current_task'].get('description', '')))}")
+        click.echo(f"    current task: {one_line(str(listed['current_task'].get('description', '')))}")
     for entry in listed["entries"]:
         about = one_line(entry["text"])
         name = "" if entry["file"] == PREFERENCES else f"{printable(entry['id'])}  "

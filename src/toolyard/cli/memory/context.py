@@ -1,4 +1,4 @@
-"""What the commands of `toolyard memory` share: their options, and the memories they mean."""
+"""The options that the commands of `toolyard memory` share, and the memories they work on."""
 
 from __future__ import annotations
 
@@ -24,46 +24,50 @@ from toolyard.workspace.agent_paths import resolve_agent_paths
 
 INCOMPLETE = 1
 SHORTEST_PREFIX = 4
-"""Of an id: fewer characters are more likely a slip."""
+"""Minimum length of an id prefix: a shorter one is more likely a typo."""
 _LONGEST_LINE = 110
 
 
 @click.group()
 def memory() -> None:
-    """See, search and correct what agents remember."""
+    """List, search and change what agents remember."""
 
 
 command = workspace_command(
     memory,
-    who="Whose memory; has to be said where there are several agents.",
-    state="Where the state of workspaces is kept.",
+    who="The agent whose memory is meant; required if there are several.",
+    state="The folder for the state of workspaces.",
 )
-"""A command of the group."""
+"""Adds a command to the group."""
 
 
 def open_memories(where: WorkspaceOptions, *, acts_as_agent: bool = False, adds: bool = False) -> AgentMemories:
-    """The memories of the root that is meant. A command that `acts_as_agent` has to know as whom. The caller closes them."""
-    place = resolve_data_workspace(WorkspaceData.MEMORY, where, acts_as_agent=acts_as_agent, adds=adds)
-    real = os.path.realpath(place.workspace)
-    home = resolve_agent_paths(place.config, real, where.agent, Settings.from_environment(), where.state or "")
-    require_agent(place.config, home, where.agent, adds=adds)
+    """Opens the memories of the chosen root; the caller closes them. With `acts_as_agent` one agent has to be
+    named.
+    """
+    resolved = resolve_data_workspace(WorkspaceData.MEMORY, where, acts_as_agent=acts_as_agent, adds=adds)
+    real = os.path.realpath(resolved.workspace)
+    home = resolve_agent_paths(resolved.config, real, where.agent, Settings.from_environment(), where.state or "")
+    require_agent(resolved.config, home, where.agent, adds=adds)
     return AgentMemories(home)
 
 
 def one_line(text: str) -> str:
+    """Returns a text shortened to one line."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
 
 
 def echo_json(value: object) -> None:
-    # JSON leaves DEL as it is; the terminal would act on it.
+    """Prints a value as JSON."""
+    # json.dumps does not escape DEL, which terminals interpret.
     click.echo(json.dumps(value, indent=2).replace("\x7f", "\\u007f"))
 
 
 def exit_if_incomplete(faults: Iterable[str], nothing: str = "") -> None:
-    """Say what could not be read, or that there is nothing; either is exit code 1."""
-    said = [f"! {fault}" for fault in faults] or ([nothing] if nothing else [])
-    for line in said:
+    """Prints what could not be read, or that nothing was found, and exits with code 1; returns otherwise."""
+    messages = [f"! {fault}" for fault in faults] or ([nothing] if nothing else [])
+    for line in messages:
         click.echo(printable(complete_commands(line)), err=True)
-    if said:
+    if messages:
         sys.exit(INCOMPLETE)

@@ -1,4 +1,4 @@
-"""`toolyard memory add`, `forget` and `import`: the user corrects what an agent remembers, or brings it along."""
+"""`toolyard memory add`, `forget` and `import`: change what an agent remembers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _STDIN = "-"
     "git log -1 --format=%B | toolyard memory add - --topic release",
 )
 @click.argument("text")
-@click.option("--topic", default="", metavar="T", help="What it is about, in a word or two.")
+@click.option("--topic", default="", metavar="T", help="A topic of one or two words.")
 def add_fact(where: WorkspaceOptions, *, text: str, topic: str, wants_json: bool) -> None:
-    """Let an agent remember a fact. TEXT is read from the input where it is -."""
+    """Add a fact to an agent's memory. A TEXT of - is read from standard input."""
     if text == _STDIN:
-        # One more than a fact may have: what is longer is refused, however long it is.
+        # One character more than a fact may have, so that a longer text is refused without reading all of it.
         read = sys.stdin.read(MOST_TEXT + 1)
         text = read.strip() if len(read) <= MOST_TEXT else read
     with open_memories(where, acts_as_agent=True, adds=True) as memories:
@@ -57,7 +57,7 @@ def add_fact(where: WorkspaceOptions, *, text: str, topic: str, wants_json: bool
 )
 @click.argument("identity", metavar="ID")
 def forget_fact(where: WorkspaceOptions, *, identity: str, wants_json: bool) -> None:
-    """Take a fact out of an agent's memory. ID is its id, or the first characters of it."""
+    """Remove a fact from an agent's memory. ID is its id, or a prefix of it."""
     with open_memories(where, acts_as_agent=True) as memories:
         who = memories.agent
         fact = memories.memory_of(who).forget(_find_fact_id(memories, who, identity))
@@ -68,18 +68,20 @@ def forget_fact(where: WorkspaceOptions, *, identity: str, wants_json: bool) -> 
 
 
 def _find_fact_id(memories: AgentMemories, who: str, identity: str) -> str:
-    """The id of a fact of `who` that is meant. Raises with whose it is when it is somebody else's."""
+    """Returns the id of a fact of `who`. Raises ValidationError with the owner if it belongs to another agent."""
     if found := _matching_ids(memories, who, identity):
         if len(found) > 1:
             several = ", ".join(found[:_SHOWN_IDS])
-            raise ValidationError.of("id", f"{identity!r} begins several: {several}", hint="Give more of it.")
+            raise ValidationError.of(
+                "id", f"{identity!r} is a prefix of several ids: {several}", hint="Give more characters."
+            )
         return found[0]
     owners: list[str] = []
     for other in memories.known_agents():
-        with contextlib.suppress(ToolyardError):  # what cannot be read there is not what was asked for
+        with contextlib.suppress(ToolyardError):  # an unreadable memory of another agent is not an error here
             owners += [other] if other != who and _matching_ids(memories, other, identity) else []
     if owners:
-        hint = f"It is {owners[0]}'s: --agent {owners[0]}"
+        hint = f"It belongs to {owners[0]}: --agent {owners[0]}"
         raise ValidationError.of("id", f"{who} has no fact {identity}", hint=hint)
     return identity
 
@@ -97,12 +99,14 @@ def _matching_ids(memories: AgentMemories, agent: str, identity: str) -> list[st
     "toolyard memory import --from mem0 ./store --user alice --config team.yaml --agent writer",
 )
 @click.argument("path")
-@click.option("--from", "source", type=click.Choice(["mem0"]), required=True, help="What the store was made by.")
-@click.option("--collection", default="", metavar="C", help="Which collection of the store, where it has several.")
+@click.option(
+    "--from", "source", type=click.Choice(["mem0"]), required=True, help="The program that wrote the store."
+)
+@click.option("--collection", default="", metavar="C", help="The collection of the store, if it has several.")
 @click.option("--user", default="", metavar="U", help="Only memories of this user (mem0's user_id).")
 @click.option("--agent-id", default="", metavar="A", help="Only memories of this agent (mem0's agent_id).")
 @click.option("--run-id", default="", metavar="R", help="Only memories of this run (mem0's run_id).")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and write nothing.")
 def import_memories(
     where: WorkspaceOptions,
     *,
@@ -115,10 +119,10 @@ def import_memories(
     dry_run: bool,
     wants_json: bool,
 ) -> None:
-    """Bring memories along from mem0's local store at PATH: qdrant, chroma or faiss.
+    """Import memories from mem0's local store at PATH: qdrant, chroma or faiss.
 
-    mem0 may be using it meanwhile, and the import may be repeated: what is new or changed there comes along, what
-    was changed or forgotten here stays so.
+    mem0 may be running, and the import can be repeated: new and changed memories are imported, and memories changed
+    or forgotten here stay so.
     """
     from toolyard.memory.mem0 import import_mem0, read_store
 
@@ -134,16 +138,16 @@ def import_memories(
         echo_json({"agent": who, **about, **asdict(done), **counts})
     else:
         doing = "would be" if dry_run else "was" if done.added == 1 else "were"
-        same = "is as it was" if done.unchanged == 1 else "are as they were"
+        same = "is unchanged" if done.unchanged == 1 else "are unchanged"
         click.echo(
             f"{len(chosen):,} {'memory' if len(chosen) == 1 else 'memories'} of {contents.kind} for {printable(who)}:"
             f" {done.added:,} {doing} added, {done.updated:,} changed, {done.unchanged:,} {same}."
         )
         notes = {
-            "changed there and here: kept as they are here": done.kept,
-            "forgotten here before: left out": done.forgotten,
-            "of other users, agents or runs: left out": others,
-            "entries that are no memories or cannot be read": contents.unreadable,
+            "changed on both sides: not updated": done.kept,
+            "forgotten here earlier: skipped": done.forgotten,
+            "of other users, agents or runs: skipped": others,
+            "entries that are not memories or cannot be read": contents.unreadable,
         }
         for note, count in notes.items():
             if count:
@@ -151,5 +155,5 @@ def import_memories(
     refused = ", ".join(done.refused[:_SHOWN_REFUSALS])
     exit_if_incomplete(
         [f"{len(done.refused):,} are too long to be facts: {refused}"] if done.refused else (),
-        "" if chosen else "No memory of the store fits.",
+        "" if chosen else "No memory of the store matches.",
     )

@@ -1,4 +1,4 @@
-"""`toolyard memory show`: one entry of a memory, or one of its files as it stands."""
+"""`toolyard memory show`: show one entry of a memory, or one of its files."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _FILES = {
     "toolyard memory show 3f0c9a61",
     "toolyard memory show learned_patterns.md --agent writer",
     "toolyard memory show facts --config team.yaml --agent writer",
-    who="Whose memory.  [default: whoever has it]",
+    who="The agent whose memory is meant.  [default: any agent]",
 )
 @click.argument("what", metavar="NAME")
 def show_memory(where: WorkspaceOptions, *, what: str, wants_json: bool) -> None:
-    """Show one entry whole, or one file.
+    """Show one entry, or one file.
 
-    NAME is an id, or the first characters of one; the title of a pattern; the key of a preference; or a file:
-    facts, tasks, patterns, preferences, task, or its full name.
+    NAME is an id, or a prefix of one; the title of a pattern; the key of a preference; or a file: facts, tasks,
+    patterns, preferences, task, or its full name.
     """
     with open_memories(where) as memories:
         agents = (where.agent,) if where.agent else memories.known_agents()
@@ -59,10 +59,10 @@ def _show_file(memories: AgentMemories, agents: tuple[str, ...], file: str, *, w
     found = {who: data for who in agents if (data := _read_memory_file(memories, who, file)) is not None}
     if len(found) > 1:
         several = ", ".join(found)
-        hint = f"Say whose: --agent {next(iter(found))}"
-        raise ValidationError.of("agent", f"several have a {file}: {several}", hint=hint)
+        hint = f"Choose one: --agent {next(iter(found))}"
+        raise ValidationError.of("agent", f"several agents have a {file}: {several}", hint=hint)
     for who, data in found.items():
-        # An agent may have written any bytes.
+        # Agents can write arbitrary bytes.
         text = data.decode("utf-8", "backslashreplace")
         if wants_json:
             echo_json({"agent": who, "file": file, "text": text})
@@ -85,7 +85,7 @@ def _show_entry(memories: AgentMemories, agents: tuple[str, ...], what: str, *, 
     if len(found) > 1:
         several = ", ".join(f"{entry.id} of {entry.agent}" for entry in found[:5])
         raise ValidationError.of(
-            "name", f"{what!r} is said of several: {several}", hint="Give more of it, or say whose with --agent ID."
+            "name", f"{what!r} matches several entries: {several}", hint="Give more characters, or pass --agent ID."
         )
     for hit in found:
         whole = _ENTRY_READERS[hit.file](memories.memory_of(hit.agent), hit)
@@ -94,7 +94,7 @@ def _show_entry(memories: AgentMemories, agents: tuple[str, ...], what: str, *, 
         else:
             click.echo(f"{click.style(printable(hit.agent), bold=True)}  {hit.file}  {printable(hit.id)}")
             _print_entry(whole)
-    exit_if_incomplete(faults if not found else (), "" if found else f"Nothing called {what!r} is remembered here.")
+    exit_if_incomplete(faults if not found else (), "" if found else f"There is no memory called {what!r} here.")
 
 
 def _print_entry(entry: Any) -> None:

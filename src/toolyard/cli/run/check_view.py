@@ -1,4 +1,4 @@
-"""`toolyard run --check`, shown: a table on a terminal, plain lines in a pipe, or JSON."""
+"""Prints the report of `toolyard run --check`: tables in a terminal, plain lines in a pipe, or JSON."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _LIMITS: Final[Mapping[str, str]] = {
 
 
 def show_check(report: CheckReport, *, wants_json: bool = False) -> None:
+    """Prints the report."""
     if wants_json:
         click.echo(json.dumps(report.as_json(), indent=2))
     elif sys.stdout.isatty():
@@ -41,7 +42,7 @@ def show_check(report: CheckReport, *, wants_json: bool = False) -> None:
 
 
 def plain_lines(report: CheckReport) -> Iterator[str]:
-    """The whole of it, a line for each thing."""
+    """Yields the whole report as plain lines."""
     for name, words in _run_rows(report):
         yield f"{name}: {words}"
     for agent in report.agents:
@@ -60,13 +61,14 @@ def plain_lines(report: CheckReport) -> Iterator[str]:
 
 
 def verdict(report: CheckReport) -> str:
+    """Returns the conclusion in one sentence."""
     if report.without and not report.problems:
         named = f"agent{'s' if len(report.without) > 1 else ''} {', '.join(report.without)}"
         return f"Ready, but the run starts without {named}."
     if report.without_commands and not report.problems:
         return f"Ready, but commands and code of {', '.join(report.without_commands)} will be refused."
     if not report.problems:
-        return "Ready: nothing stands in the way of a run."
+        return "Ready to run."
     number = len(report.problems)
     return f"Not ready: {number} {'problem stops' if number == 1 else 'problems stop'} the run."
 
@@ -76,7 +78,7 @@ def _finding_with_hint(finding: Finding) -> str:
 
 
 def _finding_text(finding: Finding) -> str:
-    """Whose it is and what; whose is not said twice."""
+    """Returns a finding with its agent, unless the text already names it."""
     named = (f"agent {finding.agent} ", f'agent "{finding.agent}" ')
     if not finding.agent or any(words in finding.text for words in named):
         return finding.text
@@ -89,7 +91,7 @@ def _run_rows(report: CheckReport) -> Iterator[tuple[str, str]]:
     yield "execution mode", f"{report.execution_mode}: {mode}"
     yield "shared folder", report.root
     limits = (_LIMITS[name].format(value) for name, value in report.limits.items() if name in _LIMITS)
-    yield "ends after", ", ".join(limits) + " at most"
+    yield "limits", ", ".join(limits) + " at most"
 
 
 def _agent_rows(agent: AgentCheck) -> Iterator[tuple[str, str]]:
@@ -97,16 +99,19 @@ def _agent_rows(agent: AgentCheck) -> Iterator[tuple[str, str]]:
     yield "model", model or "none"
     if agent.access:
         yield "access", agent.access
-    yield "folder", f"{agent.workspace} {agent.folder}".strip() if agent.workspace else "none: it works without files"
+    yield (
+        "folder",
+        f"{agent.workspace} {agent.folder}".strip() if agent.workspace else "none: the agent works without files",
+    )
     if agent.workspace:
         yield "may", f"{agent.mode}: {agent.rights}"
-        yield "walls", agent.walls
+        yield "sandbox", agent.walls
     yield "servers", _servers_text(agent.servers)
     yield "tools", _join_limited(agent.tools, _SHOWN_TOOLS) or "none"
     parts = f"{agent.tool_tokens:,} for tools, {agent.prompt_tokens:,} for the system prompt"
     yield "context", f"{agent.tokens:,} tokens before the task: {parts}"
     if agent.file_tools:
-        cost = f"which would cost {agent.file_tokens:,} tokens in the context, and cost none"
+        cost = f"which would cost {agent.file_tokens:,} tokens in the context but cost none as files"
         yield "as files", f"{agent.file_tools:,} tools, {cost}"
 
 
@@ -118,12 +123,12 @@ def _servers_text(servers: tuple[ServerCheck, ...]) -> str:
         failed = f"failed when it was last asked: {_shorten_reason(server.note)}" if server.note else ""
         if server.state is ServerState.KNOWN:
             count = f"{server.tools} tool{'' if server.tools == 1 else 's'}"
-            said = f"{count}, {failed}" if failed else count
+            status = f"{count}, {failed}" if failed else count
         elif server.state is ServerState.FAILED:
-            said = failed or server.state.value
+            status = failed or server.state.value
         else:
-            said = server.state.value
-        words.append(f"{server.name} ({said})")
+            status = server.state.value
+        words.append(f"{server.name} ({status})")
     return _join_limited(tuple(words), _SHOWN_SERVERS)
 
 
@@ -146,7 +151,7 @@ def _print_tables(report: CheckReport, console: Console) -> None:
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, words in rows:
-            grid.add_row(name, Text(printable(words)))  # Text, not str: a path is never read as markup
+            grid.add_row(name, Text(printable(words)))  # Text, not str: a path must not be parsed as markup
         console.print(Text(printable(title), style="bold"))
         console.print(grid)
         console.print()

@@ -1,8 +1,8 @@
-"""`toolyard run`: agents from a configuration work on a task, alone or as a team.
+"""`toolyard run`: run the agents of a configuration on a task, alone or as a team.
 
-Exit codes: 0 with an answer, 1 without one, 2 for wrong use, 124 where a limit (time, tokens, money) ended it with
-what there was, 130 interrupted. The command owns the run: the first Ctrl-C ends it in good order and keeps what is
-finished, the second ends it at once.
+Exit codes: 0 with an answer, 1 without one, 2 wrong usage, 124 a limit (time, tokens, cost) ended it with an answer
+so far, 130 interrupted. The command owns the run: the first Ctrl-C stops it and keeps finished work, the second ends
+it immediately.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ _EXAMPLES: Final = """\b
 Examples:
   toolyard run agent.yaml "Write a README for this project"
   toolyard run team.yaml - < task.md
-  toolyard run --check team.yaml                what would happen, without starting anything
+  toolyard run --check team.yaml                explain the run, without starting anything
   toolyard run team.yaml "Fix the bug" --rounds 2 --max-cost 0.50 --timeout 600
-  toolyard run team.yaml "Draw the plan" --apply .   bring the winner's files here
-  toolyard run --list                           the runs that there are
-  toolyard run --resume 3f2a81bc                go on with a run that was interrupted
-  toolyard run --resume 3f2a81bc --apply .      bring the files of a run that is over
+  toolyard run team.yaml "Draw the plan" --apply .   copy the winner's files here
+  toolyard run --list                           list the runs
+  toolyard run --resume 3f2a81bc                continue an interrupted run
+  toolyard run --resume 3f2a81bc --apply .      copy the files of a finished run
   toolyard run team.yaml "..." --json | jq -r 'select(.type == "answered").text'
 
 \b
-Exit codes: 0 with an answer, 1 without one, 2 wrong use, 124 ended by a limit, 130 interrupted.
+Exit codes: 0 with an answer, 1 without one, 2 wrong usage, 124 ended by a limit, 130 interrupted.
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("config_file", metavar="CONFIG", required=False)
 @click.argument("task", required=False)
+@click.option("--check", is_flag=True, help="Explain the run: agents, tools, tokens, sandbox. Starts nothing.")
 @click.option(
-    "--check", is_flag=True, help="Explain what would happen: agents, tools, tokens, walls. Starts nothing."
+    "--resume", metavar="ID", default="", help="Continue this run; with --apply, copy the files of a finished one."
 )
+@click.option("--list", "wants_list", is_flag=True, help="List the runs of CONFIG, or all runs.")
 @click.option(
-    "--resume", metavar="ID", default="", help="Go on with this run; of one that is over, --apply its files."
+    "--rounds", metavar="N", type=click.IntRange(min=1), help="Maximum number of rounds.  [default: as configured]"
 )
-@click.option("--list", "wants_list", is_flag=True, help="List the runs that there are, of CONFIG or of all files.")
-@click.option("--rounds", metavar="N", type=click.IntRange(min=1), help="Most rounds.  [default: as configured]")
-@click.option("--timeout", metavar="S", type=PositiveNumber(), help="Most seconds.")
-@click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), help="Most tokens of all agents together.")
-@click.option("--max-cost", metavar="USD", type=PositiveNumber(), help="Most money.")
-@click.option("--apply", "folder", metavar="DIR", help="Bring what the winner changed into this folder.")
+@click.option("--timeout", metavar="S", type=PositiveNumber(), help="Maximum duration in seconds.")
+@click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), help="Maximum tokens of all agents together.")
+@click.option("--max-cost", metavar="USD", type=PositiveNumber(), help="Maximum cost in USD.")
+@click.option("--apply", "folder", metavar="DIR", help="Copy the winner's changes into this folder.")
 @click.option("--display", type=NameChoice([*_DISPLAYS]), help="[default: as configured, simple in a pipe]")
-@state_option("Where runs, audit log and snapshots are kept.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one event a line, as JSON, as they come.")
+@state_option("The folder for runs, audit log and snapshots.")
+@click.option("--json", "wants_json", is_flag=True, help="Print each event as one line of JSON.")
 def run(
     *,
     config_file: str | None,
@@ -87,12 +87,12 @@ def run(
     state: str | None,
     wants_json: bool,
 ) -> None:
-    """Let the agents of CONFIG work on TASK (- for stdin).
+    """Run the agents of CONFIG on TASK (- for stdin).
 
-    Each agent works in its own folder, with the tools and rights that CONFIG gives it. Several of them answer, see
-    what the others did, and vote for the best. The answer is printed; the files stay where the agents made them.
+    Each agent works in its own folder, with the tools and rights that CONFIG gives it. Several agents answer, see the
+    work of the others, and vote for the best answer. The answer is printed; the files stay in the agents' folders.
     """
-    from toolyard.config.settings import Settings  # `--help` waits for none of it
+    from toolyard.config.settings import Settings  # not needed for `--help`
 
     settings = Settings.from_environment()
     if wants_list:
@@ -122,7 +122,7 @@ def _load_run_config(path: str | None, resume: str, state_home: str) -> Config:
     if path is None and resume:
         path = _config_path_of_run(resume, state_home)
     if path is None:
-        raise click.UsageError("Name the configuration: toolyard run CONFIG TASK. `toolyard init` writes one.")
+        raise click.UsageError("Pass the configuration: toolyard run CONFIG TASK. `toolyard init` writes one.")
     if not os.path.exists(path):
         raise click.UsageError(f"There is no file {path!r}. The configuration comes first: toolyard run CONFIG TASK.")
     config = load_config(path)
@@ -150,19 +150,19 @@ def _check(config: Config, settings: Settings, state: str | None, limits: TeamLi
 def _read_task(given: str | None, resume: str) -> str:
     if resume:
         if given is not None:
-            raise click.UsageError("A run that is resumed has its task already: leave TASK out.")
+            raise click.UsageError("A resumed run already has its task: omit TASK.")
         return ""
     given = read_text_argument(given, "TASK") if given is not None else None
     if given is None or not given.strip():
-        raise click.UsageError("Say what is to be done: toolyard run CONFIG TASK.")
+        raise click.UsageError("Pass a task: toolyard run CONFIG TASK.")
     return given
 
 
 def _limits(
     config: Config, rounds: int | None, timeout: float | None, tokens: int | None, cost: float | None
 ) -> TeamLimits:
-    said = {"rounds": rounds, "seconds": timeout, "tokens": tokens, "cost": cost}
-    update = {name: value for name, value in said.items() if value is not None}
+    given = {"rounds": rounds, "seconds": timeout, "tokens": tokens, "cost": cost}
+    update = {name: value for name, value in given.items() if value is not None}
     return config.orchestrator.limits.model_copy(update=update)
 
 
@@ -185,7 +185,7 @@ def _run(options: RunOptions, chosen: str | None, folder: str | None, *, wants_j
     with contextlib.closing(display) as showing:
         run = TeamRun(replace(options, askers=make_askers(showing.pause)), showing.handle_event)
         if kind not in {"json", "silent"} and sys.stderr.isatty():
-            click.echo("Getting ready ...", err=True)  # what models and servers need is loaded, for a second or two
+            click.echo("Starting ...", err=True)  # importing the model clients takes a second or two
         finished = asyncio.run(_show_run(run, showing))
     if folder is not None and finished.has_answer:
         _apply_files(options, finished, folder, wants_json=wants_json)
@@ -193,16 +193,16 @@ def _run(options: RunOptions, chosen: str | None, folder: str | None, *, wants_j
 
 
 def _check_target(folder: str, state_home: str) -> None:
-    """Before the run: what cannot be brought there is not worked for."""
+    """Checks the target folder before the run, so that no work is lost."""
     if not os.path.isdir(folder):
-        raise click.BadParameter(f"{folder} is no folder. Make it first.", param_hint="'--apply'")
+        raise click.BadParameter(f"{folder} is not a folder. Create it first.", param_hint="'--apply'")
     if is_beneath(os.path.realpath(state_home), os.path.realpath(folder)):
-        what = f"{folder} holds Toolyard's own state ({state_home}). Choose a folder in it."
+        what = f"{folder} contains Toolyard's own state ({state_home}). Choose a subfolder."
         raise click.BadParameter(what, param_hint="'--apply'")
 
 
 def _apply_finished_run(options: RunOptions, folder: str, *, wants_json: bool) -> bool:
-    """Bring the files of a run that is over. False where it is not."""
+    """Copies the files of a finished run; returns False if the run has not finished."""
     from toolyard.team.paths import find_run
     from toolyard.team.run_list import read_run
 
@@ -235,7 +235,7 @@ def _exit_code(finished: RunFinished) -> int:
 
 
 def _apply_files(options: RunOptions, finished: RunFinished | KnownRun, folder: str, *, wants_json: bool) -> None:
-    """Bring the winner's files, and say so where a person reads."""
+    """Copies the winner's files, and reports it unless JSON is printed."""
     from toolyard.team.apply_result import TeamFiles
 
     files = TeamFiles(options.config, options.settings, options.state_home, finished.began)
@@ -243,12 +243,12 @@ def _apply_files(options: RunOptions, finished: RunFinished | KnownRun, folder: 
     if wants_json:
         return
     if not delivered.undo:
-        click.echo(f"{finished.winner} changed no files: {delivered.folder} is as it was.", err=True)
+        click.echo(f"{finished.winner} changed no files: {delivered.folder} is unchanged.", err=True)
         return
     removed = f", {delivered.removed} removed" if delivered.removed else ""
-    click.echo(f"Brought into {delivered.folder}: {delivered.written} written{removed}.", err=True)
+    click.echo(f"Copied into {delivered.folder}: {delivered.written} written{removed}.", err=True)
     for line in delivered.skipped:
-        click.echo(f"Left alone: {printable(line)}", err=True)
+        click.echo(f"Not changed: {printable(line)}", err=True)
     whose = ("--agent", finished.winner, "--workspace", delivered.folder)
     where = shlex.join(
         ("--config", options.config.source or "", *whose, *_option_words("--state", options.state_home))

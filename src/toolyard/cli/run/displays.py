@@ -1,4 +1,4 @@
-"""Who listens to a run: the display that was asked for, or the nearest to it that the terminal can show."""
+"""Selects the display of a run: the requested one, or the nearest that the terminal supports."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ DisplayKind: TypeAlias = Literal["rich_terminal", "textual_terminal", "simple", 
 
 
 class Display(Protocol):
-    """Owns what it has drawn until `close()`, which leaves the terminal as it was. Raises nothing into a run."""
+    """Shows a run. Owns what it has drawn until `close()`, which restores the terminal. Never raises into a run."""
 
     def handle_event(self, event: TeamEvent) -> None:
-        """Told of everything, in order. After the last event, what the run came to has been printed."""
+        """Gets every event, in order. After the last event the result of the run has been printed."""
         ...
 
     def show_stopping(self) -> None:
-        """The user wants it to stop: say so until it has."""
+        """Shows that the user has asked the run to stop."""
         ...
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Draw nothing for as long as somebody is asked something on the terminal."""
+        """Draws nothing while the user is asked something on the terminal."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Restores the terminal."""
+        ...
 
 
 def display_for(
@@ -44,9 +46,10 @@ def display_for(
     resume: Callable[[RunFinished], str] = resume_command,
     has_report: bool = True,
 ) -> Display:
-    """`on_gone` is called once nobody is left who reads the output, perhaps by another thread.
+    """Returns the display of a kind.
 
-    `resume` says which command goes on with a run that has ended; nothing where none can.
+    `on_gone` is called when the output is closed, perhaps from another thread. `resume` returns the command that
+    continues a run that has ended; empty if it cannot be continued.
     """
     outlets = OutputStreams(on_gone, no_color=no_color)
     match kind:
@@ -70,5 +73,5 @@ def display_for(
 
 
 def _is_drawable(console: Console) -> bool:
-    """Asked of the file itself: a variable may tell Rich that a pipe is a terminal."""
+    """Whether the file itself is a terminal: a variable may tell Rich that a pipe is one."""
     return console.file.isatty() and not console.is_dumb_terminal and console.encoding.startswith("utf")

@@ -1,4 +1,4 @@
-"""Tokens, money, time and answers of a run in words."""
+"""Formats tokens, costs, times, files and votes of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _THOUSAND, _MILLION = 1_000, 1_000_000
 _CENT: Final = 0.01
 _MINUTE, _HOUR = 60, 3600
 _SNAPSHOT_CHARS: Final = 12
-"""Characters by which a snapshot is named."""
+"""Characters of a shortened snapshot id."""
 _LONGEST_NAME: Final = 60
 _NAMED_PATHS: Final = 3
 _ALLOWED_CONTROLS: Final = frozenset("\n\t")
@@ -23,6 +23,7 @@ _DELETE, _FIRST_C1, _LAST_C1 = 0x7F, 0x80, 0x9F
 
 
 def format_tokens(number: int) -> str:
+    """Returns a token count such as 1.2k."""
     if number < _THOUSAND:
         return str(number)
     if number < 10 * _THOUSAND:
@@ -31,17 +32,19 @@ def format_tokens(number: int) -> str:
 
 
 def format_cost(cost: float) -> str:
+    """Returns a cost in USD."""
     return f"${cost:.2f}" if cost >= _CENT or not cost else f"${cost:.4f}"
 
 
 def format_clock(seconds: float) -> str:
-    """A time as on a stop watch."""
+    """Returns a duration as h:mm:ss or m:ss."""
     whole = max(int(seconds), 0)
     minutes = f"{whole % _HOUR // _MINUTE:02}" if whole >= _HOUR else f"{whole // _MINUTE}"
     return f"{whole // _HOUR}:{minutes}:{whole % _MINUTE:02}" if whole >= _HOUR else f"{minutes}:{whole % _MINUTE:02}"
 
 
 def format_usage(used: ModelUsage) -> list[str]:
+    """Returns tokens and cost, as far as they are known."""
     words = [f"{format_tokens(used.total)} tokens"] if used.total else []
     if words and used.cached:
         words[0] += f" ({format_tokens(used.cached)} cached)"
@@ -49,11 +52,12 @@ def format_usage(used: ModelUsage) -> list[str]:
 
 
 def short_snapshot(identity: str) -> str:
+    """Returns a shortened snapshot id."""
     return short_name(identity)[:_SNAPSHOT_CHARS]
 
 
 def format_files(paths: tuple[str, ...], total: int, most: int) -> str:
-    """The first of them, and how many more there are."""
+    """Returns the first paths, and how many more there are."""
     named = [terminal_safe(path).replace("\n", "\\n") for path in paths[:most]]
     left = total - len(named)
     return ", ".join(
@@ -62,7 +66,7 @@ def format_files(paths: tuple[str, ...], total: int, most: int) -> str:
 
 
 def describe_code_operation(event: FileOperated) -> str | None:
-    """A change of files that code made or wanted to make. Other operations are calls, which are shown as such."""
+    """Describes a file change made by code; None for others, which are shown as calls."""
     if not event.from_code or not event.changes_files:
         return None
     outcome = "" if event.outcome == "ok" else f": {event.outcome}"
@@ -72,19 +76,20 @@ def describe_code_operation(event: FileOperated) -> str | None:
 
 
 def short_name(name: str) -> str:
-    """A name that anybody may have chosen, in one line of no great length."""
+    """Returns a name, which anyone may have chosen, as one escaped line of limited length."""
     line = terminal_safe(name).replace("\n", " ")
     return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
 
 
 def describe_vote(agent: str, chosen: str) -> str:
+    """Returns the vote of an agent."""
     if not chosen:
-        return "voted for nobody"
+        return "voted for no one"
     return "voted for itself" if chosen == agent else f"voted for {short_name(chosen)}"
 
 
 def escape_controls(text: str) -> str:
-    """An answer as it goes into a file or a pipe: every character but those that only command a terminal."""
+    """Returns an answer for a file or pipe, with terminal control characters escaped."""
     return "".join(
         c if c in _ALLOWED_CONTROLS or not _is_terminal_control(c) else c.encode("unicode_escape").decode()
         for c in text

@@ -1,7 +1,7 @@
-"""The whole screen of a run: the task above, the agents, notices, and a line with what it has cost so far.
+"""Lays out the full screen of a run: the task, the agents, notices, and a status line with the usage.
 
-Agents stand beside each other where it is wide, below each other where it is narrow, and in a few lines each where
-there are more than panels have room for. `render_screen` returns exactly as many lines as there are, each of the full width.
+Panels are placed side by side on a wide screen and below each other on a narrow one; without room for panels each
+agent gets a few lines. `render_screen` returns exactly `height` lines, each `width` columns wide.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Final
 from rich.text import Text
 
 from toolyard.cli.drive.format import one_line
-from toolyard.cli.run import format as words
+from toolyard.cli.run import format as run_format
 from toolyard.cli.run.panels import DrawContext, fit_width, render_panel, render_rows, split_line
 from toolyard.cli.run.state import AgentProgress, AgentStatus, TeamProgress
 
 _MIN_WIDTH, _MIN_HEIGHT = 36, 6
-"""Of a panel that is worth its frame."""
+"""Minimum size of a panel."""
 _GOOD_WIDTH, _GOOD_HEIGHT = 50, 12
-"""Of one that is read with ease: more is not better."""
+"""Comfortable size of a panel: more is not better."""
 _MAX_ROWS: Final = 3
 """Lines of an agent without a panel."""
 _LONGEST_NAME: Final = 20
 _SHOWN_NOTICES: Final = 2
 _CLOSE, _VERY_CLOSE = 0.8, 0.95
-"""Shares of a limit from which it is coloured."""
+"""Fractions of a limit from which the value is coloured."""
 _HINT: Final = "Ctrl-C stops and keeps the work"
 _SHORT_HINT: Final = "Ctrl-C stops"
-_STOPPING: Final = "stopping; Ctrl-C again ends it at once"
+_STOPPING: Final = "stopping; Ctrl-C again stops immediately"
 _URGENCY: Final = {
     AgentStatus.WORKING: 0,
     AgentStatus.WAITING: 1,
@@ -39,6 +39,7 @@ _URGENCY: Final = {
 
 
 def render_screen(team: TeamProgress, width: int, height: int, pen: DrawContext) -> list[Text]:
+    """Returns the lines of the screen."""
     head, foot = [_heading_line(team, width)], [*_notice_lines(team, width, height), _status_line(team, width, pen)]
     room = height - len(head) - len(foot)
     if room < 1:
@@ -51,7 +52,7 @@ def render_screen(team: TeamProgress, width: int, height: int, pen: DrawContext)
 
 
 def best_columns(agents: int, width: int, height: int) -> int:
-    """How many panels stand beside each other; 0 where there is no room for panels."""
+    """Returns how many panels fit side by side; 0 if there is no room for panels."""
     best, found = 0.0, 0
     for columns in range(1, agents + 1):
         wide, high = width // columns, height // -(-agents // columns)
@@ -69,14 +70,16 @@ def _panel_grid(agents: list[AgentProgress], columns: int, width: int, height: i
     for row in range(count):
         across = agents[row * columns : (row + 1) * columns]
         high = _share(height, count, row)
-        panels = [render_panel(one, _share(width, len(across), place), high, pen) for place, one in enumerate(across)]
+        panels = [
+            render_panel(one, _share(width, len(across), column), high, pen) for column, one in enumerate(across)
+        ]
         lines += [Text.assemble(*parts) for parts in zip(*panels, strict=True)]
     return lines
 
 
 def _agent_list(agents: list[AgentProgress], width: int, height: int, pen: DrawContext) -> list[Text]:
-    """A few lines for each. Those at work come first where not all of them fit."""
-    names = min(max((len(words.short_name(agent.info.id)) for agent in agents), default=0), _LONGEST_NAME)
+    """Returns a few lines per agent, working agents first if not all fit."""
+    names = min(max((len(run_format.short_name(agent.info.id)) for agent in agents), default=0), _LONGEST_NAME)
     if len(agents) <= height:
         each = min(height // max(len(agents), 1), _MAX_ROWS)
         return [line for agent in agents for line in render_rows(agent, width, each, pen, names)]
@@ -85,7 +88,7 @@ def _agent_list(agents: list[AgentProgress], width: int, height: int, pen: DrawC
     left = [agent for agent in agents if not any(agent is one for one in urgent)]
     lines = [line for agent in shown for line in render_rows(agent, width, 1, pen, names)]
     at_work = sum(agent.state in (AgentStatus.WORKING, AgentStatus.WAITING) for agent in left)
-    return [*lines, Text(f"… and {len(left)} more agents, {at_work} of them at work", "dim")]
+    return [*lines, Text(f"… and {len(left)} more agents, {at_work} of them working", "dim")]
 
 
 def _share(whole: int, parts: int, which: int) -> int:
@@ -111,21 +114,21 @@ def _status_line(team: TeamProgress, width: int, pen: DrawContext) -> Text:
     used, limits = team.usage, team.limits
     rounds, elapsed = int(limits.get("rounds", 0)), max(pen.now - team.began, 0.0)
     parts = [Text(f"round {team.round}" + (f"/{rounds}" if rounds else ""))]
-    parts.append(_usage_text(elapsed, limits.get("seconds"), words.format_clock))
-    parts.append(_usage_text(used.total, limits.get("tokens"), lambda n: words.format_tokens(int(n)), " tokens"))
+    parts.append(_usage_text(elapsed, limits.get("seconds"), run_format.format_clock))
+    parts.append(_usage_text(used.total, limits.get("tokens"), lambda n: run_format.format_tokens(int(n)), " tokens"))
     if used.cost is not None or limits.get("cost"):
-        parts.append(_usage_text(used.cost or 0.0, limits.get("cost"), words.format_cost))
+        parts.append(_usage_text(used.cost or 0.0, limits.get("cost"), run_format.format_cost))
     at_work = sum(agent.state in (AgentStatus.WORKING, AgentStatus.WAITING) for agent in team.agents.values())
-    parts.append(Text(f"{at_work}/{len(team.agents)} at work", "dim"))
+    parts.append(Text(f"{at_work}/{len(team.agents)} working", "dim"))
     if team.is_stopping:
-        hint, told = Text(_STOPPING, "bold yellow"), _join_with_dots(parts)
-        return split_line(hint, told if hint.cell_len + told.cell_len + 2 <= width else Text(), width)
-    # Short of room, what it has cost comes before how many are at work, and before what it may cost.
+        hint, text = Text(_STOPPING, "bold yellow"), _join_with_dots(parts)
+        return split_line(hint, text if hint.cell_len + text.cell_len + 2 <= width else Text(), width)
+    # With little room, usage takes precedence over the number of working agents and over the limits.
     brief = [Text(part.plain.partition("/")[0]) for part in parts[:-1]]
     for shown, hint in ((parts, _HINT), (parts, _SHORT_HINT), (parts[:-1], _SHORT_HINT), (brief, _SHORT_HINT)):
-        told = _join_with_dots(shown)
-        if told.cell_len + len(hint) + 1 <= width:
-            return split_line(told, Text(hint, "dim"), width)
+        text = _join_with_dots(shown)
+        if text.cell_len + len(hint) + 1 <= width:
+            return split_line(text, Text(hint, "dim"), width)
     return fit_width(_join_with_dots(brief), width)
 
 
@@ -136,7 +139,7 @@ def _join_with_dots(parts: list[Text]) -> Text:
     return line
 
 
-def _usage_text(value: float, limit: float | None, say: words.NumberFormatter, unit: str = "") -> Text:
+def _usage_text(value: float, limit: float | None, say: run_format.NumberFormatter, unit: str = "") -> Text:
     if not limit:
         return Text(f"{say(value)}{unit}")
     share = value / limit

@@ -1,4 +1,4 @@
-"""`toolyard run --list`: the runs that there are."""
+"""`toolyard run --list`: lists the stored runs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _SHORT = 8
 
 
 def show_runs(config_file: str | None, state_home: str, *, wants_json: bool) -> None:
+    """Prints the runs of a configuration, or all runs."""
     config = os.path.abspath(config_file) if config_file is not None else None
     runs = list_runs(state_home, config, lambda error: click.echo(printable(f"! {error}"), err=True))
     if wants_json:
@@ -37,7 +38,7 @@ def _run_line(run: KnownRun) -> str:
 
 
 def _ending_text(run: KnownRun) -> str:
-    """Only an answer has an author: a run is not interrupted by the agent whose answer is the best so far."""
+    """Returns how a run ended, with the winner."""
     ended = run.ended or "not ended"
     if not run.winner:
         return ended

@@ -1,9 +1,8 @@
-"""A run in a terminal: a panel for each agent on a screen of their own, and a summary when it is over.
+"""Shows a run in a terminal: a panel per agent on the alternate screen, and a summary at the end.
 
-`LiveDisplay` owns the alternate screen, the cursor and a thread that draws; `pause()` gives the terminal back for a
-while and `close()` for good, with all that was on it before. `handle_event` takes notes only, so that a slow terminal slows
-nobody. Lines that have not changed are not sent again, which spares slow connections; all of them are now and then,
-should somebody else have written over them.
+`LiveDisplay` owns the alternate screen, the cursor and a drawing thread; `pause()` restores the terminal temporarily
+and `close()` permanently. `handle_event` only updates the state, so that a slow terminal does not slow down agents.
+Unchanged lines are not sent again, except in a periodic full redraw that repairs output of other programs.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from rich.text import Text
 
 from toolyard.cli.common.terminal_text import TerminalMarkdown, TerminalSafe, Trimmed
 from toolyard.cli.drive.format import terminal_safe
-from toolyard.cli.run import summary as ending
+from toolyard.cli.run import summary
 from toolyard.cli.run.layout import render_screen
 from toolyard.cli.run.panels import DrawContext
 from toolyard.cli.run.state import TeamProgress
@@ -31,12 +30,12 @@ from toolyard.team.events import RunFinished, TeamEvent
 
 FRAME_SECONDS: Final = 0.1
 _REST_FACTOR: Final = 5
-"""How many times as long as a drawing took there is none."""
+"""The pause after a drawing, as a multiple of the time it took."""
 _REDRAW_SECONDS: Final = 5.0
 _WIDEST: Final = 100
 """Columns of the answer: longer lines are hard to read."""
 _LONGEST_ANSWER: Final = 100_000
-"""Characters that are laid out; the rest is in the report."""
+"""Maximum characters of the answer that are printed; the rest is in the report."""
 _MIN_SIZE: Final = 4
 
 
@@ -44,21 +43,23 @@ def _escape_segment(codes: str) -> Segment:
     return Segment(codes, None, [(ControlType.HOME,)])
 
 
-# A terminal may count a character wider than we do: without wrapping that spoils one line and not the screen.
+# A terminal may draw a character wider than expected: without wrapping only that line is affected.
 _NO_WRAP, _WRAP = _escape_segment("\x1b[?7l"), _escape_segment("\x1b[?7h")
-# Terminals that know it show a drawing when it is whole; others pass over it.
+# Synchronized output: terminals that support it show complete frames only; others ignore it.
 _BEGIN, _END = _escape_segment("\x1b[?2026h"), _escape_segment("\x1b[?2026l")
 _ERASE_LINE: Final = _escape_segment("\x1b[2K")
 
 
 class LiveDisplay:
+    """A full-screen display of a run."""
+
     def __init__(
         self,
         console: Console,
         outlets: OutputStreams,
         *,
         on_gone: Callable[[], None] = lambda: None,
-        resume: Callable[[RunFinished], str] = ending.resume_command,
+        resume: Callable[[RunFinished], str] = summary.resume_command,
         has_report: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -85,7 +86,7 @@ class LiveDisplay:
             self._drawer.start()
 
     def show_stopping(self) -> None:
-        """The user wants it to stop."""
+        """Shows that the run is stopping."""
         with self._state_lock:
             self.team.is_stopping = True
 
@@ -103,7 +104,7 @@ class LiveDisplay:
                     self._enter_screen()
 
     def close(self) -> None:
-        """Give the terminal back. May be called at any time, and more than once."""
+        """Restores the terminal. May be called at any time, and more than once."""
         self._is_over = True
         self._stop.set()
         if self._drawer is not None and self._drawer is not threading.current_thread():
@@ -112,7 +113,7 @@ class LiveDisplay:
             self._leave_screen()
 
     def draw(self) -> None:
-        """Bring the screen up to date."""
+        """Updates the screen."""
         with self._terminal_lock:
             if not self._is_on:
                 return
@@ -132,13 +133,13 @@ class LiveDisplay:
 
     def _lines(self, width: int, height: int, now: float) -> list[list[Segment]]:
         with self._state_lock:
-            told = render_screen(
+            lines = render_screen(
                 self.team, max(width, _MIN_SIZE), max(height, _MIN_SIZE), DrawContext(self._console, now)
             )
         options = self._console.options.update(width=width, no_wrap=True, overflow="crop")
         return [
             [part for part in self._console.render(TerminalSafe(line), options) if part.text != "\n"]
-            for line in told[:height]
+            for line in lines[:height]
         ]
 
     def _keep_drawing(self) -> None:
@@ -150,12 +151,12 @@ class LiveDisplay:
             except (OSError, ValueError):  # the terminal is gone
                 self._on_gone()
                 return
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong in a drawing, the run goes on
+            except Exception as error:  # noqa: BLE001 - an error in the display must not end the run
                 self._fault = f"{type(error).__name__}: {error}"
                 with self._terminal_lock:
                     self._leave_screen()
                 return
-            # Where drawing is slow it is done less often: the time belongs to the agents.
+            # Slow drawing happens less often, to leave the time to the agents.
             pause = max(FRAME_SECONDS, (time.monotonic() - began) * _REST_FACTOR)
 
     def _enter_screen(self) -> None:
@@ -176,25 +177,25 @@ class LiveDisplay:
 
     def _print_summary(self, finished: RunFinished) -> None:
         try:
-            self._print(ending.verdict_lines(finished))
+            self._print(summary.verdict_lines(finished))
             if finished.has_answer and not self._outlets.is_split:
-                self._print([Text(), ending.answer_heading(finished), Text()])
+                self._print([Text(), summary.answer_heading(finished), Text()])
                 text = terminal_safe(finished.text[:_LONGEST_ANSWER])
                 self._print([Padding(Trimmed(TerminalMarkdown(text)), (0, 0, 0, 2), expand=False)])
                 if len(finished.text) > _LONGEST_ANSWER:
                     self._print([Text("  … the rest is in the report", "dim")])
             self._print([Text()])
-            told = ending.detail_lines(self.team, finished, self._resume(finished), has_report=self._has_report)
-            self._print(told)
+            details = summary.detail_lines(self.team, finished, self._resume(finished), has_report=self._has_report)
+            self._print(details)
             if self._fault:
                 self._print(
-                    [Text(f"  The display failed, and the run went on: {terminal_safe(self._fault)}", "yellow")]
+                    [Text(f"  The display failed, but the run continued: {terminal_safe(self._fault)}", "yellow")]
                 )
-        except (OSError, ValueError):  # nobody is there to be told
+        except (OSError, ValueError):  # the output is closed
             self._on_gone()
         if finished.has_answer and self._outlets.is_split:
             self._outlets.write_answer(finished.text)
 
-    def _print(self, told: Iterable[RenderableType]) -> None:
-        for each in told:
+    def _print(self, renderables: Iterable[RenderableType]) -> None:
+        for each in renderables:
             self._console.print(TerminalSafe(each), width=min(self._console.width, _WIDEST), crop=False)

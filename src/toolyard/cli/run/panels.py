@@ -1,6 +1,6 @@
-"""One agent of a run on the screen: a panel with the last things it said and did, or a few lines where room is short.
+"""Renders one agent of a run: a panel with its last texts and calls, or a few lines if there is little room.
 
-Everything comes out as lines of exactly the width that was asked for.
+All lines have exactly the requested width.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from toolyard.cli.drive import rows as drive_rows
 from toolyard.cli.drive.format import format_duration, terminal_safe
-from toolyard.cli.run import format as words
+from toolyard.cli.run import format as run_format
 from toolyard.cli.run.state import AgentProgress, AgentStatus, ModelText, PanelItem, Remark, ShownCall
 
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -38,33 +38,34 @@ _SIDES: Final = 4
 """Columns of a panel's frame."""
 _NARROW: Final = 12
 _STATE_WIDTH: Final = 12
-"""Columns for the state of an agent that has one line."""
+"""Columns for the status of an agent with one line."""
 _MAX_HANGING: Final = 3
 _MAX_WIDE: Final = 1.5
-"""Characters of text that are laid out for each column of a line: those before would not be seen."""
+"""Characters that are laid out per column of a line; earlier text would not be visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawContext:
-    """What drawing needs to know beside what is drawn."""
+    """The console and the current time."""
 
     console: Console
     now: float
 
     @property
     def frame(self) -> str:
+        """The current frame of the spinner."""
         return _FRAMES[int(self.now * _FRAMES_A_SECOND) % len(_FRAMES)]
 
 
 def fit_width(line: Text, width: int) -> Text:
-    """Exactly `width` columns of it."""
+    """Returns the line truncated or padded to `width` columns."""
     line = line.copy()
     line.truncate(max(width, 0), overflow="ellipsis", pad=True)
     return line
 
 
 def split_line(left: Text, right: Text, width: int) -> Text:
-    """Two texts at the ends of a line. The left one gives way."""
+    """Puts two texts at the ends of a line; the left one is truncated if needed."""
     room = width - right.cell_len - 1
     if room < min(left.cell_len, _NARROW):
         return fit_width(left, width)
@@ -72,29 +73,29 @@ def split_line(left: Text, right: Text, width: int) -> Text:
 
 
 def render_panel(agent: AgentProgress, width: int, height: int, pen: DrawContext) -> list[Text]:
-    """`height` lines: a frame in the colour of its state, who and what above, files and costs below."""
+    """Returns `height` lines: a frame in the status colour, name and status above, files and costs below."""
     inside = max(width - _SIDES, 1)
     colour = _COLOURS[agent.state]
     body = render_tail(agent, inside, max(height - 2, 0), pen)
     name, state, cost = _name_text(agent, pen), status_text(agent, pen), cost_text(agent)
     full = Text.assemble(name, (f"  {_model_name(agent)}", "dim"))
     top = _border_line(("╭", "╮"), full if _fits(full, state, width) else name, state, width, colour)
-    told = changes_text(agent)
+    files = changes_text(agent)
     bottom = _border_line(
-        ("╰", "╯"), told if _fits(told, cost, width) else changes_text(agent, is_short=True), cost, width, colour
+        ("╰", "╯"), files if _fits(files, cost, width) else changes_text(agent, is_short=True), cost, width, colour
     )
     side = Text("│", colour)
     return [top, *(Text.assemble(side, " ", line, " ", side) for line in body), bottom][:height]
 
 
 def render_rows(agent: AgentProgress, width: int, height: int, pen: DrawContext, names: int = 0) -> list[Text]:
-    """`height` lines without a frame: who it is, what it does and, where there is room, the last that it said."""
+    """Returns `height` lines without a frame: name, status and, if there is room, the last text."""
     name = _name_text(agent, pen)
     left = Text.assemble(name, " " * max(names + 2 - name.cell_len, 0), "  ", status_text(agent, pen))
     if height > 1:
         left.append(f"  {_model_name(agent)}", "dim")
     else:
-        # Where everybody's words begin, so that the eye finds them.
+        # Aligns the texts of all agents in one column.
         left.pad_right(max(names + 4 + _STATE_WIDTH - left.cell_len, 0))
         left.append("  ").append_text(_last_line(agent, width, pen))
     first = split_line(left, cost_text(agent), width)
@@ -104,7 +105,7 @@ def render_rows(agent: AgentProgress, width: int, height: int, pen: DrawContext,
 
 
 def render_tail(agent: AgentProgress, width: int, height: int, pen: DrawContext) -> list[Text]:
-    """The last `height` lines of what an agent said and did, from the top where there are fewer."""
+    """Returns the last `height` lines of an agent's texts and calls."""
     found: list[Text] = []
     for item in reversed(agent.items):
         if len(found) >= height:
@@ -115,10 +116,11 @@ def render_tail(agent: AgentProgress, width: int, height: int, pen: DrawContext)
 
 
 def status_text(agent: AgentProgress, pen: DrawContext) -> Text:
+    """Returns what an agent is doing."""
     colour = _COLOURS[agent.state]
     match agent.state:
         case AgentStatus.READY:
-            return Text("not begun", colour)
+            return Text("not started", colour)
         case AgentStatus.WORKING:
             return Text(_activity_text(agent, pen), colour)
         case AgentStatus.WAITING:
@@ -127,27 +129,29 @@ def status_text(agent: AgentProgress, pen: DrawContext) -> Text:
         case AgentStatus.ANSWERED:
             return Text("answered", colour)
         case AgentStatus.VOTED:
-            return Text(words.describe_vote(agent.info.id, agent.choice), colour)
+            return Text(run_format.describe_vote(agent.info.id, agent.choice), colour)
         case AgentStatus.FAILED:
             return Text("failed", colour)
 
 
 def cost_text(agent: AgentProgress) -> Text:
-    told: list[str] = []
+    """Returns tokens and cost of an agent."""
+    parts: list[str] = []
     if agent.usage.total:
-        told.append(f"{words.format_tokens(agent.usage.total)} tok")
+        parts.append(f"{run_format.format_tokens(agent.usage.total)} tok")
     if agent.usage.cost is not None:
-        told.append(words.format_cost(agent.usage.cost))
-    return Text(" · ".join(told), "dim")
+        parts.append(run_format.format_cost(agent.usage.cost))
+    return Text(" · ".join(parts), "dim")
 
 
 def changes_text(agent: AgentProgress, *, is_short: bool = False) -> Text:
-    told = Text()
+    """Returns the changed files and the snapshot of an agent."""
+    text = Text()
     if count := agent.files_changed:
-        told.append(f"± {count} file{'s' * (count != 1)}", "magenta")
+        text.append(f"± {count} file{'s' * (count != 1)}", "magenta")
     if agent.snapshot and not is_short:
-        told.append(f"  {words.short_snapshot(agent.snapshot)}", "dim")
-    return told
+        text.append(f"  {run_format.short_snapshot(agent.snapshot)}", "dim")
+    return text
 
 
 def _activity_text(agent: AgentProgress, pen: DrawContext) -> str:
@@ -170,11 +174,11 @@ def _last_line(agent: AgentProgress, width: int, pen: DrawContext) -> Text:
 
 def _name_text(agent: AgentProgress, pen: DrawContext) -> Text:
     mark = _MARKS.get(agent.state, pen.frame)
-    return Text.assemble((mark, _COLOURS[agent.state]), " ", (words.short_name(agent.info.id), "bold"))
+    return Text.assemble((mark, _COLOURS[agent.state]), " ", (run_format.short_name(agent.info.id), "bold"))
 
 
 def _model_name(agent: AgentProgress) -> str:
-    return words.short_name(agent.info.model or agent.info.backend)
+    return run_format.short_name(agent.info.model or agent.info.backend)
 
 
 def _fits(left: Text, right: Text, width: int) -> bool:
@@ -182,7 +186,7 @@ def _fits(left: Text, right: Text, width: int) -> bool:
 
 
 def _border_line(corners: tuple[str, str], left: Text, right: Text, width: int, colour: str) -> Text:
-    """A border with a text at each end. What there is no room for is left out, the left text last."""
+    """Returns a border with a text at each end; if there is no room, the right text is dropped first."""
     first, last = corners
     room = width - _SIDES - 2
     if not _fits(left, right, width):
@@ -216,7 +220,7 @@ def _finished_call_lines(item: ShownCall, workspace: str, width: int, pen: DrawC
 
 
 def _hanging_indent(first: Text, text: Text, width: int, pen: DrawContext) -> list[Text]:
-    """A text that goes on below itself, and not without end."""
+    """Wraps a text with a hanging indent, up to a maximum number of lines."""
     room = max(width - first.cell_len, 1)
     found = [text] if text.cell_len <= room else [*text.wrap(pen.console, room)]
     if len(found) > _MAX_HANGING:

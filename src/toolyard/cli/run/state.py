@@ -1,6 +1,6 @@
-"""Where a run stands, followed from its events, as a screen shows it.
+"""The state of a run, built from its events, for the displays.
 
-However long a run is, this stays small: of each agent the last things are kept, of each text its end.
+Its size is bounded: each agent keeps its last items, and each text its end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from toolyard.cli.drive.format import CallSummary, describe_result, one_line, terminal_safe
-from toolyard.cli.run import format as words
+from toolyard.cli.run import format as run_format
 from toolyard.drivers import ToolCall
 from toolyard.models.messages import ModelUsage
 from toolyard.team.events import (
@@ -46,6 +46,8 @@ _NAMED_FILES: Final = 4
 
 
 class AgentStatus(Enum):
+    """What an agent is doing."""
+
     READY = auto()
     WORKING = auto()
     WAITING = auto()
@@ -56,12 +58,13 @@ class AgentStatus(Enum):
 
 @dataclass(slots=True)
 class ModelText:
-    """What a model says or thinks."""
+    """Text or thoughts of a model."""
 
     text: str
     is_thinking: bool = False
 
     def add(self, more: str) -> None:
+        """Appends text; drops the beginning of a very long one."""
         self.text += more
         if len(self.text) > 2 * _LONGEST_TEXT:
             self.text = self.text[-_LONGEST_TEXT:]
@@ -69,6 +72,8 @@ class ModelText:
 
 @dataclass(slots=True)
 class ShownCall:
+    """A tool call, with its result once it has one."""
+
     call: ToolCall
     began: float
     summary: CallSummary | None = None
@@ -77,7 +82,7 @@ class ShownCall:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that happened, in a line."""
+    """A one-line event."""
 
     mark: str
     text: str
@@ -89,6 +94,8 @@ PanelItem: TypeAlias = ModelText | ShownCall | Remark
 
 @dataclass(slots=True)
 class AgentProgress:
+    """The state of one agent."""
+
     info: AgentInfo
     state: AgentStatus = AgentStatus.READY
     since: float = 0.0
@@ -97,7 +104,7 @@ class AgentProgress:
     failure: str = ""
     items: deque[PanelItem] = field(default_factory=lambda: deque[PanelItem](maxlen=_MAX_ITEMS))
     calls: dict[str, ShownCall] = field(default_factory=dict[str, ShownCall])
-    """Those without a result."""
+    """Calls without a result."""
     usage: ModelUsage = field(default_factory=ModelUsage)
     turns: int = 0
     files: dict[str, None] = field(default_factory=dict[str, None])
@@ -107,13 +114,16 @@ class AgentProgress:
 
     @property
     def files_changed(self) -> int:
+        """The number of changed files."""
         return len(self.files) + self.unnamed_files
 
     def set_state(self, state: AgentStatus, at: float) -> None:
+        """Sets the status and when it began."""
         if self.state is not state:
             self.state, self.since = state, at
 
     def handle_event(self, event: TeamEvent) -> None:
+        """Updates the state from an event."""
         match event:
             case TextDelta() | ThinkingDelta():
                 self.set_state(AgentStatus.WORKING, event.at)
@@ -123,7 +133,7 @@ class AgentProgress:
             case ToolCalled() | ToolReturned():
                 self.set_state(AgentStatus.WORKING, event.at)
                 self._update_call(event)
-            case FileOperated() if (from_code := words.describe_code_operation(event)) is not None:
+            case FileOperated() if (from_code := run_format.describe_code_operation(event)) is not None:
                 self._add_remark("✎", from_code, "magenta")
             case FilesChanged():
                 self._add_changed_files(event)
@@ -134,7 +144,7 @@ class AgentProgress:
                 self.waits_until = event.at + event.seconds
                 self._add_remark("…", f"waiting {event.seconds:.0f} s: {one_line(event.why)}", "yellow")
             case Shortened():
-                before, after = words.format_tokens(event.before), words.format_tokens(event.after)
+                before, after = run_format.format_tokens(event.before), run_format.format_tokens(event.after)
                 self._add_remark("~", f"the conversation was shortened: {before} to {after} tokens", "dim")
             case Notice():
                 self._add_remark("!", one_line(event.text), "yellow")
@@ -152,13 +162,13 @@ class AgentProgress:
             case Answered():
                 self.set_state(AgentStatus.ANSWERED, event.at)
                 self.has_answered = True
-                kept = f"  snapshot {words.short_snapshot(event.snapshot)}" if event.snapshot else ""
-                self._add_remark("★", f"answered{kept}", "green")
+                suffix = f"  snapshot {run_format.short_snapshot(event.snapshot)}" if event.snapshot else ""
+                self._add_remark("★", f"answered{suffix}", "green")
             case Voted():
                 self.set_state(AgentStatus.VOTED, event.at)
                 self.choice = event.choice
                 why = f": {one_line(event.why)}" if event.why else ""
-                self._add_remark("→", f"{words.describe_vote(event.agent, event.choice)}{why}", "green")
+                self._add_remark("→", f"{run_format.describe_vote(event.agent, event.choice)}{why}", "green")
             case AgentFailed():
                 self.set_state(AgentStatus.FAILED, event.at)
                 self.failure = event.why
@@ -174,13 +184,13 @@ class AgentProgress:
             self.items.append(ModelText(text, is_thinking))
 
     def _remove_text(self) -> None:
-        """What was said since the last call or the like."""
-        kept: list[PanelItem] = []
+        """Removes the text since the last call, but keeps transient remarks."""
+        transient: list[PanelItem] = []
         while self.items and (isinstance(self.items[-1], ModelText) or self._is_transient(self.items[-1])):
             last = self.items.pop()
             if not isinstance(last, ModelText):
-                kept.append(last)
-        self.items.extend(reversed(kept))
+                transient.append(last)
+        self.items.extend(reversed(transient))
 
     @staticmethod
     def _is_transient(item: PanelItem) -> bool:
@@ -189,17 +199,17 @@ class AgentProgress:
     def _update_call(self, event: ToolCalled | ToolReturned) -> None:
         if isinstance(event, ToolCalled):
             arguments = {name: _cap_text(value) for name, value in event.arguments.items()}
-            call = ShownCall(ToolCall(event.call, words.short_name(event.tool), arguments), event.at)
+            call = ShownCall(ToolCall(event.call, run_format.short_name(event.tool), arguments), event.at)
             if len(self.calls) < _MAX_OPEN:
                 self.calls[event.call] = call
             self.items.append(call)
             return
-        opened = self.calls.pop(event.call, None)
-        if opened is None:
-            opened = ShownCall(ToolCall(event.call, words.short_name(event.tool)), event.at)
-            self.items.append(opened)
-        opened.summary = describe_result(opened.call, event.text, ok=event.ok, exit_code=event.exit_code)
-        opened.seconds = event.seconds or max(event.at - opened.began, 0.0)
+        open_call = self.calls.pop(event.call, None)
+        if open_call is None:
+            open_call = ShownCall(ToolCall(event.call, run_format.short_name(event.tool)), event.at)
+            self.items.append(open_call)
+        open_call.summary = describe_result(open_call.call, event.text, ok=event.ok, exit_code=event.exit_code)
+        open_call.seconds = event.seconds or max(event.at - open_call.began, 0.0)
 
     def _add_changed_files(self, event: FilesChanged) -> None:
         for path in event.paths:
@@ -207,21 +217,21 @@ class AgentProgress:
                 self.files[path] = None
         self.unnamed_files = max(self.unnamed_files, event.total - len(event.paths))
         self.snapshot = event.snapshot
-        named = words.format_files(event.paths, event.total, _NAMED_FILES)
-        self._add_remark("±", f"{named}  snapshot {words.short_snapshot(event.snapshot)}", "magenta")
+        named = run_format.format_files(event.paths, event.total, _NAMED_FILES)
+        self._add_remark("±", f"{named}  snapshot {run_format.short_snapshot(event.snapshot)}", "magenta")
 
     def _add_remark(self, mark: str, text: str, style: str = "") -> None:
         self.items.append(Remark(mark, text, style))
 
 
 def _cap_text(value: object) -> object:
-    """What one sees of an argument is its beginning; a whole file in it would be kept for long."""
+    """Truncates a long argument: only its beginning is shown, and a whole file would stay in memory."""
     return value[:_LONGEST_TEXT] if isinstance(value, str) else value
 
 
 @dataclass(slots=True)
 class TeamProgress:
-    """A run as far as it is known."""
+    """The state of a run."""
 
     run: str = ""
     task: str = ""
@@ -237,9 +247,11 @@ class TeamProgress:
 
     @property
     def usage(self) -> ModelUsage:
+        """The usage of all agents."""
         return sum((agent.usage for agent in self.agents.values()), ModelUsage())
 
     def handle_event(self, event: TeamEvent) -> None:
+        """Updates the state from an event."""
         match event:
             case RunStarted():
                 self.run, self.task, self.folder = event.run, event.task, event.folder

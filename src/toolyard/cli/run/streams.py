@@ -1,6 +1,6 @@
-"""Where a display writes to: standard output, standard error, or both, each as long as somebody reads it.
+"""The output streams of a display: stdout, stderr or both, each until its reader has gone.
 
-What nobody reads any more is dropped. Nothing here raises for it: a run does not end because its watcher left.
+Output to a closed stream is dropped. Nothing here raises: a run does not end because its viewer has left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolyard.cli.run.format import escape_controls
 
 
 class OutputStream:
-    """One stream."""
+    """One output stream."""
 
     def __init__(self, stream: TextIO, on_gone: Callable[[], None] = lambda: None, *, no_color: bool = False) -> None:
         self._stream, self._on_gone = stream, on_gone
@@ -30,14 +30,14 @@ class OutputStream:
         )
 
     def print_line(self, line: Text) -> None:
-        """A line, coloured where that can be seen."""
+        """Prints a line, coloured in a terminal."""
         if self.is_terminal and not self._is_ascii:
             self._write_unless_closed(lambda: self._console.print(line, soft_wrap=True))
         else:
             self.write(f"{line.plain.rstrip()}\n")
 
     def write(self, text: str) -> None:
-        """`text` as it is, at once."""
+        """Writes text unchanged and flushes."""
         if self._is_ascii:
             text = text.translate(ASCII).encode("ascii", "backslashreplace").decode()
         self._write_unless_closed(lambda: self._write_and_flush(text))
@@ -51,7 +51,7 @@ class OutputStream:
             return
         try:
             write()
-        except (OSError, ValueError) as error:  # ValueError: it is closed
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
             self.is_gone = True
             if not isinstance(error, BrokenPipeError) or not silence_broken_pipe(self._stream):
                 _report_write_error(self._stream, error)
@@ -59,7 +59,7 @@ class OutputStream:
 
 
 class OutputStreams:
-    """The answer goes to standard output; the rest beside it in a terminal, and to standard error elsewhere."""
+    """The answer goes to stdout; progress goes to stdout in a terminal, else to stderr."""
 
     def __init__(self, on_gone: Callable[[], None] = lambda: None, *, no_color: bool = False) -> None:
         self.answers = OutputStream(sys.stdout, on_gone, no_color=no_color)
@@ -68,12 +68,12 @@ class OutputStreams:
         self.progress = self.errors if self.is_split else self.answers
 
     def write_answer(self, text: str) -> None:
-        """The answer alone, for whoever takes it from a pipe or a file."""
+        """Writes the answer alone, for a pipe or a file."""
         self.answers.write(f"{escape_controls(text).rstrip()}\n")
 
 
 def _report_write_error(stream: TextIO, error: Exception) -> None:
-    """Of a file that takes no more, as on a full disk, somebody should know."""
+    """Reports a stream that cannot be written, as on a full disk, on stderr."""
     if stream is sys.stderr:
         return
     try:

@@ -1,4 +1,4 @@
-"""What is said of a run when it is over: who won, what it came to, and what can be done next."""
+"""The lines printed when a run has ended: the winner, the usage, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from toolyard.cli.drive.format import format_duration, one_line, terminal_safe
-from toolyard.cli.run import format as words
+from toolyard.cli.run import format as run_format
 from toolyard.cli.run.state import AgentProgress, AgentStatus, TeamProgress
 from toolyard.snapshots.service.format import pluralize
 from toolyard.team.events import EndReason, RunFinished
@@ -22,10 +22,10 @@ _GOOD, _LIMIT, _BAD = ("✓", "green"), ("!", "yellow"), ("✗", "red")
 _ENDED: Final[dict[EndReason, tuple[str, str, str]]] = {
     EndReason.ANSWERED: (*_GOOD, "Answered"),
     EndReason.CONSENSUS: (*_GOOD, "Consensus"),
-    EndReason.ROUNDS: (*_LIMIT, "Rounds are over"),
-    EndReason.TIME: (*_LIMIT, "Time is over"),
-    EndReason.TOKENS: (*_LIMIT, "Tokens are spent"),
-    EndReason.COST: (*_LIMIT, "Money is spent"),
+    EndReason.ROUNDS: (*_LIMIT, "Round limit reached"),
+    EndReason.TIME: (*_LIMIT, "Time limit reached"),
+    EndReason.TOKENS: (*_LIMIT, "Token limit reached"),
+    EndReason.COST: (*_LIMIT, "Cost limit reached"),
     EndReason.INTERRUPTED: (*_LIMIT, "Interrupted"),
     EndReason.FAILED: (*_BAD, "Failed"),
 }
@@ -39,25 +39,26 @@ _HIGHER_LIMIT_OPTIONS: Final = {
 
 
 def verdict_lines(finished: RunFinished) -> Iterator[Text]:
-    """Why it is over, and what it took."""
+    """Yields why the run ended, and what it used."""
     mark, colour, word = _ENDED[finished.ended]
     yield Text.assemble((f"{mark} {word}", f"bold {colour}"), "  ", one_line(finished.why))
     took = [pluralize(finished.rounds, "round")] if finished.rounds else []
-    told = [
+    parts = [
         *took,
         *([format_duration(finished.seconds)] if finished.seconds else []),
-        *words.format_usage(finished.spent),
+        *run_format.format_usage(finished.spent),
     ]
-    if told:
-        yield Text("  " + " · ".join(told), "dim")
+    if parts:
+        yield Text("  " + " · ".join(parts), "dim")
 
 
 def answer_heading(finished: RunFinished) -> Text:
-    return Text.assemble((f"{words.short_name(finished.winner)}'s answer", "bold"))
+    """Returns the heading of the answer."""
+    return Text.assemble((f"{run_format.short_name(finished.winner)}'s answer", "bold"))
 
 
 def detail_lines(team: TeamProgress, finished: RunFinished, resume: str, *, has_report: bool) -> Iterator[Text]:
-    """Who did what, the files, and where to go on."""
+    """Yields the result of each agent, the files, the report and the command to resume."""
     yield from _agent_lines(team, finished)
     winner = team.agents.get(finished.winner)
     if winner is not None and winner.files_changed:
@@ -72,7 +73,7 @@ def detail_lines(team: TeamProgress, finished: RunFinished, resume: str, *, has_
 
 
 def resume_command(finished: RunFinished, state: str | None = None) -> str:
-    """The command that goes on with a run, where one can; after a limit, with a higher one."""
+    """Returns the command that continues a run, with a higher limit if one was reached; empty if it is complete."""
     if finished.ended in {EndReason.ANSWERED, EndReason.CONSENSUS}:
         return ""
     where = f" --state {shlex.quote(state)}" if state else ""
@@ -80,7 +81,7 @@ def resume_command(finished: RunFinished, state: str | None = None) -> str:
 
 
 def without_wrapping(line: Text) -> Text:
-    """However long it is: somebody copies it."""
+    """Returns the line unwrapped, so that it can be copied."""
     line.no_wrap, line.overflow = True, "ignore"
     return line
 
@@ -88,12 +89,12 @@ def without_wrapping(line: Text) -> Text:
 def _agent_lines(team: TeamProgress, finished: RunFinished) -> Iterator[Text]:
     if not team.agents:
         return
-    widest = min(max(len(words.short_name(name)) for name in team.agents), _LONGEST_NAME)
+    widest = min(max(len(run_format.short_name(name)) for name in team.agents), _LONGEST_NAME)
     for name, agent in team.agents.items():
         mark, style = _agent_mark(agent, finished)
-        told = [part for part in (_agent_outcome(agent, finished), *words.format_usage(agent.usage)) if part]
-        line = Text.assemble("  ", (mark, style), " ", (f"{words.short_name(name):<{widest}}", "bold"))
-        yield line.append("  " + " · ".join(told), "" if name == finished.winner else "dim")
+        parts = [part for part in (_agent_outcome(agent, finished), *run_format.format_usage(agent.usage)) if part]
+        line = Text.assemble("  ", (mark, style), " ", (f"{run_format.short_name(name):<{widest}}", "bold"))
+        yield line.append("  " + " · ".join(parts), "" if name == finished.winner else "dim")
 
 
 def _agent_mark(agent: AgentProgress, finished: RunFinished) -> tuple[str, str]:
@@ -109,25 +110,25 @@ def _agent_outcome(agent: AgentProgress, finished: RunFinished) -> str:
     votes = sum(choice == name for choice in finished.votes.values())
     parts = [_winner_text(votes, finished)] if name == finished.winner else []
     if name in finished.votes:
-        parts.append(words.describe_vote(name, finished.votes[name]))
+        parts.append(run_format.describe_vote(name, finished.votes[name]))
     if agent.files_changed:
         parts.append(f"{pluralize(agent.files_changed, 'file')} changed")
     return ", ".join(parts) or ("answered" if agent.has_answered else "no answer")
 
 
 def _winner_text(votes: int, finished: RunFinished) -> str:
-    """Nobody has won what is not over, or what nobody voted on."""
+    """Returns the winner's result. An unfinished run, or one without votes, has no winner yet."""
     if finished.ended in {EndReason.CONSENSUS, EndReason.ROUNDS} and votes:
         return f"won with {pluralize(votes, 'vote')}"
     return "answered" if finished.ended is EndReason.ANSWERED else "best so far"
 
 
 def _file_lines(winner: AgentProgress, snapshot: str) -> Iterator[Text]:
-    kept = words.short_snapshot(snapshot or winner.snapshot)
-    yield Text.assemble(("  Files", "dim"), f"   {pluralize(winner.files_changed, 'file')}, snapshot {kept}")
+    snapshot_name = run_format.short_snapshot(snapshot or winner.snapshot)
+    yield Text.assemble(("  Files", "dim"), f"   {pluralize(winner.files_changed, 'file')}, snapshot {snapshot_name}")
     if winner.info.workspace:
         yield without_wrapping(Text.assemble(("  in      ", "dim"), terminal_safe(winner.info.workspace)))
     for path in [*winner.files][:_MAX_FILES]:
-        yield without_wrapping(Text.assemble("    ", ("±", "magenta"), " ", words.short_name(path)))
+        yield without_wrapping(Text.assemble("    ", ("±", "magenta"), " ", run_format.short_name(path)))
     if winner.files_changed > _MAX_FILES:
         yield Text(f"    … and {winner.files_changed - _MAX_FILES:,} more", "dim")

@@ -1,6 +1,7 @@
-"""A run in lines, for pipes and logs (`simple`), for programs (`json`), and hardly at all (`silent`).
+"""Displays of a run without a live screen: lines for pipes and logs (`simple`), JSON (`json`), the answer only
+(`silent`).
 
-Nothing moves and nothing is taken back: what a model says is printed when its turn is whole.
+Nothing is redrawn: a model's text is printed when its turn is complete.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from rich.text import Text
 
 from toolyard.cli.drive import rows
 from toolyard.cli.drive.format import format_duration, one_line, terminal_safe
-from toolyard.cli.run import format as words
-from toolyard.cli.run import summary as ending
+from toolyard.cli.run import format as run_format
+from toolyard.cli.run import summary
 from toolyard.cli.run.state import ShownCall, TeamProgress
 from toolyard.cli.run.streams import OutputStream, OutputStreams
 from toolyard.snapshots.service.format import pluralize
@@ -42,24 +43,26 @@ from toolyard.team.events import (
 from toolyard.team.log import json_line
 
 _WIDTH: Final = 160
-"""Of a line about a call."""
+"""Width of a line about a call."""
 _LONGEST_TURN: Final = 64_000
-"""Characters of a turn that are kept until it is whole; of a longer one the first are printed before."""
+"""Maximum characters of a turn that are buffered; the beginning of a longer one is printed earlier."""
 _LONGEST_NAME: Final = 20
 _NAMED_FILES: Final = 12
 _INDENT: Final = 2
-"""Columns that a line about a call begins with elsewhere."""
+"""Columns of indent that `drive` puts before a call, removed here."""
 _RUN_LABEL: Final = "run"
 _COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta", "bright_blue")
 _WITHIN_TURN: Final = (FileOperated, TextTakenBack, Waiting, Shortened, Notice)
 
 
 class SimpleDisplay:
+    """Prints lines."""
+
     def __init__(
         self,
         outlets: OutputStreams,
         *,
-        resume: Callable[[RunFinished], str] = ending.resume_command,
+        resume: Callable[[RunFinished], str] = summary.resume_command,
         has_report: bool = True,
     ) -> None:
         self._team = TeamProgress()
@@ -75,16 +78,16 @@ class SimpleDisplay:
             return
         if not isinstance(event, _WITHIN_TURN):
             self._end_turns(event)
-        opened = self._open_call(event)
+        open_call = self._open_call(event)
         self._team.handle_event(event)
         if isinstance(event, RunFinished):
             self._print_summary(event)
             return
-        for line in self._event_lines(event, opened):
+        for line in self._event_lines(event, open_call):
             self._print_line(event.agent, line)
 
     def show_stopping(self) -> None:
-        self._print_line("", Text("stopping; what is done is kept"))
+        self._print_line("", Text("stopping; finished work is kept"))
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -92,30 +95,30 @@ class SimpleDisplay:
     def close(self) -> None: ...
 
     def _open_call(self, event: TeamEvent) -> ShownCall | None:
-        """The call that a result belongs to."""
+        """Returns the call that a result belongs to."""
         agent = self._team.agents.get(event.agent)
         return agent.calls.get(event.call) if agent and isinstance(event, ToolReturned) else None
 
-    def _event_lines(self, event: TeamEvent, opened: ShownCall | None) -> Iterator[Text]:
+    def _event_lines(self, event: TeamEvent, open_call: ShownCall | None) -> Iterator[Text]:
         match event:
             case RunStarted():
                 self._widest = min(
-                    max(map(len, (_RUN_LABEL, *map(words.short_name, self._team.agents)))), _LONGEST_NAME
+                    max(map(len, (_RUN_LABEL, *map(run_format.short_name, self._team.agents)))), _LONGEST_NAME
                 )
                 yield from _start_lines(event)
             case RoundStarted():
                 yield Text(f"round {event.round}", "bold")
             case AgentStarted() | ToolCalled():
-                pass  # one line, when it is over
-            case ToolReturned() if opened is not None:
-                yield from self._result_lines(event, opened)
+                pass  # printed as one line when it has finished
+            case ToolReturned() if open_call is not None:
+                yield from self._result_lines(event, open_call)
             case TextTakenBack():
                 self._turns.pop(event.agent, None)
-            case FileOperated() if (from_code := words.describe_code_operation(event)) is not None:
+            case FileOperated() if (from_code := run_format.describe_code_operation(event)) is not None:
                 yield Text(f"✎ {from_code}")
             case FilesChanged():
-                named_files = words.format_files(event.paths, event.total, _NAMED_FILES)
-                yield Text(f"± {named_files}  snapshot {words.short_snapshot(event.snapshot)}")
+                named_files = run_format.format_files(event.paths, event.total, _NAMED_FILES)
+                yield Text(f"± {named_files}  snapshot {run_format.short_snapshot(event.snapshot)}")
             case Answered():
                 yield from self._answer_lines(event)
             case Waiting() | Shortened() | Notice() | Voted() | AgentFailed():
@@ -123,18 +126,20 @@ class SimpleDisplay:
             case _:
                 pass
 
-    def _result_lines(self, event: ToolReturned, opened: ShownCall) -> Iterator[Text]:
-        if opened.summary is not None:
+    def _result_lines(self, event: ToolReturned, open_call: ShownCall) -> Iterator[Text]:
+        if open_call.summary is not None:
             workspace = self._team.agents[event.agent].info.workspace
-            for line in rows.finished_call_lines(opened.call, workspace, opened.summary, opened.seconds, _WIDTH):
+            for line in rows.finished_call_lines(
+                open_call.call, workspace, open_call.summary, open_call.seconds, _WIDTH
+            ):
                 yield line[_INDENT:]
 
     def _answer_lines(self, event: Answered) -> Iterator[Text]:
-        kept = f"  snapshot {words.short_snapshot(event.snapshot)}" if event.snapshot else ""
+        suffix = f"  snapshot {run_format.short_snapshot(event.snapshot)}" if event.snapshot else ""
         turn = self._turns.get(event.agent)
         if turn is None or turn.last != event.text.strip():
             yield from _quoted_lines(event.text)
-        yield Text(f"★ answered{kept}", "green")
+        yield Text(f"★ answered{suffix}", "green")
 
     def _add_text(self, event: TextDelta) -> None:
         turn = self._turns.setdefault(event.agent, _TurnText())
@@ -156,32 +161,32 @@ class SimpleDisplay:
                 self._print_line(agent, line)
 
     def _print_line(self, agent: str, line: Text) -> None:
-        name = words.short_name(agent) if agent else _RUN_LABEL
+        name = run_format.short_name(agent) if agent else _RUN_LABEL
         colour = "bold" if not agent else _COLOURS[[*self._team.agents, agent].index(agent) % len(_COLOURS)]
         self._outlets.progress.print_line(Text.assemble((f"{name:<{self._widest}}", colour), "  ", line))
 
     def _print_summary(self, finished: RunFinished) -> None:
         out, is_split = self._outlets.progress, self._outlets.is_split
         out.print_line(Text())
-        for line in ending.verdict_lines(finished):
+        for line in summary.verdict_lines(finished):
             out.print_line(line)
         if finished.has_answer and not is_split:
             out.print_line(Text())
-            out.print_line(ending.answer_heading(finished))
+            out.print_line(summary.answer_heading(finished))
             out.print_line(Text())
             for line in terminal_safe(finished.text).strip("\n").split("\n"):
                 out.print_line(Text(line))
             out.print_line(Text())
-        for line in ending.detail_lines(self._team, finished, self._resume(finished), has_report=self._has_report):
+        for line in summary.detail_lines(self._team, finished, self._resume(finished), has_report=self._has_report):
             out.print_line(line)
         if finished.has_answer and is_split:
             self._outlets.write_answer(finished.text)
 
 
 class SilentDisplay:
-    """The answer, and where there is none, why."""
+    """Prints only the answer, or the reason why there is none."""
 
-    def __init__(self, outlets: OutputStreams, resume: Callable[[RunFinished], str] = ending.resume_command) -> None:
+    def __init__(self, outlets: OutputStreams, resume: Callable[[RunFinished], str] = summary.resume_command) -> None:
         self._outlets, self._resume = outlets, resume
 
     def handle_event(self, event: TeamEvent) -> None:
@@ -203,7 +208,7 @@ class SilentDisplay:
 
 
 class JsonDisplay:
-    """One event a line, and nothing else."""
+    """Prints one JSON event per line."""
 
     def __init__(self, outlet: OutputStream) -> None:
         self._outlet = outlet
@@ -221,7 +226,7 @@ class JsonDisplay:
 
 @dataclass(slots=True)
 class _TurnText:
-    """What an agent says before its turn is whole, and what it said in the one before."""
+    """The text of an agent's unfinished turn, and of the turn before."""
 
     pieces: list[str] = field(default_factory=list[str])
     length: int = 0
@@ -229,11 +234,11 @@ class _TurnText:
 
 
 def _start_lines(event: RunStarted) -> Iterator[Text]:
-    again = "goes on" if event.resumed else "begins"
-    yield Text(f"{one_line(event.run)} {again}: {one_line(event.task)}", "bold")
+    verb = "continues" if event.resumed else "starts"
+    yield Text(f"{one_line(event.run)} {verb}: {one_line(event.task)}", "bold")
     for info in event.agents:
         about = " · ".join(filter(None, (info.backend, info.model, info.workspace)))
-        yield Text(f"{words.short_name(info.id)}: {terminal_safe(about).replace(chr(10), ' ')}")
+        yield Text(f"{run_format.short_name(info.id)}: {terminal_safe(about).replace(chr(10), ' ')}")
     if event.limits:
         yield Text(f"at most {', '.join(_format_limit(name, value) for name, value in event.limits.items())}")
 
@@ -243,7 +248,7 @@ def _format_limit(name: str, value: float) -> str:
         case "seconds":
             return format_duration(value)
         case "cost":
-            return words.format_cost(value)
+            return run_format.format_cost(value)
         case "rounds" | "tokens":
             return pluralize(int(value), name.removesuffix("s"))
         case _:
@@ -255,13 +260,13 @@ def _remark_lines(event: Waiting | Shortened | Notice | Voted | AgentFailed) -> 
         case Waiting():
             yield Text(f"… waiting {event.seconds:.0f} s: {one_line(event.why)}", "yellow")
         case Shortened():
-            before, after = words.format_tokens(event.before), words.format_tokens(event.after)
+            before, after = run_format.format_tokens(event.before), run_format.format_tokens(event.after)
             yield Text(f"~ the conversation was shortened: {before} to {after} tokens", "dim")
         case Notice():
             yield from (Text(f"! {line}", "yellow") for line in terminal_safe(event.text).strip().split("\n"))
         case Voted():
             why = f": {one_line(event.why)}" if event.why else ""
-            yield Text(f"→ {words.describe_vote(event.agent, event.choice)}{why}", "green")
+            yield Text(f"→ {run_format.describe_vote(event.agent, event.choice)}{why}", "green")
         case AgentFailed():
             yield Text(f"✗ failed: {one_line(event.why)}", "red")
             if event.hint:

@@ -1,7 +1,7 @@
-"""`toolyard skill`: the workflows that agents kept, for the user to see, check, curate and carry elsewhere.
+"""`toolyard skill`: list, show, check, import and export the skills of agents.
 
-Exit codes: 0 fine, 1 when it failed or a skill does not pass, 2 for wrong use. What agents wrote is escaped
-before it is printed.
+Exit codes: 0 success, 1 failure or a skill that does not pass, 2 wrong usage. Texts of agents are escaped before they
+are printed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["edit", "skill", "validate"]  # importing the modules adds their comm
 
 
 @command("list", "toolyard skill list --owner community")
-@click.option("--owner", metavar="NAME", help="Only an agent's, or the community's.")
+@click.option("--owner", metavar="NAME", help="Only skills of this agent, or of the community.")
 def list_skills(where: WorkspaceOptions, *, owner: str | None, wants_json: bool) -> None:
-    """List the skills, in the order in which `skills.NAME` is looked for: own, community's, others', attached."""
+    """List the skills, in the order in which `skills.NAME` is resolved: own, community, other agents, attached."""
     with open_skills(where) as skills:
         uses = use_counts(skills)
         entries = [entry for entry in skills.library.entries(history=True) if owner in {None, entry.owner}]
@@ -43,8 +43,10 @@ def list_skills(where: WorkspaceOptions, *, owner: str | None, wants_json: bool)
         for entry in entries:
             _print(entry, uses)
     if not entries:
-        ways = "Agents keep one with save_skill(name, code, description); `toolyard skill import PATH` brings others."
-        click.echo(complete_commands(f"No skill was kept here. {ways}"), err=True)
+        ways = (
+            "Agents save one with save_skill(name, code, description); `toolyard skill import PATH` imports others."
+        )
+        click.echo(complete_commands(f"No skills are stored here. {ways}"), err=True)
 
 
 @command("show", "toolyard skill show create_website --version 2")
@@ -68,8 +70,8 @@ def show_skill(where: WorkspaceOptions, *, name: str, number: int | None, wants_
         known = () if os.path.isabs(owner) else versions(skills.root, owner, last)
     texts = {path: tree[path].data.decode("utf-8", "replace") for path in (PAGE, MODULE) if path in tree}
     if wants_json:
-        kept = [asdict(version) for version in known]
-        click.echo(json.dumps({**about, "versions": kept, "files": sorted(tree), **texts}, indent=2))
+        version_fields = [asdict(version) for version in known]
+        click.echo(json.dumps({**about, "versions": version_fields, "files": sorted(tree), **texts}, indent=2))
         return
     click.echo(click.style(printable(f"{owner}/{last}"), bold=True))
     for key in ("path", "module", "version", "saved_by", "saved_at", "promoted_from", "uses", "fault"):
@@ -78,8 +80,8 @@ def show_skill(where: WorkspaceOptions, *, name: str, number: int | None, wants_
     click.echo(f"  {'files':<14}{printable(', '.join(sorted(tree)))}")
     for version in known:
         origin = f"from {version.promoted_from.partition('@')[0]}" if version.promoted_from else ""
-        told = "  ".join(filter(None, (version.agent or "by hand", origin, version.note)))
-        click.echo(printable(f"  version {version.number:<6}{version.time}  {told}"))
+        details = "  ".join(filter(None, (version.agent or "by hand", origin, version.note)))
+        click.echo(printable(f"  version {version.number:<6}{version.time}  {details}"))
     for path, text in texts.items():
         click.echo(click.style(f"\n{path}", bold=True))
         for line in text.splitlines():
@@ -87,7 +89,7 @@ def show_skill(where: WorkspaceOptions, *, name: str, number: int | None, wants_
 
 
 def fields_of(entry: SkillEntry, uses: dict[str, int]) -> dict[str, Any]:
-    """A skill as JSON tells it."""
+    """Returns a skill as JSON fields."""
     version = entry.version
     return {
         "owner": entry.owner,
@@ -109,7 +111,7 @@ def fields_of(entry: SkillEntry, uses: dict[str, int]) -> dict[str, Any]:
 
 
 def use_counts(skills: SkillsContext) -> dict[str, int]:
-    """How often each was used, by whomever."""
+    """Returns how often each skill was used, by any agent."""
     counts: dict[str, int] = {}
     with contextlib.suppress(ToolyardError):
         state = Root(skills.yard.home.state)
@@ -141,8 +143,8 @@ def _print(entry: SkillEntry, uses: dict[str, int]) -> None:
         "attached" if entry.attached else "",
     ]
     name = entry.path if entry.attached else f"{entry.owner}/{entry.name}"
-    told = ", ".join(fact for fact in facts if fact)
-    click.echo(f"{click.style(printable(name), bold=True)}{f'  {told}' if told else ''}")
+    details = ", ".join(fact for fact in facts if fact)
+    click.echo(f"{click.style(printable(name), bold=True)}{f'  {details}' if details else ''}")
     if entry.fault:
         click.echo(click.style(f"    {printable(entry.fault)}", fg="red"))
     else:

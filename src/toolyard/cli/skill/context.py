@@ -1,4 +1,4 @@
-"""What the commands of `toolyard skill` share: their options, and the skills they mean."""
+"""The options that the commands of `toolyard skill` share, and the skills they work on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolyard.files.roots import Root
 from toolyard.skills import SkillEntry
 from toolyard.skills.library import SkillLibrary
 
-_WHO = "Whose skills come first.  [default: the first agent]"
+_WHO = "The agent whose skills come first.  [default: the first agent]"
 
 
 _EXAMPLES = """\b
@@ -42,13 +42,13 @@ Examples:
 
 @click.group(epilog=_EXAMPLES)
 def skill() -> None:
-    """See, check, curate, import and export the skills of agents."""
+    """List, check, promote, import and export the skills of agents."""
 
 
 command = workspace_command(
-    skill, who=_WHO, state="Where the audit log and the counts are kept, outside every workspace."
+    skill, who=_WHO, state="The folder for audit log and use counts, outside every workspace."
 )
-"""A command of the group."""
+"""Adds a command to the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,16 @@ class SkillsContext:
 
     @property
     def library(self) -> SkillLibrary:
+        """The skill library."""
         return self.yard.codemode.skill_library
 
     @property
     def root(self) -> Root:
+        """The folder of the skills."""
         return self.library.root
 
     def find(self, name: str, *, titles: bool = True, history: bool = True) -> SkillEntry:
-        """The nearest skill called `name` or `owner/name`. Raises ValidationError with what might be meant."""
+        """Returns the nearest skill called `name` or `owner/name`. Raises ValidationError with suggestions."""
         found = self.library.find(name, titles=titles, history=history)
         if found is not None:
             return found
@@ -76,12 +78,12 @@ class SkillsContext:
         raise ValidationError.of(
             "name",
             f"there is no skill {name!r}" + (f"; it is the title of {', '.join(titled)}" if titled else ""),
-            hint=("Give its folder's name." if titled else did_you_mean(name, known))
-            or "Run `toolyard skill list` to see which there are.",
+            hint=("Use its folder name." if titled else did_you_mean(name, known))
+            or "Run `toolyard skill list` to list the skills.",
         )
 
     def writable_skill(self, name: str, *, titles: bool = False) -> tuple[str, str]:
-        """Owner and name of a skill that is there, and ours to change. What is changed is not named by a title."""
+        """Returns owner and name of a stored skill that may be changed. Titles are not accepted by default."""
         entry = self.find(name, titles=titles, history=False)
         if entry.attached:
             raise ValidationError.of(
@@ -92,17 +94,17 @@ class SkillsContext:
         return entry.owner, entry.name
 
     def unambiguous_skill(self, name: str) -> tuple[str, str]:
-        """As `writable_skill`, where nothing is guessed: of several owners' one has to be named."""
+        """Like `writable_skill`, but raises ValidationError if several owners have a skill of that name."""
         entries = [each for each in self.library.entries() if each.name == name and not each.attached]
         several = [f"{each.owner}/{each.name}" for each in entries]
         if len(several) > 1:
             raise ValidationError.of(
-                "name", f"several have a skill {name!r}: {', '.join(several)}", hint="Say whose: OWNER/NAME."
+                "name", f"several owners have a skill {name!r}: {', '.join(several)}", hint="Use OWNER/NAME."
             )
         return self.writable_skill(name)
 
     def agent_skill(self, name: str) -> tuple[str, str]:
-        """As `unambiguous_skill`, of an agent's skills: everybody's of that name is not meant."""
+        """Like `unambiguous_skill`, for agents' skills only: a community skill of that name is ignored."""
         entries = self.library.entries()
         owners = [
             each.owner for each in entries if each.name == name and not each.attached and each.owner != COMMUNITY
@@ -110,7 +112,7 @@ class SkillsContext:
         return (owners[0], name) if len(owners) == 1 else self.unambiguous_skill(name)
 
     def possibly_removed_skill(self, name: str) -> tuple[str, str]:
-        """As `writable_skill`, of a skill that may have been removed; its owner is the agent's where none is named."""
+        """Like `writable_skill`, but accepts a removed skill; without an owner it is the agent's."""
         owner, _, last = name.rpartition("/")
         if owner:
             return owner, last
@@ -120,7 +122,7 @@ class SkillsContext:
             return self.yard.agent, last
 
     def record_action(self, description: str) -> None:
-        """What the user did to the skills, beside what agents did."""
+        """Records an action of the user in the audit log."""
         self.yard.record("skill", description, CallOutcome.OK)
 
 
@@ -128,33 +130,34 @@ class SkillsContext:
 def open_skills(
     where: WorkspaceOptions, name: str = "", *, runs: bool = False, adds: bool = False, looks: bool = True
 ) -> Generator[SkillsContext]:
-    """The skills that are meant. With `runs` as one agent, in whose sandbox they are tried: the owner in `name`.
+    """Opens the skills of the chosen workspace. With `runs`, as the agent whose sandbox runs examples: the owner in
+    `name`.
 
-    Whoever neither `looks` for what is kept nor `adds` to it may stand in any folder.
+    A command that neither `looks` at stored skills nor `adds` any works in every folder.
     """
     if adds or looks:
-        place = resolve_data_workspace(WorkspaceData.SKILLS, where, adds=adds)
+        resolved = resolve_data_workspace(WorkspaceData.SKILLS, where, adds=adds)
     else:
-        place = resolve_workspace(where.workspace, where.config_file, where.agent)
+        resolved = resolve_workspace(where.workspace, where.config_file, where.agent)
     agent = where.agent
-    if runs and agent is None and len(place.config.agents) > 1:
-        agent = _acting_agent(place, name)
-        place = resolve_workspace(where.workspace, where.config_file, agent)
+    if runs and agent is None and len(resolved.config.agents) > 1:
+        agent = _acting_agent(resolved, name)
+        resolved = resolve_workspace(where.workspace, where.config_file, agent)
     options = YardOptions(
-        workspace=place.workspace,
-        config=place.config,
+        workspace=resolved.workspace,
+        config=resolved.config,
         agent=agent,
         toolset=Toolset.CODE if runs else Toolset.CLAUDE,
         state_home=where.state,
     )
     with Yard.open(options) as yard:
         if looks:
-            require_agent(place.config, yard.home, agent, adds=adds)
+            require_agent(resolved.config, yard.home, agent, adds=adds)
         yield SkillsContext(yard)
 
 
-def _acting_agent(place: ResolvedWorkspace, name: str) -> str:
-    """Whoever the skill belongs to, else the first agent: what is everybody's runs as anybody."""
-    ids = [each.id for each in place.config.agents]
+def _acting_agent(resolved: ResolvedWorkspace, name: str) -> str:
+    """Returns the owner of the skill, or the first agent for a community skill."""
+    ids = [each.id for each in resolved.config.agents]
     owner = name.rpartition("/")[0]
     return owner if owner in ids and owner != COMMUNITY else ids[0]

@@ -1,4 +1,4 @@
-"""`toolyard skill remove`, `restore`, `import` and `export`. Nothing is lost: what was there stays as a version."""
+"""`toolyard skill remove`, `restore`, `import` and `export`. Former contents stay available as versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILED = 1
 @command("remove", "toolyard skill remove community/create_website")
 @click.argument("name")
 def remove_skill(where: WorkspaceOptions, *, name: str, wants_json: bool) -> None:
-    """Take a skill away. It stays among its versions, from where `restore` brings it back."""
+    """Remove a skill. Its versions are kept, and `restore` restores them."""
     with open_skills(where) as skills:
         owner, last = skills.unambiguous_skill(name)
         remove(skills.root, owner, last, by="")
@@ -35,14 +35,14 @@ def remove_skill(where: WorkspaceOptions, *, name: str, wants_json: bool) -> Non
         click.echo(json.dumps({"skill": f"{owner}/{last}", "version": number}))
     else:
         back = complete_commands(f"`toolyard skill restore {owner}/{last} {number}`")
-        click.echo(f"Removed {printable(f'{owner}/{last}')}. It is kept as version {number}: {back}")
+        click.echo(f"Removed {printable(f'{owner}/{last}')}. It is stored as version {number}: {back}")
 
 
 @command("restore", "toolyard skill restore agent_a/create_website 2")
 @click.argument("name")
 @click.argument("version", type=click.IntRange(min=1))
 def restore_skill(where: WorkspaceOptions, *, name: str, version: int, wants_json: bool) -> None:
-    """Put a former version in use again, as a new one. `show` lists them."""
+    """Restore a former version as a new one. `show` lists the versions."""
     with open_skills(where) as skills:
         owner, last = skills.possibly_removed_skill(name)
         path = restore(skills.root, owner, last, version, by="")
@@ -52,16 +52,16 @@ def restore_skill(where: WorkspaceOptions, *, name: str, version: int, wants_jso
 
 @command("import", "toolyard skill import ~/.claude/skills --agent agent_a")
 @click.argument("source")
-@click.option("--name", metavar="NAME", default="", help="Keep it under this name.")
+@click.option("--name", metavar="NAME", default="", help="Store it under this name.")
 def import_skills(where: WorkspaceOptions, *, source: str, name: str, wants_json: bool) -> None:
-    """Keep skills of a folder, an archive (.zip, .skill), or a folder of skills such as ~/.claude/skills.
+    """Import skills from a folder, an archive (.zip, .skill), or a folder of skills such as ~/.claude/skills.
 
-    They are the agent's with --agent, else the community's. One of the same name stays as a version; one that is
-    as it was makes no new one.
+    With --agent they belong to the agent, else to the community. An existing skill of the same name stays as a
+    version; an unchanged one creates no new version.
     """
     sources = _sources(os.path.expanduser(source))
     if name and len(sources) > 1:
-        raise click.UsageError(f"{source} holds {len(sources)} skills: --name is for one.")
+        raise click.UsageError(f"{source} holds {len(sources)} skills: --name needs a single one.")
     owner = where.agent or COMMUNITY
     with open_skills(where, adds=True) as skills:
         done = [_import_one(skills, owner, each, name) for each in sources]
@@ -81,7 +81,7 @@ def import_skills(where: WorkspaceOptions, *, source: str, name: str, wants_json
 @click.argument("name")
 @click.argument("target")
 def export(where: WorkspaceOptions, *, name: str, target: str, wants_json: bool) -> None:
-    """Write a skill to a new archive (.zip, .skill), or as a new folder into the folder TARGET."""
+    """Write a skill to a new archive (.zip, .skill), or as a new folder in the folder TARGET."""
     with open_skills(where) as skills:
         owner, last = skills.writable_skill(name, titles=True)
         if not target.endswith(ARCHIVE_SUFFIXES):
@@ -91,7 +91,7 @@ def export(where: WorkspaceOptions, *, name: str, target: str, wants_json: bool)
 
 
 def _newest_version(skills: SkillsContext, owner: str, name: str) -> int:
-    """The number under which what was removed is kept."""
+    """Returns the version number of the removed content."""
     return max((version.number for version in versions(skills.root, owner, name) if version.hash), default=0)
 
 
@@ -100,22 +100,22 @@ def _sources(source: str) -> list[str]:
         return [source]
     if not os.path.isdir(source):
         raise ValidationError.of(
-            "source", f"{source} is neither a folder nor an archive", hint="Name one that is there."
+            "source", f"{source} is neither a folder nor an archive", hint="Name an existing one."
         )
     found = find_skill_sources(source)
     if not found:
-        raise ValidationError.of("source", f"{source} holds no skill", hint=f"A skill is a folder with a {PAGE}.")
+        raise ValidationError.of("source", f"{source} contains no skill", hint=f"A skill is a folder with a {PAGE}.")
     return found
 
 
 def _describe_import(done: dict[str, Any]) -> str:
     if "path" not in done:
         return f"✗ {done['source']}: {done['fault']}"
-    return f"{done['source']} -> {done['path']}{', which is as it was' if done['unchanged'] else ''}"
+    return f"{done['source']} -> {done['path']}{', unchanged' if done['unchanged'] else ''}"
 
 
 def _import_one(skills: SkillsContext, owner: str, source: str, name: str) -> dict[str, Any]:
-    """What became of one. What is not right about it is said, and keeps nobody from using it."""
+    """Imports one skill; returns the result as fields. Failed checks are reported but do not block the import."""
     try:
         chosen, tree = read_source(source, name)
         was_there = is_unchanged(skills.root, owner, chosen, tree)

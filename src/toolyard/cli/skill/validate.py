@@ -1,4 +1,4 @@
-"""`toolyard skill validate` and `promote`: a skill is checked, and its example run in the sandbox."""
+"""`toolyard skill validate` and `promote`: check a skill, and run its example in the sandbox."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class _CheckedSkill:
 def validate(where: WorkspaceOptions, *, names: tuple[str, ...], wants_json: bool) -> None:
     """Check skills: the page, the Python, the imports, and the example, which runs in the sandbox.
 
-    NAMES are skills, OWNER/NAME, or paths of folders, archives and folders of skills; all that are kept when none
-    is given. Exit code 1 when one does not pass.
+    NAMES are skills, OWNER/NAME, or paths of folders, archives and folders of skills; without NAMES, all stored
+    skills are checked. Exit code 1 if one does not pass.
     """
     is_kept = not names or not all(map(os.path.exists, names))
     with open_skills(where, names[0] if names else "", runs=True, looks=is_kept) as skills:
@@ -58,38 +58,40 @@ def validate(where: WorkspaceOptions, *, names: tuple[str, ...], wants_json: boo
         for each in checked:
             _print(each)
     if not checked:
-        click.echo("No skill was kept here.", err=True)
+        click.echo("No skills are stored here.", err=True)
     if not checked or not all(each.report.ok for each in checked):
         sys.exit(DOES_NOT_PASS)
 
 
 @command("promote", "toolyard skill promote agent_a/create_website")
 @click.argument("name")
-@click.option("--replace", "replaces", is_flag=True, help="Take the place of one that is not from this agent.")
+@click.option("--replace", "replaces", is_flag=True, help="Replace a community skill that came from another agent.")
 def promote_skill(where: WorkspaceOptions, *, name: str, replaces: bool, wants_json: bool) -> None:
-    """Copy an agent's skill to everybody's, after checking it."""
+    """Copy an agent's skill to the community skills, after checking it."""
     with open_skills(where, name, runs=True) as skills:
         owner, last = skills.agent_skill(name)
         if owner == COMMUNITY:
-            raise ValidationError.of("name", f"{name!r} is everybody's already", hint="Name one of an agent's.")
+            raise ValidationError.of(
+                "name", f"{name!r} is already a community skill", hint="Name a skill of an agent."
+            )
         checks = skills.yard.skill_checks(agent=owner)
         before = _community_versions(skills, last)
         path = promote(skills.root, owner, last, replace=replaces, checks=checks, by="")
         is_new = _community_versions(skills, last) != before
         if is_new:
             skills.record_action(f"Promoted {owner}/{last}.")
-    said = f"Promoted {owner}/{last}: {path}" if is_new else f"{owner}/{last} is everybody's as it is: {path}"
-    click.echo(json.dumps({"path": path}) if wants_json else said)
+    message = f"Promoted {owner}/{last}: {path}" if is_new else f"{owner}/{last} is already promoted: {path}"
+    click.echo(json.dumps({"path": path}) if wants_json else message)
 
 
 def _community_versions(skills: SkillsContext, name: str) -> tuple[Version, ...]:
-    with contextlib.suppress(ToolyardError):  # a record that cannot be read says nothing
+    with contextlib.suppress(ToolyardError):  # an unreadable record counts as none
         return versions(skills.root, COMMUNITY, name)
     return ()
 
 
 def _expand_name(name: str) -> list[str]:
-    """The skills in a folder of skills; a name for itself."""
+    """Returns the skills in a folder of skills; any other name unchanged."""
     is_one = os.path.isfile(os.path.join(name, PAGE)) or not os.path.isdir(name)
     return [name] if is_one else find_skill_sources(name) or [name]
 
@@ -116,7 +118,7 @@ def _check_skill(skills: SkillsContext, name: str) -> _CheckedSkill:
 
 
 def _check_source(skills: SkillsContext, path: str) -> ValidationReport:
-    """A skill that is not kept here: it is laid aside among the agent's while it is tried."""
+    """Checks a skill that is not stored here; it is staged among the agent's skills for the test."""
     try:
         name, tree = read_source(path)
     except ToolyardError as error:
@@ -129,8 +131,8 @@ def _check_source(skills: SkillsContext, path: str) -> ValidationReport:
 def _print(checked: _CheckedSkill) -> None:
     report = checked.report
     ran = ", its example ran" if report.example_result is not None and report.example_result.ok else ""
-    said = click.style("passes", fg="green") + ran if report.ok else click.style("does not pass", fg="red")
-    click.echo(f"{click.style(printable(checked.name), bold=True)}  {said}")
+    result = click.style("passes", fg="green") + ran if report.ok else click.style("does not pass", fg="red")
+    click.echo(f"{click.style(printable(checked.name), bold=True)}  {result}")
     for mark, text in (*(("✗", fault) for fault in report.faults), *(("·", remark) for remark in report.remarks)):
         first, *more = text.splitlines() or [""]
         click.echo(f"  {mark} {printable(first)}")

@@ -1,6 +1,6 @@
-"""`toolyard snapshot`: take, list, show, compare and verify snapshots; snapshot_changing.py restores and collects.
+"""`toolyard snapshot`: create, list, show, compare and verify snapshots.
 
-Exit codes: 0 fine, 1 when it failed, something could not be restored or stored bytes are damaged, 2 for wrong use.
+Exit codes: 0 success, 1 failure, an incomplete restore or damaged data, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _SHOWN_BYTES = 64 * MIB
 
 
 @command("create", 'toolyard snapshot create --reason "before the rewrite"')
-@click.option("--reason", metavar="TEXT", default="", help="What it is for.")
+@click.option("--reason", metavar="TEXT", default="", help="A description of the snapshot.")
 def create(where: WorkspaceOptions, *, reason: str, wants_json: bool) -> None:
-    """Take a snapshot now. A workspace that is as it was gets no second one."""
-    with open_snapshots(where, adds=True) as opened:
-        root = opened.snapshots.location.root
-        is_home = root == os.path.realpath(opened.yard.options.settings.home)
+    """Take a snapshot now. An unchanged workspace gets no second one."""
+    with open_snapshots(where, adds=True) as context:
+        root = context.snapshots.location.root
+        is_home = root == os.path.realpath(context.yard.options.settings.home)
         doing = f"Taking a snapshot of {printable(root)}, your home folder" if is_home else "Taking a snapshot"
         check = printing.progress_ticker(doing, prints_without_terminal=True)
-        taken = opened.snapshots.create(reason=reason, check=check, agent=opened.author)
+        taken = context.snapshots.create(reason=reason, check=check, agent=context.author)
     made = taken.snapshot
     if wants_json:
         work = {"files_read": taken.cost.files_read, "bytes_written": taken.cost.bytes_written}
@@ -68,17 +68,17 @@ def create(where: WorkspaceOptions, *, reason: str, wants_json: bool) -> None:
 
 @command("list", "toolyard snapshot list --limit 20 --path src/app.py")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N.")
-@click.option("--path", metavar="P", default="", help="Only those in which this file or folder changed.")
+@click.option("--path", metavar="P", default="", help="Only snapshots in which this file or folder changed.")
 def list_snapshots(where: WorkspaceOptions, *, limit: int | None, path: str, wants_json: bool) -> None:
-    """List the snapshots, the newest first: id, age, files, changes, agent and reason."""
-    with open_snapshots(where, acts_as_agent=False) as opened:
-        found = opened.history.entries(limit, snapshot_path(path, opened.snapshots.location.root))
+    """List the snapshots, newest first: id, age, files, changes, agent and reason."""
+    with open_snapshots(where, acts_as_agent=False) as context:
+        found = context.history.entries(limit, snapshot_path(path, context.snapshots.location.root))
     if wants_json:
         printing.print_json([each.fields() for each in found])
     elif found:
         printing.print_list(found)
     elif path:
-        click.echo(printable(f"No snapshot says that {path} changed."), err=True)
+        click.echo(printable(f"{path} did not change in any snapshot."), err=True)
     else:
         click.echo(complete_commands("There is no snapshot yet. Take one with `toolyard snapshot create`."), err=True)
 
@@ -87,19 +87,19 @@ def list_snapshots(where: WorkspaceOptions, *, limit: int | None, path: str, wan
 @click.argument("name", metavar="[SNAPSHOT]", default=LATEST)
 @click.argument("path", metavar="[PATH]", default="")
 def show(where: WorkspaceOptions, *, name: str, path: str, wants_json: bool) -> None:
-    """Show a snapshot: what a folder in it holds, or a file's content as it was."""
-    with open_snapshots(where, acts_as_agent=is_latest(name)) as opened:
-        found = opened.get_snapshot(name, f"show {LATEST} {shlex.quote(name)}")
-        place = snapshot_path(path, found.root)
-        with opened.snapshots.store.reader() as reader:
-            entry = find_entry(reader, root_entry(found), place)
+    """Show a snapshot: the entries of a folder, or the content of a file."""
+    with open_snapshots(where, acts_as_agent=is_latest(name)) as context:
+        found = context.get_snapshot(name, f"show {LATEST} {shlex.quote(name)}")
+        inner_path = snapshot_path(path, found.root)
+        with context.snapshots.store.reader() as reader:
+            entry = find_entry(reader, root_entry(found), inner_path)
             data = reader.content(entry, _SHOWN_BYTES) if entry.is_file else b""
             listed = reader.entries(entry.ref) if entry.kind is EntryKind.FOLDER else [entry]
     if wants_json:
-        fields: dict[str, Any] = {**snapshot_fields(found), "path": display_path(place)}
+        fields: dict[str, Any] = {**snapshot_fields(found), "path": display_path(inner_path)}
         if entry.is_file:
             text = data.decode("utf-8", "backslashreplace")
-            # A number, as of a whole snapshot: how many files may be torn.
+            # A number, as for a whole snapshot, where it counts the files that may be torn.
             printing.print_json({**fields, **entry_fields(entry), "torn": int(entry.torn), "content": text})
         else:
             notes = [note_fields(note) for note in found.notes]
@@ -107,17 +107,19 @@ def show(where: WorkspaceOptions, *, name: str, path: str, wants_json: bool) -> 
     elif entry.is_file:
         _print_file(data, path)
     else:
-        if not place:
+        if not inner_path:
             printing.print_head(found)
         printing.print_folder(listed)
 
 
 def _print_file(data: bytes, path: str) -> None:
-    """As it is where it goes to a program or a file. A terminal gets nothing that it would act on."""
+    """Writes a file unchanged to a pipe or file, and escaped to a terminal."""
     if sys.stdout.isatty():
         if sniff(data, path).category is not Category.TEXT:
-            told = f"{path} is no text ({len(data):,} bytes)"
-            raise ValidationError.of("path", told, hint="Send it to a file: toolyard snapshot show ID PATH > FILE")
+            error = f"{path} is not text ({len(data):,} bytes)"
+            raise ValidationError.of(
+                "path", error, hint="Redirect it to a file: toolyard snapshot show ID PATH > FILE"
+            )
         printing.print_content(data)
         return
     sys.stdout.flush()
@@ -129,7 +131,7 @@ def _print_file(data: bytes, path: str) -> None:
 @click.argument("before", metavar="[BEFORE]", default=LATEST)
 @click.argument("after", metavar="[AFTER]", required=False)
 @click.option("--path", metavar="P", default="", help="Only this file or folder.")
-@click.option("--stat", is_flag=True, help="Only which files, and how many lines.")
+@click.option("--stat", is_flag=True, help="Show only the files and line counts.")
 @all_option
 def diff(
     where: WorkspaceOptions,
@@ -141,7 +143,7 @@ def diff(
     wants_all: bool,
     wants_json: bool,
 ) -> None:
-    """Show what changed from one snapshot to another, or to the workspace as it is now."""
+    """Show the changes from one snapshot to another, or to the current workspace."""
     limits = replace(DIFF_LIMITS, collapse_git=not (wants_all or wants_json))
     old, new, found = _compare_snapshots(where, before, after, path, limits)
     if wants_json:
@@ -155,13 +157,15 @@ def diff(
 def _compare_snapshots(
     where: WorkspaceOptions, before: str, after: str | None, path: str, limits: DiffLimits
 ) -> tuple[Snapshot, Snapshot | None, Diff]:
-    """Of any agent's snapshots: they are the user's to see."""
-    with open_snapshots(where, acts_as_agent=is_latest(before) or (after is not None and is_latest(after))) as opened:
-        old = opened.get_snapshot(before, f"diff --path {shlex.quote(before)}")
+    """Compares snapshots of any agent; all of them are the user's to see."""
+    with open_snapshots(
+        where, acts_as_agent=is_latest(before) or (after is not None and is_latest(after))
+    ) as context:
+        old = context.get_snapshot(before, f"diff --path {shlex.quote(before)}")
         way = f"diff {before} --path {shlex.quote(after or '')}"
-        new = opened.get_snapshot(after, way) if after is not None else None
-        if new is not None or old.agent == where.agent or not opened.is_from_peer(old):
-            found = opened.snapshots.store.diff(
+        new = context.get_snapshot(after, way) if after is not None else None
+        if new is not None or old.agent == where.agent or not context.is_from_peer(old):
+            found = context.snapshots.store.diff(
                 old.id,
                 new.id if new is not None else None,
                 root=old.root,
@@ -170,22 +174,22 @@ def _compare_snapshots(
                 check=printing.progress_ticker("Comparing"),
             )
             return old, new, found
-    # Which links in a folder are ours is known to who opens it as the agent's.
+    # Only a workspace opened as that agent's knows which links in it are ours.
     return _compare_snapshots(replace(where, agent=old.agent), old.id, None, path, limits)
 
 
 @command("verify", "toolyard snapshot verify --json")
-@click.option("--forget", is_flag=True, help="Let damaged objects go, so that they are stored again when met again.")
-@click.option("--rebuild", is_flag=True, help="First make a new index from the packs; the old one is kept aside.")
+@click.option("--forget", is_flag=True, help="Discard damaged objects, so that a later snapshot stores them again.")
+@click.option("--rebuild", is_flag=True, help="Rebuild the index from the packs first; the old index is kept.")
 def verify(where: WorkspaceOptions, *, forget: bool, rebuild: bool, wants_json: bool) -> None:
-    """Read every stored byte again, and name the files whose bytes are damaged. Exit code 1 where there are any."""
-    with open_snapshots(where, acts_as_agent=False, rebuild=rebuild) as opened:
-        store = opened.snapshots.store
+    """Read all stored data and list the damaged files. Exit code 1 if there are any."""
+    with open_snapshots(where, acts_as_agent=False, rebuild=rebuild) as context:
+        store = context.snapshots.store
         result = store.verify(printing.progress_ticker("Verifying"))
         count = len(store.list())
         if forget and not result.is_intact:
             store.forget_damaged(result)
-    rebuilt = opened.rebuilt
+    rebuilt = context.rebuilt
     is_sound = result.is_intact and (rebuilt is None or rebuilt.is_complete)
     if wants_json:
         harmed = [{"snapshot": harm.snapshot.id, "path": display_path(harm.path)} for harm in result.damaged_paths]

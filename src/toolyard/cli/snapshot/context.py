@@ -1,4 +1,4 @@
-"""What the commands of `toolyard snapshot` share: their options, and the workspace and the snapshots they mean."""
+"""The options that the commands of `toolyard snapshot` share, and the snapshots they work on."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from toolyard.workspace.agent_paths import UNNAMED_AGENT
 from toolyard.workspace.layout import MEMORY, TASKS
 
 DIFF_LIMITS = DiffLimits(chars_each=200_000, chars=20_000_000)
-all_option = click.option("--all", "wants_all", is_flag=True, help="Tell also what changed inside .git folders.")
-git_option = click.option("--with-git", is_flag=True, help="Take the commits of repositories (.git) back, too.")
-_WHO = "Whose workspace, where the configuration has several agents."
+all_option = click.option("--all", "wants_all", is_flag=True, help="Include changes inside .git folders.")
+git_option = click.option("--with-git", is_flag=True, help="Restore repositories (.git) as well.")
+_WHO = "The agent whose workspace is meant, if several are configured."
 _EXAMPLES = """\b
 Examples:
   toolyard snapshot create --reason "before the rewrite"
   toolyard snapshot list
-  toolyard snapshot diff                    what changed since the newest
-  toolyard snapshot diff 3f2a 81bc --stat   between two, by the beginnings of their ids
+  toolyard snapshot diff                    changes since the newest
+  toolyard snapshot diff 3f2a 81bc --stat   between two, by id prefixes
   toolyard snapshot diff latest~1           from the one before the newest
   toolyard snapshot restore 3f2a src/app.py --dry-run
-  toolyard snapshot undo                    back to how it was before the last changes
+  toolyard snapshot undo                    back to the state before the last changes
 """
 
 
@@ -53,15 +53,17 @@ def snapshot() -> None:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotContext:
+    """An open workspace and its snapshots."""
+
     yard: Yard
     snapshots: AutoSnapshots
     full_history: SnapshotHistory
     rebuilt: RebuildResult | None = None
-    """What making the index again came to, where that was asked for."""
+    """The result of rebuilding the index, if that was requested."""
 
     @property
     def history(self) -> SnapshotHistory:
-        """Raises ConfigError in a team's folder without its configuration, where nobody said whose are meant."""
+        """The history. Raises ConfigError in a team's folder without its configuration, if no agent was named."""
         root = self.snapshots.location.root
         if (
             not self.yard.options.config.agents
@@ -71,32 +73,34 @@ class SnapshotContext:
             one = f"--config FILE --agent {shlex.quote(team[0])}"
             raise ConfigError(
                 f"{root} is the folder of a team ({', '.join(team)}) and has no snapshots of its own.",
-                hint=f"Name the team's configuration and one of them: {one}. "
-                "For this folder alone, take one with `toolyard snapshot create`.",
+                hint=f"Pass the team's configuration and one of its agents: {one}. "
+                "For this folder only, take one with `toolyard snapshot create`.",
             )
         return self.full_history
 
     @property
     def author(self) -> str:
-        """As whom snapshots are taken: an agent that is configured or named, else the user."""
+        """The author of new snapshots: a configured or named agent, else the user."""
         return "" if self.snapshots.location.agent == UNNAMED_AGENT else self.snapshots.location.agent
 
     def get_snapshot(self, name: str, way: str) -> Snapshot:
-        """A snapshot, of any agent's. Whoever writes a path in its place is told the `way`, a command."""
+        """Returns a snapshot of any agent. If the user passed a path instead, the error suggests the command
+        `way`.
+        """
         try:
             return self.history.get(name, any_folder=True)
         except ToolyardError as error:
             if not name or not os.path.lexists(os.path.join(self.snapshots.location.root, name)):
                 raise
-            told = f"{name} is a path of the workspace, and no snapshot"
-            raise ValidationError.of("snapshot", told, hint=f"Perhaps `toolyard snapshot {way}`?") from error
+            problem = f"{name} is a path in the workspace, not a snapshot"
+            raise ValidationError.of("snapshot", problem, hint=f"Did you mean `toolyard snapshot {way}`?") from error
 
     def is_from_peer(self, snapshot: Snapshot) -> bool:
-        """Whether it is of another agent of the same layout."""
+        """Whether the snapshot belongs to another agent of the same layout."""
         return snapshot.root != self.snapshots.location.root and snapshot.agent in self.yard.home.agents
 
     def own_snapshot(self, name: str) -> Snapshot:
-        """A snapshot to be restored here. Raises ToolError with whose it is where it is not of this workspace."""
+        """Returns a snapshot of this workspace. Raises ToolError with the owner for any other."""
         found = self.get_snapshot(name, f"restore {LATEST} {shlex.quote(name)}")
         if found.root == self.snapshots.location.root:
             return found
@@ -107,43 +111,45 @@ class SnapshotContext:
             else f"--workspace {shlex.quote(found.root)}"
         )
         raise ToolError(
-            f"Snapshot {found.id} is {whose}, and not of this workspace.",
+            f"Snapshot {found.id} is {whose}, not of this workspace.",
             hint=f"Restore it there: `toolyard snapshot restore {found.id} {flag}`",
         )
 
     def record_action(self, description: str) -> None:
-        """What the user did to the workspace, beside what agents did."""
+        """Records an action of the user in the audit log."""
         self.yard.record("snapshot", description, CallOutcome.OK)
 
 
-command = workspace_command(snapshot, who=_WHO, state="Where the snapshots are kept, outside every workspace.")
-"""A command of the group."""
+command = workspace_command(snapshot, who=_WHO, state="The folder for snapshots, outside every workspace.")
+"""Adds a command to the group."""
 
 
 @contextlib.contextmanager
 def open_snapshots(
     where: WorkspaceOptions, *, acts_as_agent: bool = True, adds: bool = False, rebuild: bool = False
 ) -> Generator[SnapshotContext]:
-    """The workspace that is meant. Without `acts_as_agent`, of several agents all may be meant."""
-    place = resolve_data_workspace(WorkspaceData.SNAPSHOTS, where, acts_as_agent=acts_as_agent, adds=adds)
-    options = YardOptions(workspace=place.workspace, config=place.config, agent=where.agent, state_home=where.state)
+    """Opens the snapshots of the chosen workspace. Without `acts_as_agent`, all of several agents may be meant."""
+    resolved = resolve_data_workspace(WorkspaceData.SNAPSHOTS, where, acts_as_agent=acts_as_agent, adds=adds)
+    options = YardOptions(
+        workspace=resolved.workspace, config=resolved.config, agent=where.agent, state_home=where.state
+    )
     with Yard.open(options) as yard:
         everybody = yard.home.has_layout and not yard.home.is_member
-        keeper = yard.snapshots
+        snapshots = yard.snapshots
         rebuilt = None
         if rebuild:
-            rebuilt = SnapshotStore.rebuild(keeper.location.folder, printing.progress_ticker("Rebuilding"))
+            rebuilt = SnapshotStore.rebuild(snapshots.location.folder, printing.progress_ticker("Rebuilding"))
             printing.print_rebuilt(rebuilt)
         if where.agent is not None:
-            taken_by = (each.agent for each in keeper.store.list(keeper.location.root))
-            require_agent(place.config, yard.home, where.agent, taken_by, adds=adds)
+            taken_by = (each.agent for each in snapshots.store.list(snapshots.location.root))
+            require_agent(resolved.config, yard.home, where.agent, taken_by, adds=adds)
         yield SnapshotContext(
-            yard, keeper, SnapshotHistory(keeper.store, None if everybody else keeper.location.root), rebuilt
+            yard, snapshots, SnapshotHistory(snapshots.store, None if everybody else snapshots.location.root), rebuilt
         )
 
 
 def _team_agents(root: str) -> list[str]:
-    """The agents that have their folders here, as a layout makes them."""
+    """Returns the agents that have the folders of a layout here."""
     agents = os.path.join(root, AGENTS)
     try:
         names = sorted(os.listdir(agents))
@@ -154,8 +160,8 @@ def _team_agents(root: str) -> list[str]:
 
 
 def snapshot_path(path: str, root: str) -> bytes:
-    """A path of the command line, absolute or relative to the workspace, as snapshots have it."""
+    """Returns a path of the command line, absolute or relative to the workspace, as snapshots store it."""
     found = relative_to(os.path.normpath(os.path.join(root, path)), root)
     if found is None:
-        raise ValidationError.of("path", f"{path} lies outside the workspace", hint=f"Name a path below {root}.")
+        raise ValidationError.of("path", f"{path} is outside the workspace", hint=f"Name a path below {root}.")
     return b"" if found == "." else os.fsencode(found)

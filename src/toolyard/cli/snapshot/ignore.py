@@ -1,6 +1,6 @@
-"""`toolyard snapshot ignore`: which `.toolyardignore` files count, and accepting one.
+"""`toolyard snapshot ignore`: list and accept `.toolyardignore` files.
 
-Agents can write such files. So they have no effect on snapshots before the user has accepted them here.
+Agents can write such files, so they have no effect on snapshots until the user accepts them here.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from toolyard.files.root_folder import RootFolder, join_path, split_path
 from toolyard.snapshots import IGNORE_FILE
 from toolyard.snapshots.archive.ignore_files import ignore_files, read_rules, record_accepted
 
-_PROPOSED = "the file now says this, which counts once you accept it:"
+_PROPOSED = "the file now has these rules, which apply once you accept it:"
 _NAME = os.fsencode(IGNORE_FILE)
 
 
 @command("ignore", "toolyard snapshot ignore", "toolyard snapshot ignore --accept .toolyardignore")
-@click.option("--accept", metavar="PATH", multiple=True, help="Have the rules in this file count, as it is now.")
-@click.option("--forget", metavar="PATH", multiple=True, help="Have the rules of this file count no longer.")
+@click.option("--accept", metavar="PATH", multiple=True, help="Apply the current rules of this file.")
+@click.option("--forget", metavar="PATH", multiple=True, help="Stop applying the rules of this file.")
 def ignore(where: WorkspaceOptions, *, accept: tuple[str, ...], forget: tuple[str, ...], wants_json: bool) -> None:
-    """List the .toolyardignore files with their rules, and whether they count. Agents can write them: accept yours.
+    """List the .toolyardignore files with their rules, and whether they apply.
 
-    Accepted rules count as they were then, whatever becomes of the file.
+    Agents can write such files, so their rules apply only after you accept them. Accepted rules stay in effect
+    unchanged, even if the file changes.
     """
-    with open_snapshots(where) as opened:
+    with open_snapshots(where) as context:
         for path in forget:
-            _record_acceptance(opened, path, accepted=False)
+            _record_acceptance(context, path, accepted=False)
         for path in accept:
-            _record_acceptance(opened, path, accepted=True)
-        listed = _list_ignore_files(opened)
+            _record_acceptance(context, path, accepted=True)
+        listed = _list_ignore_files(context)
     if wants_json:
         printing.print_json(listed)
         return
@@ -51,18 +52,18 @@ def ignore(where: WorkspaceOptions, *, accept: tuple[str, ...], forget: tuple[st
         click.echo(f"There is no {IGNORE_FILE} here.", err=True)
 
 
-def _record_acceptance(opened: SnapshotContext, path: str, *, accepted: bool) -> None:
-    root, store = opened.snapshots.location.root, opened.snapshots.store.folder
+def _record_acceptance(context: SnapshotContext, path: str, *, accepted: bool) -> None:
+    root, store = context.snapshots.location.root, context.snapshots.store.folder
     found = snapshot_path(path, root)
     folder = split_path(found)[0] if split_path(found)[1] == _NAME else found
     text: bytes | None = None
     if accepted:
         text = _read_ignore_file(root, folder)
         if text is None:
-            raise ToolError(f"{path} is no {IGNORE_FILE}, and no folder with one.", hint="Name one that is listed.")
+            raise ToolError(f"{path} is neither a {IGNORE_FILE} nor a folder with one.", hint="Name a listed one.")
     record_accepted(store, root, folder, text)
     what = "accepted" if accepted else "no longer accepted"
-    opened.record_action(f"The rules of {os.fsdecode(join_path(folder, _NAME))} are {what}.")
+    context.record_action(f"The rules of {os.fsdecode(join_path(folder, _NAME))} are {what}.")
 
 
 def _read_ignore_file(root: str, folder: bytes) -> bytes | None:
@@ -77,10 +78,10 @@ def _read_ignore_file(root: str, folder: bytes) -> bytes | None:
             os.close(fd)
 
 
-def _list_ignore_files(opened: SnapshotContext) -> list[dict[str, str | list[str]]]:
-    """Each file with its rules and whether they count; of one that changed since, the new rules as `proposed`."""
-    accepted = opened.snapshots.store.accepted_rules(opened.snapshots.location.root).texts
-    with RootFolder(opened.snapshots.location.root) as top:
+def _list_ignore_files(context: SnapshotContext) -> list[dict[str, str | list[str]]]:
+    """Returns each file with its rules and state; a file that changed since has its new rules as `proposed`."""
+    accepted = context.snapshots.store.accepted_rules(context.snapshots.location.root).texts
+    with RootFolder(context.snapshots.location.root) as top:
         found = dict(ignore_files(top))
     listed: list[dict[str, str | list[str]]] = []
     for folder in sorted({*found, *accepted}):
@@ -101,5 +102,5 @@ def _state(accepted: bytes | None, now: bytes | None) -> str:
     if accepted is None:
         return "not accepted, has no effect"
     if now is None:
-        return "accepted; the file is gone, and these rules still count"
-    return "accepted" if accepted == now else "accepted, and changed since; these rules still count"
+        return "accepted; the file was deleted, and these rules still apply"
+    return "accepted" if accepted == now else "accepted, and changed since; these rules still apply"

@@ -1,4 +1,4 @@
-"""How `toolyard snapshot` prints: coloured in a terminal, plain elsewhere, and nothing that a terminal acts on."""
+"""Prints the results of `toolyard snapshot`: coloured in a terminal, plain elsewhere, control characters escaped."""
 
 from __future__ import annotations
 
@@ -62,11 +62,12 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 def print_json(value: Any) -> None:
+    """Prints a value as JSON."""
     click.echo(json.dumps(value, indent=2))
 
 
 class Duration(click.ParamType[float]):
-    """A span of time as people write it: 30d, 12h, 2w."""
+    """A duration such as 30d, 12h or 2w, in seconds."""
 
     name = "time"
 
@@ -75,26 +76,26 @@ class Duration(click.ParamType[float]):
             return value
         match = _DURATION.fullmatch(str(value).strip())
         if match is None:
-            self.fail(f"{value!r} is no span of time; write 30d, 12h, 90m or 2w", param, ctx)
+            self.fail(f"{value!r} is not a duration; write 30d, 12h, 90m or 2w", param, ctx)
         return float(match[1]) * _SECONDS[match[2]]
 
 
 def progress_ticker(activity: str, *, prints_without_terminal: bool = False) -> Callable[[], None]:
-    """To be called now and then, by any thread: after a second it tells somebody at a terminal that work goes on.
+    """Returns a function to call during long work, from any thread: after a second it shows progress on stderr.
 
-    With `prints_without_terminal` those who are at no terminal are told, too, once.
+    Without a terminal it prints nothing, or one line with `prints_without_terminal`.
     """
     began = last = time.monotonic()
-    shows = sys.stderr.isatty()
-    told = threading.Lock()  # held for good by whoever tells it
+    is_terminal = sys.stderr.isatty()
+    printed = threading.Lock()  # acquired once, by the thread that prints the line
 
     def tick() -> None:
         nonlocal last
         now = time.monotonic()
         if now - began <= _QUIET_SECONDS:
             return
-        if not shows:
-            if prints_without_terminal and told.acquire(blocking=False):
+        if not is_terminal:
+            if prints_without_terminal and printed.acquire(blocking=False):
                 click.echo(f"{activity} ...", err=True)
         elif now - last > _TICK_SECONDS:
             last = now
@@ -104,6 +105,7 @@ def progress_ticker(activity: str, *, prints_without_terminal: bool = False) -> 
 
 
 def print_list(found: Sequence[HistoryEntry]) -> None:
+    """Prints the snapshots of a list."""
     times = [_local_time(each.snapshot) for each in found]
     width = max(map(len, times), default=0)
     for each, when in zip(found, times, strict=True):
@@ -113,18 +115,20 @@ def print_list(found: Sequence[HistoryEntry]) -> None:
 
 
 def _local_time(snapshot: Snapshot) -> str:
-    """The local time of what is so old that an age alone says too little."""
+    """Returns the local time of an older snapshot, for which the age is too coarse."""
     if time.time_ns() - snapshot.time_ns < _RECENT_SECONDS * _NS:
         return ""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.time_ns / _NS))
 
 
 def print_folder(entries: Iterable[TreeEntry]) -> None:
+    """Prints the entries of a folder."""
     for entry in entries:
         click.echo(printable(entry_line(entry)))
 
 
 def print_head(snapshot: Snapshot) -> None:
+    """Prints id, age, size and author of a snapshot, and its notes."""
     files = pluralize(snapshot.counts.files, "file")
     click.echo(
         click.style(
@@ -137,18 +141,19 @@ def print_head(snapshot: Snapshot) -> None:
 
 
 def print_content(data: bytes) -> None:
-    """The lines of a file, which may be an agent's, for a terminal."""
+    """Prints the lines of a file, escaped for a terminal."""
     decoded = data.decode("utf-8", "backslashreplace").removesuffix("\n")
     for line in decoded.split("\n") if data else ():
         click.echo(_escape_line(line.removesuffix("\r")))
 
 
 def _escape_line(line: str) -> str:
-    """Everything else that is not printable is escaped."""
+    """Escapes everything but tabs that is not printable."""
     return "\t".join(map(printable, line.split("\t")))
 
 
 def print_diff(found: Diff, *, stat: bool) -> None:
+    """Prints a diff; with `stat` only the paths and line counts."""
     for change in found.changes:
         _print_change(change, stat=stat)
     for each in found.collapsed:
@@ -175,6 +180,7 @@ def _print_change(change: PathChange, *, stat: bool) -> None:
 
 
 def print_restored(result: RestoreResult) -> None:
+    """Prints what a restore did."""
     click.echo(restored_text(result))
     for line in note_lines(result, _NOTES_SHOWN) if result.differed else ():
         click.echo(printable(line), err=True)
@@ -182,14 +188,15 @@ def print_restored(result: RestoreResult) -> None:
 
 
 def print_left(paths: Sequence[bytes], verb: str) -> None:
+    """Prints the paths that were not touched."""
     if paths:
         click.echo(printable(f"{skipped_repositories_line(paths, verb, '--with-git')}."))
 
 
 def print_rebuilt(result: RebuildResult) -> None:
-    """On standard error: what is verified afterwards is the answer."""
+    """Prints the result of a rebuild to stderr; the verification that follows goes to stdout."""
     found = f"{pluralize(result.snapshots, 'snapshot')} and {pluralize(result.objects, 'object')}"
-    click.echo(f"Made the index again from the packs, with {found}.", err=True)
+    click.echo(f"Rebuilt the index from the packs, with {found}.", err=True)
     for path, size in result.unreadable.items():
         click.echo(printable(f"Lost: {pluralize(size, 'byte')} of {path} cannot be read."), err=True)
     for snapshot in result.lost:
@@ -198,18 +205,20 @@ def print_rebuilt(result: RebuildResult) -> None:
 
 
 def print_collected(result: PruneResult) -> None:
+    """Prints what a garbage collection removed."""
     freed = pluralize(max(result.bytes_freed, 0), "byte")
     click.echo(f"Dropped {pluralize(len(result.snapshots), 'snapshot')}, freed {freed}.")
 
 
 def print_verified(result: VerifyResult, snapshots: int, rebuilt: RebuildResult | None, *, forgotten: bool) -> None:
+    """Prints the result of a verification."""
     read = f"{pluralize(result.objects, 'object')} of {pluralize(snapshots, 'snapshot')}"
     if result.is_intact and rebuilt is not None and not rebuilt.is_complete:
         lost = f"{pluralize(len(rebuilt.lost), 'snapshot')}, {pluralize(sum(rebuilt.unreadable.values()), 'byte')}"
-        click.echo(f"Incomplete: {lost} lost. What is left is sound: read {read}.")
+        click.echo(f"Incomplete: {lost} lost. The rest is intact: read {read}.")
         return
     if result.is_intact:
-        click.echo(f"Sound: read {read}, {pluralize(result.bytes_read, 'byte')}.")
+        click.echo(f"Intact: read {read}, {pluralize(result.bytes_read, 'byte')}.")
         return
     where = f" in {', '.join(result.packs)}" if result.packs else ""
     click.echo(f"Damaged: {pluralize(len(result.damaged_objects), 'object')}{where} among {read}.")
@@ -219,5 +228,5 @@ def print_verified(result: VerifyResult, snapshots: int, rebuilt: RebuildResult 
         click.echo(f"  and {pluralize(len(result.damaged_paths) - _NOTES_SHOWN, 'more path')}")
     if not forgotten:
         click.echo(
-            "`toolyard snapshot verify --forget` gives up what is damaged, so that the next snapshot stores it anew."
+            "`toolyard snapshot verify --forget` discards damaged objects; the next snapshot stores them again."
         )

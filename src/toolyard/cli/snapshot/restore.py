@@ -1,6 +1,6 @@
-"""`toolyard snapshot restore`, `undo` and `gc`: what changes the workspace, or lets snapshots go.
+"""`toolyard snapshot restore`, `undo` and `gc`: the commands that change the workspace or drop snapshots.
 
-What is restored here is restored for the user: no policy says what may be written.
+Restores run for the user: no policy limits what is written.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NS = 1_000_000_000
 @command("restore", "toolyard snapshot restore 3f2a src/app.py")
 @click.argument("name", metavar="SNAPSHOT")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @git_option
 @all_option
 def restore(
@@ -59,24 +59,24 @@ def restore(
     wants_all: bool,
     wants_json: bool,
 ) -> None:
-    """Make the workspace, or only PATHs in it, what a snapshot says. What is there is kept first, as a snapshot.
+    """Restore the workspace, or only PATHs in it, from a snapshot. The current state is stored as a snapshot first.
 
-    A repository's .git stays as it is, unless it is named or --with-git is given; one that is gone comes back.
+    A repository's .git is not changed unless it is named or --with-git is given; a deleted one is restored.
     """
-    with open_snapshots(where) as opened:
-        found = opened.own_snapshot(name)
-        wanted = [snapshot_path(path, opened.snapshots.location.root) for path in paths] or None
+    with open_snapshots(where) as context:
+        found = context.own_snapshot(name)
+        wanted = [snapshot_path(path, context.snapshots.location.root) for path in paths] or None
         if dry_run:
             limits = _dry_run_limits(with_git=with_git, tells_git=wants_all or wants_json)
-            _print_restore_plan(opened, found, wanted or [b""], limits, wants_json=wants_json)
+            _print_restore_plan(context, found, wanted or [b""], limits, wants_json=wants_json)
             return
-        result = _restore_snapshot(opened, found, wanted, with_git=with_git)
+        result = _restore_snapshot(context, found, wanted, with_git=with_git)
     _print_result(result, undo_hint(result.before.id, paths, with_git=with_git), wants_json=wants_json)
 
 
 @command("undo", "toolyard snapshot undo --dry-run")
 @click.argument("paths", metavar="", nargs=-1)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @git_option
 @all_option
 def undo(
@@ -88,54 +88,54 @@ def undo(
     wants_all: bool,
     wants_json: bool,
 ) -> None:
-    """Go back to the newest snapshot that differs from the workspace as it is. Done again, it undoes itself.
+    """Restore the newest snapshot that differs from the workspace. Running it again reverts the undo.
 
-    Commits stay: a repository's .git is left as it is, unless --with-git is given; one that is gone comes back.
+    Commits stay: a repository's .git is not changed unless --with-git is given; a deleted one is restored.
     """
     if paths:
         named = shlex.join(paths)
         ways = f"`toolyard snapshot restore latest {named}`, or an older one: `toolyard snapshot list --path {named}`"
-        raise ValidationError.of("undo", "takes back the whole workspace, and no single path", hint=f"Perhaps {ways}")
-    with open_snapshots(where) as opened:
-        found = opened.history.newest_different(printing.progress_ticker("Comparing"), with_git=with_git)
+        raise ValidationError.of("undo", "restores the whole workspace, not a single path", hint=f"Use {ways}")
+    with open_snapshots(where) as context:
+        found = context.history.newest_different(printing.progress_ticker("Comparing"), with_git=with_git)
         if found is None:
-            raise ToolError("There is nothing to undo: no snapshot differs from the workspace as it is.")
+            raise ToolError("There is nothing to undo: no snapshot differs from the current workspace.")
         if not wants_json:
             printing.print_head(found)
         if dry_run:
             limits = _dry_run_limits(with_git=with_git, tells_git=wants_all or wants_json)
-            _print_restore_plan(opened, found, [b""], limits, wants_json=wants_json)
+            _print_restore_plan(context, found, [b""], limits, wants_json=wants_json)
             return
-        result = _restore_snapshot(opened, found, None, with_git=with_git)
+        result = _restore_snapshot(context, found, None, with_git=with_git)
     _print_result(result, undo_hint(result.before.id, (), with_git=with_git), wants_json=wants_json)
 
 
 def _restore_snapshot(
-    opened: SnapshotContext, found: Snapshot, paths: Sequence[bytes] | None, *, with_git: bool
+    context: SnapshotContext, found: Snapshot, paths: Sequence[bytes] | None, *, with_git: bool
 ) -> RestoreResult:
-    place = opened.snapshots.location
-    result = opened.snapshots.store.restore(
+    location = context.snapshots.location
+    result = context.snapshots.store.restore(
         found.id,
-        root=place.root,
+        root=location.root,
         paths=paths,
-        agent=opened.author,
+        agent=context.author,
         check=printing.progress_ticker("Restoring"),
         skip_git=not with_git,
     )
-    opened.record_action(restored_line(result))
+    context.record_action(restored_line(result))
     if result.differed:
-        _snapshot_restored_state(opened, found)
+        _snapshot_restored_state(context, found)
     return result
 
 
-def _snapshot_restored_state(opened: SnapshotContext, found: Snapshot) -> None:
-    """Take what came back as the newest snapshot: what is changed after this is then undone to it."""
+def _snapshot_restored_state(context: SnapshotContext, found: Snapshot) -> None:
+    """Takes a snapshot of the restored state, so that later changes can be undone to it."""
     try:
         check = printing.progress_ticker("Taking a snapshot")
-        opened.snapshots.create(reason=f"after restoring {found.id}", check=check, agent=opened.author)
-    except (ToolyardError, OSError) as error:  # what was asked for is done
+        context.snapshots.create(reason=f"after restoring {found.id}", check=check, agent=context.author)
+    except (ToolyardError, OSError) as error:  # the restore itself has succeeded
         why = error.message if isinstance(error, ToolyardError) else error.strerror
-        click.echo(printable(f"It was restored, and no snapshot of that could be taken: {why}"), err=True)
+        click.echo(printable(f"Restored, but no snapshot of the restored state could be taken: {why}"), err=True)
 
 
 def _print_result(result: RestoreResult, undo_text: str, *, wants_json: bool) -> None:
@@ -154,27 +154,29 @@ def _dry_run_limits(*, with_git: bool, tells_git: bool) -> DiffLimits:
 
 
 def _print_restore_plan(
-    opened: SnapshotContext, found: Snapshot, places: Sequence[bytes], limits: DiffLimits, *, wants_json: bool
+    context: SnapshotContext, found: Snapshot, places: Sequence[bytes], limits: DiffLimits, *, wants_json: bool
 ) -> None:
-    root, store = opened.snapshots.location.root, opened.snapshots.store
+    root, store = context.snapshots.location.root, context.snapshots.store
     diffs = [store.diff(found.id, root=root, path=place, limits=limits) for place in places]
     changes = [change for each in diffs for change in each.changes]
-    # From the snapshot to now: what came since would go, everything else would be written.
-    gone = [display_path(change.path) for change in changes if change.before is None or change.old_path is not None]
+    # The diff is from the snapshot to now: added paths would be removed, all others written.
+    removed = [
+        display_path(change.path) for change in changes if change.before is None or change.old_path is not None
+    ]
     written = [display_path(change.old_path or change.path) for change in changes if change.before is not None]
     left = [path for each in diffs for path in each.skipped_repositories]
     if wants_json:
         leave = [display_path(path) for path in left]
         printing.print_json(
-            {"snapshot": found.id, "would_write": written, "would_remove": gone, "would_leave": leave}
+            {"snapshot": found.id, "would_write": written, "would_remove": removed, "would_leave": leave}
         )
         return
-    for verb, listed in (("write", written), ("remove", gone)):
+    for verb, listed in (("write", written), ("remove", removed)):
         for path in listed:
             click.echo(printable(f"would {verb} {path}"))
     for folded in (folded for each in diffs for folded in each.collapsed):
-        told = f"would bring back {pluralize(folded.count, 'path')} in {display_path(folded.path)}"
-        click.echo(printable(f"{told} (--all shows them)"))
+        text = f"would bring back {pluralize(folded.count, 'path')} in {display_path(folded.path)}"
+        click.echo(printable(f"{text} (--all shows them)"))
     if not any(each.total for each in diffs):
         click.echo("Nothing would change.")
     printing.print_left(left, "Would leave")
@@ -183,29 +185,29 @@ def _print_restore_plan(
 @command("gc", "toolyard snapshot gc --keep 50 --older-than 30d")
 @click.option("--keep", metavar="N", type=click.IntRange(min=0), help="Keep the newest N of each workspace.")
 @click.option("--older-than", metavar="TIME", type=printing.Duration(), help="Drop only older ones: 30d, 12h, 2w.")
-@click.option("--dry-run", is_flag=True, help="Only say which would be dropped.")
-@click.option("--yes", is_flag=True, help="Do not ask, even where nothing but the newest would stay.")
+@click.option("--dry-run", is_flag=True, help="Show which would be dropped, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation, even if only the newest would remain.")
 def gc(
     where: WorkspaceOptions, *, keep: int | None, older_than: float | None, dry_run: bool, yes: bool, wants_json: bool
 ) -> None:
-    """Drop old snapshots and give their room back. Without options, those that the configuration lets go.
+    """Drop old snapshots and free their space. Without options, uses the retention of the configuration.
 
-    The newest of each workspace always stays.
+    The newest snapshot of each workspace always remains.
     """
-    with open_snapshots(where, acts_as_agent=False) as opened:
-        section = opened.snapshots.section
+    with open_snapshots(where, acts_as_agent=False) as context:
+        section = context.snapshots.section
         if keep is None and older_than is None:
             keep, older_than = section.keep, section.days * _SECONDS_A_DAY
-        gone = expired_snapshots(opened.snapshots.store.list(), keep, _cutoff_ns(older_than))
+        gone = expired_snapshots(context.snapshots.store.list(), keep, _cutoff_ns(older_than))
         if dry_run:
             _print_drop_plan(gone, wants_json=wants_json)
             return
-        if gone and not keep and not yes and _drops_all(opened, older_than):
+        if gone and not keep and not yes and _drops_all(context, older_than):
             _confirm(len(gone), asks=not wants_json and _at_terminal())
-        result = opened.snapshots.store.gc(
+        result = context.snapshots.store.gc(
             keep=keep, newer_than=older_than, check=printing.progress_ticker("Collecting")
         )
-        opened.record_action(f"Dropped {len(result.snapshots)} snapshots.")
+        context.record_action(f"Dropped {len(result.snapshots)} snapshots.")
     if wants_json:
         dropped = [each.id for each in result.snapshots]
         printing.print_json({"dropped": dropped, "objects": result.objects, "bytes_freed": result.bytes_freed})
@@ -217,10 +219,10 @@ def _cutoff_ns(older_than: float | None) -> int | None:
     return None if older_than is None else time.time_ns() - int(older_than * _NS)
 
 
-def _drops_all(opened: SnapshotContext, older_than: float | None) -> bool:
-    """Whether age protects none: what stays is only the newest, which always does."""
+def _drops_all(context: SnapshotContext, older_than: float | None) -> bool:
+    """Whether `older_than` protects no snapshot, so that only the newest would remain."""
     since = _cutoff_ns(older_than)
-    return since is None or all(each.time_ns < since for each in opened.snapshots.store.list())
+    return since is None or all(each.time_ns < since for each in context.snapshots.store.list())
 
 
 def _print_drop_plan(gone: Sequence[Snapshot], *, wants_json: bool) -> None:
@@ -238,7 +240,7 @@ def _at_terminal() -> bool:
 
 
 def _confirm(count: int, *, asks: bool) -> None:
-    told = f"This drops {pluralize(count, 'snapshot')}, all but the newest of each workspace"
+    statement = f"This drops {pluralize(count, 'snapshot')}, all but the newest of each workspace"
     if not asks:
-        raise ValidationError.of("gc", f"{told}.", hint="See them with --dry-run; if that is meant, say --yes.")
-    click.confirm(f"{told}. Go on?", abort=True)
+        raise ValidationError.of("gc", f"{statement}.", hint="List them with --dry-run; to proceed, pass --yes.")
+    click.confirm(f"{statement}. Continue?", abort=True)

@@ -1,7 +1,6 @@
 """`toolyard sync`: ask the servers for their tools, pin them, and write the tool files.
 
-Exit codes: 0 fine; 1 when a server could not be asked or a changed tool waits to be accepted; 2 for wrong use,
-also where there is nothing to sync.
+Exit codes: 0 success; 1 a server failed or a changed tool waits for acceptance; 2 wrong usage, or nothing to sync.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Examples:
   toolyard sync                       ask new and changed servers, write servers/
   toolyard sync --refresh             ask all of them
   toolyard sync --dry-run             show what would change, and write nothing
-  toolyard sync --accept github       trust what changed in github's tools
+  toolyard sync --accept github       accept the changes in github's tools
   toolyard sync --config team.yaml --json
 """
 
@@ -51,15 +50,15 @@ SyncFunction = Callable[[CodeMode, SyncRequest, OnServerAnswered], SyncReport]
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("servers", nargs=-1, metavar="[SERVER]...")
-@click.option("--refresh", is_flag=True, help="Ask every server, also those that cannot have changed.")
-@click.option("--accept", is_flag=True, help="Trust tools that changed since they were pinned.")
-@click.option("--rebuild", is_flag=True, help="Set the catalog aside first, where it is damaged: all is pinned anew.")
+@click.option("--refresh", is_flag=True, help="Ask every server, including those that cannot have changed.")
+@click.option("--accept", is_flag=True, help="Accept tools that changed since they were pinned.")
+@click.option("--rebuild", is_flag=True, help="Replace a damaged catalog first: all tools are pinned again.")
 @click.option("--dry-run", is_flag=True, help="Ask, show what would change, and write nothing.")
 @config_option()
 @workspace_option()
-@agent_option("Whose workspace, where the agents have folders of their own.")
-@state_option("Where catalog and audit log are kept, outside every workspace.")
-@click.option("--json", "wants_json", is_flag=True, help="Print what was done as JSON.")
+@agent_option("The agent whose workspace is meant, if agents have their own folders.")
+@state_option("The folder for catalog and audit log, outside every workspace.")
+@click.option("--json", "wants_json", is_flag=True, help="Print the report as JSON.")
 def sync(
     *,
     servers: tuple[str, ...],
@@ -76,14 +75,14 @@ def sync(
     """Connect to the configured MCP servers, pin their tools, and write each as a typed Python file.
 
     Servers are asked in parallel. A tool that changed since it was pinned is not called until you accept the change.
-    A remote server that wants you to sign in shows the address here, once.
+    The address to sign in at a remote server is shown once.
     """
     if dry_run and (accept or rebuild):
-        raise click.UsageError("--accept and --rebuild write, which --dry-run does not: leave out one of them.")
-    place = resolve_workspace(workspace, config_file, agent)
+        raise click.UsageError("--accept and --rebuild write, --dry-run does not: omit one of them.")
+    resolved = resolve_workspace(workspace, config_file, agent)
     sign_ins = terminal_sign_in_prompt()
     options = YardOptions(
-        workspace=place.workspace, config=place.config, agent=agent, state_home=state, on_authorize=sign_ins
+        workspace=resolved.workspace, config=resolved.config, agent=agent, state_home=state, on_authorize=sign_ins
     )
     wish = SyncRequest(servers, refresh=refresh, accept=accept)
     run = _preview if dry_run else run_sync
@@ -107,24 +106,24 @@ def sync(
 
 def _set_catalog_aside(yard: Yard) -> None:
     path = os.path.join(yard.codemode.deps.state, FILE_NAME)
-    if (kept := set_aside(path)) is not None:
-        yard.record("sync", f"The catalog was set aside as {kept}.", CallOutcome.OK)
-        click.echo(printable(f"The old catalog is {kept}. What was pinned in it is not compared."), err=True)
+    if (backup := set_aside(path)) is not None:
+        yard.record("sync", f"The catalog was set aside as {backup}.", CallOutcome.OK)
+        click.echo(printable(f"The old catalog was moved to {backup}. Its pinned tools are not compared."), err=True)
 
 
-def _preview(mode: CodeMode, wish: SyncRequest, on_asked: OnServerAnswered) -> SyncReport:
-    from toolyard.codemode.sync_preview import preview_sync  # brings the connections, which a sync may do without
+def _preview(codemode: CodeMode, wish: SyncRequest, on_asked: OnServerAnswered) -> SyncReport:
+    from toolyard.codemode.sync_preview import preview_sync  # imports the connections, which not every sync needs
 
-    return preview_sync(mode, wish, on_asked)
+    return preview_sync(codemode, wish, on_asked)
 
 
-def _unmatched_patterns(mode: CodeMode, names: ToolNames) -> tuple[UnmatchedPattern, ...]:
+def _unmatched_patterns(codemode: CodeMode, names: ToolNames) -> tuple[UnmatchedPattern, ...]:
     servers = {name: tools for name, tools in names.items() if not name.startswith(CUSTOM_PREFIX)}
     groups = {
         name.removeprefix(CUSTOM_PREFIX): tools for name, tools in names.items() if name.startswith(CUSTOM_PREFIX)
     }
     return unmatched_patterns(
-        mode.deps.config, mode.resolved_servers, KnownToolNames.of(mode.resolved_servers, servers, groups)
+        codemode.deps.config, codemode.resolved_servers, KnownToolNames.of(codemode.resolved_servers, servers, groups)
     )
 
 
@@ -167,22 +166,22 @@ def _report_fields(report: SyncReport, idle: Sequence[UnmatchedPattern]) -> dict
 
 def _print_report(report: SyncReport, idle: Sequence[UnmatchedPattern], *, dry_run: bool) -> None:
     custom = f" and {report.custom:,} custom tool{_plural(report.custom)}" if report.custom else ""
-    heard = report.answered_servers
+    answered = report.answered_servers
     failed = f" {printable(format_failures([server for server, _ in report.failed]))};" if report.failed else ""
     wrote = "wrote nothing" if dry_run else f"wrote {report.written:,} files"
     click.echo(
-        f"{report.tools:,} tool{_plural(report.tools)} of {heard:,} server{_plural(heard)}{custom};{failed}"
+        f"{report.tools:,} tool{_plural(report.tools)} of {answered:,} server{_plural(answered)}{custom};{failed}"
         f" asked {len(report.asked)}, {wrote} in {report.seconds:.1f} s."
     )
     lines = _change_lines(report.changes)
     for line in lines[:_SHOWN_CHANGES]:
         click.echo(f"  {printable(line)}")
     if len(lines) > _SHOWN_CHANGES:
-        click.echo(f"  … and {len(lines) - _SHOWN_CHANGES:,} more (--json has all)")
+        click.echo(f"  … and {len(lines) - _SHOWN_CHANGES:,} more (--json lists all)")
     if report.plain_tokens:
         about = "" if has_tokenizer() else "about "
         cost = f"{about}{report.plain_tokens:,} tokens"
-        click.echo(f"Put into a model's context they would cost {cost}; as files, none.")
+        click.echo(f"In a model's context they would cost {cost}; as files they cost none.")
     if report.note:
         click.echo(f"! {printable(complete_commands(report.note))}", err=True)
     for notice in report.notices:
@@ -196,13 +195,13 @@ def _print_report(report: SyncReport, idle: Sequence[UnmatchedPattern], *, dry_r
         for line in last_stderr_lines(report.stderr_of_failed.get(server, ""), error):
             click.echo(f"    {printable(line)}", err=True)
     if report.failed:
-        click.echo(f"When that is mended, run {printable(complete_commands('`toolyard sync`'))}.", err=True)
+        click.echo(f"After fixing this, run {printable(complete_commands('`toolyard sync`'))}.", err=True)
     for tool in report.quarantined:
         _show_quarantined(tool)
 
 
 def _change_lines(changes: Sequence[ToolChange]) -> list[str]:
-    """A line for each tool; where that would be too many, one for each server."""
+    """Returns a line per tool, or per server if there are too many tools."""
     signs = {ChangeKind.ADDED: "+", ChangeKind.CHANGED: "~", ChangeKind.REMOVED: "-"}
     if len(changes) <= _SHOWN_CHANGES:
         return [f"{signs[change.change]} {_import_path(change.server)}.{change.tool}" for change in changes]
@@ -211,7 +210,7 @@ def _change_lines(changes: Sequence[ToolChange]) -> list[str]:
 
 
 def _import_path(server: str) -> str:
-    """A group of custom tools as code imports it."""
+    """Returns a group of custom tools as code imports it."""
     return server.replace("/", ".", 1) if server.startswith(CUSTOM_PREFIX) else server
 
 
@@ -220,7 +219,7 @@ def _plural(count: int) -> str:
 
 
 def _show_quarantined(tool: KnownTool) -> None:
-    """What changed in a tool that waits, for a person to judge."""
+    """Prints the changes of a quarantined tool for review."""
     import difflib
     from dataclasses import asdict
 
@@ -233,4 +232,4 @@ def _show_quarantined(tool: KnownTool) -> None:
         if not line.startswith("@@"):
             click.echo(click.style(f"    {printable(line)}", fg="green" if line.startswith("+") else "red"), err=True)
     trust = complete_commands(f"`toolyard sync --accept {shlex.quote(tool.server)}`").strip("`")
-    click.echo(f"  To trust it: {printable(trust)}", err=True)
+    click.echo(f"  To accept it: {printable(trust)}", err=True)

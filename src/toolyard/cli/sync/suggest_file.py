@@ -1,4 +1,4 @@
-"""A first sync with nothing to ask: said as such, with the server file of another program that lies beside."""
+"""The error of a sync without servers, which suggests a nearby server file of another program."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _KNOWN_SERVER_FILES = (
 )
 
 
-def check_configured(mode: CodeMode) -> None:
-    """Raises ConfigError where nobody configured anything, and there is nothing of an earlier sync to take back.
+def check_configured(codemode: CodeMode) -> None:
+    """Raises ConfigError if nothing is configured and no earlier sync needs to be cleaned up.
 
-    A configuration without servers is one: a program may have written it.
+    A configuration without servers is accepted: a program may have written it.
     """
-    resolved, root = mode.resolved_servers, mode.root.path
+    resolved, root = codemode.resolved_servers, codemode.root.path
     if (
-        mode.deps.config.source
+        codemode.deps.config.source
         or resolved.entries
         or resolved.errors
-        or len(mode.custom)
-        or mode.custom.problems
-        or mode.catalog.servers()
+        or len(codemode.custom)
+        or codemode.custom.problems
+        or codemode.catalog.servers()
     ):
         return
-    if any(is_generated(root, name, mode.deps.state) for name in (SERVERS, TOOLS)):
+    if any(is_generated(root, name, codemode.deps.state) for name in (SERVERS, TOOLS)):
         return
     raise ConfigError("No servers are configured; nothing was written.", hint=_server_file_hint(root))
 
@@ -46,12 +46,12 @@ def _server_file_hint(root: str) -> str:
     for name in _KNOWN_SERVER_FILES:
         for path in (name, os.path.join(root, name)):
             if _has_servers(path):
-                return f"There are some in {path}: `toolyard sync --config {shlex.quote(path)}`."
-    return "Name a file that has them, yours or another program's: --config F."
+                return f"{path} has servers: `toolyard sync --config {shlex.quote(path)}`."
+    return "Pass a file with servers, yours or another program's: --config F."
 
 
 def _has_servers(path: str) -> bool:
-    """Only looked at: what a file that was merely found says is not done."""
+    """Whether the file has servers. It is only inspected: a file that was found is not used."""
     try:
         return os.path.isfile(path) and is_server_file(path)
     except ConfigError:

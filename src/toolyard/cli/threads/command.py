@@ -1,7 +1,7 @@
-"""`toolyard threads`: what was asked of the assistant and what it answered, for the user to see, export and delete.
+"""`toolyard threads`: list, show, search, export and delete the threads of the assistant.
 
-Exit codes: 0 fine, 1 when nothing fits, 2 for wrong use or a thread that is not there. What models and files said is
-escaped before it is printed, so that it cannot speak to the terminal. Where there is no database, none is made.
+Exit codes: 0 success, 1 nothing matches, 2 wrong usage or an unknown thread. Texts of models and files are escaped
+before they are printed. No database is created if there is none.
 """
 
 from __future__ import annotations
@@ -25,12 +25,19 @@ _EVERY = 1_000_000
 
 
 @command("list", "toolyard threads list", "toolyard threads list --json | jq '.[].id'")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="How many.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Maximum number of threads.",
+)
 def list_threads(where: WorkspaceOptions, *, limit: int, wants_json: bool) -> None:
-    """List the threads, the newest first: id, age, turns, tools and how they began."""
-    with open_threads(where) as shelf:
-        found = shelf.store.list(limit)
-        total = len(found) if len(found) < limit else len(shelf.store.ids_with_prefix(""))
+    """List the threads, newest first: id, age, turns, tools and first question."""
+    with open_threads(where) as context:
+        found = context.store.list(limit)
+        total = len(found) if len(found) < limit else len(context.store.ids_with_prefix(""))
     if wants_json:
         printing.print_json([asdict(each) for each in found])
     elif found:
@@ -38,16 +45,16 @@ def list_threads(where: WorkspaceOptions, *, limit: int, wants_json: bool) -> No
         if total > len(found):
             click.echo(printing.unlisted_note(len(found), total), err=True)
     else:
-        click.echo(printing.escape_lines(shelf.empty_message), err=True)
+        click.echo(printing.escape_lines(context.empty_message), err=True)
 
 
 @command("show", "toolyard threads show 3f0c9a61", "toolyard threads show 3f0c9a61 --last 1")
 @click.argument("identity", metavar="ID")
 @click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N turns.")
 def show(where: WorkspaceOptions, *, identity: str, last: int | None, wants_json: bool) -> None:
-    """Show what was said in a thread. ID is its id, or the first characters of it."""
-    with open_threads(where) as shelf:
-        thread = shelf.store.read(find_thread_id(shelf, identity))
+    """Show the text of a thread. ID is its id, or a prefix of it."""
+    with open_threads(where) as context:
+        thread = context.store.read(find_thread_id(context, identity))
     if wants_json:
         printing.print_json(printing.thread_fields(thread, last))
     else:
@@ -56,11 +63,13 @@ def show(where: WorkspaceOptions, *, identity: str, last: int | None, wants_json
 
 @command("search", 'toolyard threads search "index reports"', "toolyard threads search deadlock --top 5")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--top", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="How many turns.")
+@click.option(
+    "--top", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of turns."
+)
 def search(where: WorkspaceOptions, *, words: tuple[str, ...], top: int, wants_json: bool) -> None:
-    """Find turns in which all WORDS occur, in what was asked or answered, of the newest threads first."""
-    with open_threads(where) as shelf:
-        found = shelf.store.search(" ".join(words), top)
+    """Find turns that contain all WORDS, in the question or the answer, newest threads first."""
+    with open_threads(where) as context:
+        found = context.store.search(" ".join(words), top)
     if wants_json:
         printing.print_json(
             [{"id": hit.thread.id, "turn": hit.turn, "role": hit.role, "excerpt": hit.excerpt} for hit in found]
@@ -68,7 +77,7 @@ def search(where: WorkspaceOptions, *, words: tuple[str, ...], top: int, wants_j
     else:
         printing.print_hits(found)
     if not found:
-        click.echo("No turn has all of these words.", err=True)
+        click.echo("No turn contains all of these words.", err=True)
         sys.exit(_NOTHING_FITS)
 
 
@@ -84,16 +93,16 @@ def search(where: WorkspaceOptions, *, words: tuple[str, ...], top: int, wants_j
     type=click.Choice(["markdown", "json"]),
     default="markdown",
     show_default=True,
-    help="As what.",
+    help="The output format.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write it there, for you alone to read.  [default: print it]")
-@click.option("--force", is_flag=True, help="With -o: replace a file that is there.")
+@click.option("-o", "--output", metavar="FILE", help="Write to this private file.  [default: print it]")
+@click.option("--force", is_flag=True, help="With -o: replace an existing file.")
 def export(
     where: WorkspaceOptions, *, identity: str, form: str, output: str | None, force: bool, wants_json: bool
 ) -> None:
-    """Write a thread out whole, to keep or to pass on. ID is its id, or the first characters of it."""
-    with open_threads(where) as shelf:
-        thread = shelf.store.read(find_thread_id(shelf, identity))
+    """Export a whole thread. ID is its id, or a prefix of it."""
+    with open_threads(where) as context:
+        thread = context.store.read(find_thread_id(context, identity))
     is_json = wants_json or form == "json"
     text = f"{printing.json_text(printing.thread_fields(thread))}\n" if is_json else thread_markdown(thread)
     if output is not None:
@@ -108,24 +117,24 @@ def export(
 @command("delete", "toolyard threads delete 3f0c9a61", "toolyard threads delete --all --yes")
 @click.argument("identities", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Delete every thread of the workspace.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 def delete(
     where: WorkspaceOptions, *, identities: tuple[str, ...], everything: bool, yes: bool, wants_json: bool
 ) -> None:
-    """Delete threads for good. ID is an id, or the first characters of one."""
+    """Delete threads permanently. ID is an id, or a prefix of one."""
     if bool(identities) == everything:
         raise click.UsageError("Give the IDs of threads, or --all.")
-    with open_threads(where) as shelf:
-        chosen = _whole_ids(shelf, identities)
+    with open_threads(where) as context:
+        chosen = _whole_ids(context, identities)
         if everything:
-            chosen = [each.id for each in shelf.store.list(_EVERY)]
+            chosen = [each.id for each in context.store.list(_EVERY)]
             if chosen and not yes:
                 _confirm(len(chosen), asks=not wants_json and sys.stdin.isatty())
-        deleted = [each for each in chosen if shelf.store.delete(each)]
+        deleted = [each for each in chosen if context.store.delete(each)]
     if wants_json:
         printing.print_json({"deleted": deleted})
     elif everything and not deleted:
-        click.echo(printing.escape_lines(shelf.empty_message), err=True)
+        click.echo(printing.escape_lines(context.empty_message), err=True)
     elif everything:
         click.echo(f"Deleted {pluralize(len(deleted), 'thread')}.")
     else:
@@ -133,10 +142,10 @@ def delete(
             click.echo(f"Deleted thread {each}.")
 
 
-def _whole_ids(shelf: ThreadsContext, identities: tuple[str, ...]) -> list[str]:
-    """All of them are found before the first is deleted."""
+def _whole_ids(context: ThreadsContext, identities: tuple[str, ...]) -> list[str]:
+    """Resolves all ids before the first thread is deleted."""
     try:
-        return [*dict.fromkeys(find_thread_id(shelf, each) for each in identities)]
+        return [*dict.fromkeys(find_thread_id(context, each) for each in identities)]
     except ValidationError as error:
         if len(identities) > 1:
             raise ValidationError(f"{error.message} Nothing was deleted.", hint=error.hint) from error
@@ -144,10 +153,10 @@ def _whole_ids(shelf: ThreadsContext, identities: tuple[str, ...]) -> list[str]:
 
 
 def _confirm(count: int, *, asks: bool) -> None:
-    told = f"This deletes {'the only thread' if count == 1 else f'all {count:,} threads'} of the workspace"
+    statement = f"This deletes {'the only thread' if count == 1 else f'all {count:,} threads'} of the workspace"
     if not asks:
-        raise ValidationError(f"{told}.", hint="If that is meant, say --yes.")
-    click.confirm(f"{told}. Go on?", abort=True)
+        raise ValidationError(f"{statement}.", hint="To proceed, pass --yes.")
+    click.confirm(f"{statement}. Continue?", abort=True)
 
 
 def _as_bytes(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What the commands of `toolyard threads` share: their options, and the threads they mean."""
+"""The options that the commands of `toolyard threads` share, and the threads they work on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolyard.core.errors import ConfigError, ValidationError
 from toolyard.workspace.agent_paths import AgentPaths, resolve_agent_paths
 
 _SHORTEST_PREFIX = 6
-"""Of an id: fewer characters are more likely a slip."""
+"""Minimum length of an id prefix: a shorter one is more likely a typo."""
 _SHOWN_IDS = 5
 _SHOWN_CHARS = 40
 _EXAMPLES = """\b
@@ -35,11 +35,11 @@ Examples:
 
 @click.group(epilog=_EXAMPLES)
 def threads() -> None:
-    """See, search, export and delete the threads of `toolyard assistant`."""
+    """Show, search, export and delete the threads of `toolyard assistant`."""
 
 
-command = workspace_command(threads, who=None, state="Where the state of workspaces is kept.")
-"""A command of the group."""
+command = workspace_command(threads, who=None, state="The folder for the state of workspaces.")
+"""Adds a command to the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +48,27 @@ class ThreadsContext:
 
     store: ThreadStore
     location: str
-    """Whose they are and where they would be, for the end of a sentence."""
+    """Owner and location of the threads, as the end of a sentence."""
 
     @property
     def empty_message(self) -> str:
-        """That there are none, in words."""
+        """The message for a workspace without threads."""
         return f"There are no threads {self.location}."
 
 
 @contextlib.contextmanager
 def open_threads(where: WorkspaceOptions) -> Generator[ThreadsContext]:
-    """The threads of the workspace that is meant; where there are none, nothing is made.
+    """Opens the threads of the chosen workspace; creates nothing if there are none.
 
-    Raises ConfigError for a workspace that is not there, unless it left threads behind.
+    Raises ConfigError for a missing workspace, unless it left threads behind.
     """
-    place = resolve_data_workspace(WorkspaceData.THREADS, where)
-    folder = os.path.realpath(place.workspace)
-    home = resolve_agent_paths(place.config, folder, None, Settings.from_environment(), where.state or "")
-    with open_workspace_threads(home, place.config) as opened:
+    resolved = resolve_data_workspace(WorkspaceData.THREADS, where)
+    folder = os.path.realpath(resolved.workspace)
+    home = resolve_agent_paths(resolved.config, folder, None, Settings.from_environment(), where.state or "")
+    with open_workspace_threads(home, resolved.config) as opened:
         if not os.path.isdir(folder) and not opened.threads.list(1):
-            raise ConfigError(f"{folder} is not a folder.", hint="Name the project with --workspace.")
-        yield ThreadsContext(opened.threads, _describe_location(home, place.config))
+            raise ConfigError(f"{folder} is not a folder.", hint="Pass the project with --workspace.")
+        yield ThreadsContext(opened.threads, _describe_location(home, resolved.config))
 
 
 def _describe_location(home: AgentPaths, config: Config) -> str:
@@ -77,23 +77,23 @@ def _describe_location(home: AgentPaths, config: Config) -> str:
     return f"of {config.assistant.namespace or home.root} in Redis"
 
 
-def find_thread_id(shelf: ThreadsContext, given: str) -> str:
-    """The id of the thread that is meant. Raises ValidationError."""
+def find_thread_id(context: ThreadsContext, given: str) -> str:
+    """Returns the full id of the thread that is meant. Raises ValidationError."""
     if len(given) < _SHORTEST_PREFIX:
         raise ValidationError(
-            f"{given!r} is too short for the id of a thread.", hint=f"Give at least {_SHORTEST_PREFIX} characters."
+            f"{given!r} is too short for a thread id.", hint=f"Give at least {_SHORTEST_PREFIX} characters."
         )
-    found = shelf.store.ids_with_prefix(given)
+    found = context.store.ids_with_prefix(given)
     if len(found) > 1:
         several = ", ".join(found[:_SHOWN_IDS])
-        raise ValidationError(f"{given!r} begins several ids: {several}.", hint="Give more of it.")
+        raise ValidationError(f"{given!r} is a prefix of several ids: {several}.", hint="Give more characters.")
     if found:
         return found[0]
-    hint = "See those there are with `toolyard threads list`."
+    hint = "List the threads with `toolyard threads list`."
     try:
-        shelf.store.read(given)
+        context.store.read(given)
     except ExpiredThread:
-        raise ValidationError(f"Thread {given} has expired, and its text is deleted.", hint=hint) from None
+        raise ValidationError(f"Thread {given} has expired, and its text was deleted.", hint=hint) from None
     except UnknownThread:
-        raise ValidationError(f"There is no thread {given[:_SHOWN_CHARS]!r} {shelf.location}.", hint=hint) from None
-    return given  # it came in this moment
+        raise ValidationError(f"There is no thread {given[:_SHOWN_CHARS]!r} {context.location}.", hint=hint) from None
+    return given  # it was created just now

@@ -1,8 +1,8 @@
-"""A thread as a page of Markdown, and in a file, which is there as a whole, private, and replaces nothing unasked.
+"""Exports a thread as Markdown, into a private file that is written atomically.
 
-What was asked stands in a fence: it may hold code, and changes as they are. What was answered is Markdown itself, and
-stands in a quote. So no heading of theirs passes for one of ours. Titles are text, and names of files are code,
-whatever signs they have: nothing in them is a link, a picture or HTML.
+Questions are put into a code fence, because they may contain code. Answers are Markdown and are quoted, so that their
+headings cannot be mistaken for ours. Titles are escaped and file names are inline code, so that neither can contain
+links, images or HTML.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from toolyard.files.temp_names import temporary_name
 _PRIVATE: Final = 0o600
 _SHORTEST_FENCE: Final = 3
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
-"""As Markdown has it."""
+"""Line ends of Markdown."""
 _MARKDOWN_SIGN: Final = re.compile(r"[\\`*_\[\]<>&!#~|$]")
-_ELSEWHERE: Final = "Name another file with -o, or leave -o out to have it printed."
+_ELSEWHERE: Final = "Name another file with -o, or omit -o to print it."
 
 
 def thread_markdown(thread: Thread) -> str:
+    """Returns a thread as a Markdown page."""
     return "\n\n".join(_markdown_blocks(thread)) + "\n"
 
 
 def _markdown_blocks(thread: Thread) -> Iterator[str]:
     yield f"# {_escape_markdown(thread.summary.title) or 'Thread'}"
-    yield f"Thread {_inline_code(thread.id)}, {format_time(thread.created)} to {format_time(thread.updated)}: {count_turns(thread)}."
+    period = f"{format_time(thread.created)} to {format_time(thread.updated)}"
+    yield f"Thread {_inline_code(thread.id)}, {period}: {count_turns(thread)}."
     for number, turn in enumerate(thread.turns, 1):
         yield f"## {_escape_markdown(turn_heading(number, turn.asked))}"
         yield "### Asked"
         yield _code_fence(turn.asked.text.strip("\n"))
         yield from _files(turn.asked)
-        said = _escape_markdown(answer_heading(turn.answered))
-        yield f"### {said[:1].upper()}{said[1:]}"
+        heading = _escape_markdown(answer_heading(turn.answered))
+        yield f"### {heading[:1].upper()}{heading[1:]}"
         yield _block_quote(turn.answered.text.strip("\n"))
         yield from _files(turn.answered)
 
@@ -51,7 +53,7 @@ def _files(message: Message) -> Iterator[str]:
 
 
 def _escape_markdown(text: str) -> str:
-    """On one line, with every sign escaped that could mean something."""
+    """Returns the text on one line with all Markdown characters escaped."""
     return _MARKDOWN_SIGN.sub(r"\\\g<0>", printable(text).strip())
 
 
@@ -76,22 +78,25 @@ def _block_quote(text: str) -> str:
 
 
 def write_private(path: str, data: bytes, *, force: bool) -> None:
-    """Raises ToolError. A link stays a link; what is no file (a folder, a device) is never replaced."""
+    """Writes a file that only the user can read. Raises ToolError.
+
+    Links are followed; a folder or device is never replaced.
+    """
     target = os.path.realpath(path)
     shown = os.path.abspath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise ToolError(f"{shown} is no file that could be replaced; nothing was written.", hint=_ELSEWHERE)
+        raise ToolError(f"{shown} is not a regular file; nothing was written.", hint=_ELSEWHERE)
     try:
         _write_atomically(target, data, force=force)
     except FileExistsError:
         hint = "Name another file with -o, or replace this one with --force."
-        raise ToolError(f"{shown} is there already; nothing was written.", hint=hint) from None
+        raise ToolError(f"{shown} already exists; nothing was written.", hint=hint) from None
     except OSError as error:
         raise ToolError(f"{shown} cannot be written: {error.strerror}.", hint=_ELSEWHERE) from error
 
 
 def _write_atomically(target: str, data: bytes, *, force: bool) -> None:
-    """Raises OSError, FileExistsError where somebody was there before."""
+    """Raises OSError; FileExistsError if the file exists and `force` is not given."""
     if not force and os.path.lexists(target):
         raise FileExistsError
     beside = os.path.join(os.path.dirname(target), temporary_name())
@@ -102,7 +107,7 @@ def _write_atomically(target: str, data: bytes, *, force: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
         if not force:
-            # Takes the name, unless somebody else did this moment.
+            # Claims the name; fails if another process created the file meanwhile.
             os.close(os.open(target, flags, _PRIVATE))
         os.replace(beside, target)
     except BaseException:

@@ -1,4 +1,4 @@
-"""How `toolyard threads` prints: coloured in a terminal, plain elsewhere, and nothing that a terminal acts on."""
+"""Prints the results of `toolyard threads`: coloured in a terminal, plain elsewhere, control characters escaped."""
 
 from __future__ import annotations
 
@@ -14,44 +14,50 @@ from toolyard.core.text import printable
 from toolyard.snapshots.service.format import pluralize, relative_age
 
 SHORT = 12
-"""Of an id: as much of it as tells threads apart."""
+"""Characters of a shortened thread id."""
 _NS = 1_000_000_000
 _LONGEST_LINE = 100
 _INDENT = "    "
 
 
 def print_json(value: object) -> None:
+    """Prints a value as JSON."""
     click.echo(json_text(value))
 
 
 def json_text(value: object) -> str:
-    # JSON leaves DEL as it is; the terminal would act on it.
+    """Returns indented JSON that is safe for a terminal."""
+    # json.dumps does not escape DEL, which terminals interpret.
     return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
 
 
 def one_line(text: str) -> str:
+    """Returns a text shortened to one line."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
 
 
 def print_list(summaries: tuple[ThreadSummary, ...]) -> None:
+    """Prints one line per thread."""
     rows = [
         (relative_age(round(each.updated * _NS)), pluralize(each.turns, "turn"), printable(",".join(each.tools)))
         for each in summaries
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for each, row in zip(summaries, rows, strict=True):
-        said = "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True))
-        click.echo(f"{_short_id(each.id)}  {said}  {one_line(each.title)}")
+        columns = "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True))
+        click.echo(f"{_short_id(each.id)}  {columns}  {one_line(each.title)}")
 
 
 def unlisted_note(shown: int, total: int) -> str:
+    """Returns a note about threads beyond the limit."""
     more = total - shown
     are, them = ("is", "it") if more == 1 else ("are", "them")
-    return f"{more:,} more {are} not listed: see {them} with `--limit {total}`."
+    return f"{more:,} more {are} not listed: show {them} with `--limit {total}`."
 
 
 def print_hits(found: tuple[ThreadHit, ...]) -> None:
+    """Prints search results."""
     for hit in found:
         who = "asked" if hit.role == "user" else "answered"
         click.echo(
@@ -61,10 +67,10 @@ def print_hits(found: tuple[ThreadHit, ...]) -> None:
 
 
 def print_thread(thread: Thread, last: int | None) -> None:
-    """All of it, or the last turns."""
+    """Prints a thread, or its last turns."""
     click.echo(f"thread {click.style(thread.id, bold=True)}")
     click.echo(
-        f"begun {format_time(thread.created)}, last changed {format_time(thread.updated)}: {count_turns(thread)}"
+        f"started {format_time(thread.created)}, last changed {format_time(thread.updated)}: {count_turns(thread)}"
     )
     for number, turn in _last_turns(thread, last):
         click.echo("")
@@ -82,6 +88,7 @@ def _print_message(message: Message, title: str) -> None:
 
 
 def thread_fields(thread: Thread, last: int | None = None) -> dict[str, object]:
+    """Returns a thread as JSON fields."""
     turns = [{"number": number, **asdict(turn)} for number, turn in _last_turns(thread, last)]
     return {**asdict(thread.summary), "turns": turns}
 
@@ -91,15 +98,17 @@ def _last_turns(thread: Thread, count: int | None) -> list[tuple[int, Turn]]:
 
 
 def is_terminal() -> bool:
-    """Whether a terminal gets what is printed."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def escape_lines(text: str) -> str:
+    """Returns the text with control characters escaped, line by line."""
     return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))
 
 
 def format_time(seconds: float) -> str:
+    """Returns a local time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
@@ -108,14 +117,16 @@ def _short_id(thread: str) -> str:
 
 
 def count_turns(thread: Thread) -> str:
+    """Returns the number of turns as text."""
     return pluralize(len(thread.turns), "turn")
 
 
 def turn_heading(number: int, asked: Message) -> str:
+    """Returns the heading of a turn: number, tool and time."""
     words = [f"{number}.", printable(asked.tool), format_time(asked.at) if asked.at else ""]
     return "  ".join(word for word in words if word)
 
 
 def answer_heading(message: Message) -> str:
-    """Without its tokens: our count is not the provider's, which the answer was given with."""
+    """Returns who answered. Omits the token count, which differs from the provider's."""
     return f"answered by {message.model}" if message.model else "answered"

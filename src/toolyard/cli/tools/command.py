@@ -1,7 +1,6 @@
-"""`toolyard tools`: what is known of the tools, and whether an agent may call them. Starts no server.
+"""`toolyard tools`: show the known tools, and whether an agent may call them. Starts no server.
 
-Exit codes: 0 fine, also where there is nothing to list, 1 when the server failed, 2 for wrong use, also for a name
-that is no tool's.
+Exit codes: 0 success, also for an empty list; 1 the server failed; 2 wrong usage, or an unknown tool.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from toolyard.core.errors import SystemFault, ValidationError
 from toolyard.core.text import printable
 from toolyard.core.upstream import ToolSchema
 
-_WHO = "Which agent of the configuration they are shown for.  [default: each]"
-_STATE = "Where the catalog is kept, outside every workspace."
+_WHO = "The agent of the configuration to show them for.  [default: each]"
+_STATE = "The folder for the catalog, outside every workspace."
 _LIST_EXAMPLES = """\b
 Examples:
   toolyard tools list
@@ -45,7 +44,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _ToolRow:
-    """A tool with all that is told of it."""
+    """A tool with its file and state."""
 
     named: NamedTool
     compiled: CompiledTool
@@ -66,7 +65,7 @@ class _ToolRow:
 
 @click.group()
 def tools() -> None:
-    """List the tools that are known, or show one of them."""
+    """List the known tools, or show one of them."""
 
 
 @tools.command(name="list", epilog=_LIST_EXAMPLES)
@@ -85,9 +84,9 @@ def list_tools(
     state: str | None,
     wants_json: bool,
 ) -> None:
-    """List every tool with the file that stands for it."""
-    place = resolve_workspace(workspace, config_file, agent)
-    options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
+    """List every tool with its file."""
+    resolved = resolve_workspace(workspace, config_file, agent)
+    options = YardOptions(workspace=resolved.workspace, config=resolved.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
         names = _known_names(yard)
         if server is not None:
@@ -101,7 +100,7 @@ def list_tools(
         click.echo(f"    {printable(each.compiled.summary)}")
     if not found:
         click.echo(
-            complete_commands("No tool is known here. Name your servers with --config, and run `toolyard sync`."),
+            complete_commands("No tools are known here. Pass your servers with --config, and run `toolyard sync`."),
             err=True,
         )
 
@@ -124,29 +123,31 @@ def show_tool(
 ) -> None:
     """Show one tool: signature, description, arguments, its file, and whether it may be called.
 
-    NAME is SERVER TOOL, SERVER.TOOL, the name that code imports, or the path of its file.
+    NAME is SERVER TOOL, SERVER.TOOL, the import path in code, or the path of its file.
     """
-    place = resolve_workspace(workspace, config_file, agent)
-    options = YardOptions(workspace=place.workspace, config=place.config, agent=agent, state_home=state)
+    resolved = resolve_workspace(workspace, config_file, agent)
+    options = YardOptions(workspace=resolved.workspace, config=resolved.config, agent=agent, state_home=state)
     with Yard.open(options) as yard:
         names = _known_names(yard)
         named = names.find(words)
         if named.is_own:
             hint = "`toolyard call` runs it; docs/tools.md describes it."
             raise ValidationError.of("tool", f"{named} is one of Toolyard's own file tools", hint=hint)
-        shown = next((each for each in _all_rows(yard, names) if each.named == named), None)
+        row = next((each for each in _all_rows(yard, names) if each.named == named), None)
         schema = _schema(yard, named)
-    if shown is None or schema is None:
+    if row is None or schema is None:
         raise ValidationError.of("tool", f"{named} has no file yet", hint="Run `toolyard sync`.")
     if wants_json:
         more = {"description": schema.description, "input_schema": schema.input_schema}
-        click.echo(json.dumps({**shown.fields(), **more, "output_schema": schema.output_schema}, indent=2))
+        click.echo(json.dumps({**row.fields(), **more, "output_schema": schema.output_schema}, indent=2))
     else:
-        _print_tool(shown, schema)
+        _print_tool(row, schema)
 
 
 def _known_names(yard: Yard) -> ToolNames:
-    """Where no server is configured, as without `--config`, what was synced before is shown, as `search` finds it."""
+    """Returns the names; without configured servers (no `--config`) those of earlier syncs, as `search` finds
+    them.
+    """
     return ToolNames(yard.codemode, includes_unconfigured=not yard.codemode.resolved_servers.entries)
 
 
@@ -156,18 +157,18 @@ def _all_rows(yard: Yard, names: ToolNames) -> Iterator[_ToolRow]:
         yield _ToolRow(named, compiled, names.file_path(compiled), states.state_of(named))
 
 
-def _belongs_to(shown: _ToolRow, server: str) -> bool:
-    return server in {shown.named.server, shown.compiled.path.split("/")[1]}
+def _belongs_to(row: _ToolRow, server: str) -> bool:
+    return server in {row.named.server, row.compiled.path.split("/")[1]}
 
 
 def _check_server(yard: Yard, server: str, names: ToolNames) -> None:
-    """Raises SystemFault for a server that has failed, ValidationError for a name that is nobody's."""
+    """Raises SystemFault for a server that failed, ValidationError for an unknown one."""
     failed = next((each for each in yard.codemode.catalog.servers() if each.name == server and each.error), None)
     if failed is not None and server not in names.servers:
-        again = f"When it is mended, run `toolyard sync {shlex.quote(server)}`."
-        said = without_server_name(server, failed.error)
+        again = f"After fixing it, run `toolyard sync {shlex.quote(server)}`."
+        error = without_server_name(server, failed.error)
         subject = "it " if failed.error.startswith("Server ") else ""
-        raise SystemFault(f"No tools of {server!r} are known: {subject}{said}", hint=again)
+        raise SystemFault(f"No tools of {server!r} are known: {subject}{error}", hint=again)
     known = {named.server: tool.path.split("/")[1] for named, tool in names.all()}
     if known and server not in {*known, *known.values()}:
         raise ValidationError.of("server", f"no tools of {server!r} are known", hint=did_you_mean(server, known))
@@ -181,12 +182,12 @@ def _schema(yard: Yard, named: NamedTool) -> ToolSchema | None:
     return known.schema if known is not None else None
 
 
-def _print_tool(shown: _ToolRow, schema: ToolSchema) -> None:
-    click.echo(click.style(printable(shown.compiled.signature), bold=True))
-    module = shown.compiled.path.removesuffix(".py").split("/")
-    click.echo(f"  import  from {'.'.join(module[:2])} import {shown.compiled.function}")
-    click.echo(f"  file    {printable(shown.path)}")
-    click.echo(f"  state   {printable(shown.state.text)}")
+def _print_tool(row: _ToolRow, schema: ToolSchema) -> None:
+    click.echo(click.style(printable(row.compiled.signature), bold=True))
+    module = row.compiled.path.removesuffix(".py").split("/")
+    click.echo(f"  import  from {'.'.join(module[:2])} import {row.compiled.function}")
+    click.echo(f"  file    {printable(row.path)}")
+    click.echo(f"  state   {printable(row.state.text)}")
     if schema.description.strip():
         click.echo()
         for line in schema.description.strip().splitlines():
@@ -203,11 +204,11 @@ def _argument_lines(schema: ToolSchema) -> Iterator[str]:
     required: object = schema.input_schema.get("required")
     needed = cast("list[object]", required) if isinstance(required, list) else []
     for name, about in cast("dict[str, object]", properties).items() if isinstance(properties, dict) else ():
-        said = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
-        kind = said.get("type")
+        details = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
+        kind = details.get("type")
         facts = [kind] if isinstance(kind, str) else []
         facts += ["required"] if name in needed else []
-        facts += [f"default {json.dumps(said['default'])}"] if "default" in said else []
-        facts += [f"one of {json.dumps(said['enum'])}"] if "enum" in said else []
-        text = " ".join(str(said.get("description", "")).split())
+        facts += [f"default {json.dumps(details['default'])}"] if "default" in details else []
+        facts += [f"one of {json.dumps(details['enum'])}"] if "enum" in details else []
+        text = " ".join(str(details.get("description", "")).split())
         yield f"{name} ({', '.join(facts)})  {text}".rstrip() if facts else f"{name}  {text}".rstrip()

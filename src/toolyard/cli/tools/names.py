@@ -1,4 +1,4 @@
-"""Which tool a user means: by any of the names it has, the server's or that of its file.
+"""Finds the tool that a user means, by any of its names.
 
 time get_current_time           a server and its tool
 time.get_current_time           the same in one word; also with `/`, and `mcp__time__get_current_time`
@@ -27,21 +27,23 @@ if TYPE_CHECKING:
 
 _MAX_SUGGESTIONS = 3
 _LONGEST_WORD = 300
-"""Characters of a wrong name: comparing takes the longer the longer it is."""
+"""Maximum characters of an unknown name, because comparing takes longer for long names."""
 _SUFFIX = ".py"
 _MCP = "mcp__"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
+    """A tool that the user named."""
+
     server: str
-    """Or the group of custom tools."""
+    """The server, or the group of custom tools."""
     tool: str
     is_custom: bool = False
     is_own: bool = False
-    """One of Toolyard's own file tools."""
+    """Whether it is one of Toolyard's own file tools."""
     display_server: str = ""
-    """The server's name for whoever calls, where that is another."""
+    """The server's name in code, if it differs."""
 
     def __str__(self) -> str:
         server = self.display_server or self.server
@@ -49,10 +51,10 @@ class NamedTool:
 
 
 class ToolNames:
-    """The names of a moment: make another one after a sync."""
+    """The tool names at one moment: create a new instance after a sync."""
 
     def __init__(self, mode: CodeMode, *, includes_unconfigured: bool = False) -> None:
-        """With `includes_unconfigured`, also the servers of the catalog that this configuration does not name."""
+        """`includes_unconfigured` adds servers of the catalog that this configuration does not name."""
         self._mode = mode
         self._includes_unconfigured = includes_unconfigured
 
@@ -64,26 +66,28 @@ class ToolNames:
 
     @cached_property
     def servers(self) -> Mapping[str, Sequence[CompiledTool]]:
-        """What is written of each of the servers that has answered, by its own name."""
-        heard = set(self._server_names) & self._mode.catalog.tool_counts().keys()
+        """The written tools of each server that has answered."""
+        answered = set(self._server_names) & self._mode.catalog.tool_counts().keys()
         known = self._mode.catalog.servers()
         return {
-            server.name: WrittenServer.from_json(server.written).tools for server in known if server.name in heard
+            server.name: WrittenServer.from_json(server.written).tools for server in known if server.name in answered
         }
 
     @cached_property
     def groups(self) -> Mapping[str, Sequence[CompiledTool]]:
+        """The tools of each group of custom tools."""
         groups = self._mode.custom.unwrapped_groups
         return {group: compile_group(group, schemas).tools for group, schemas in groups.items()}
 
     @cached_property
     def _server_spellings(self) -> Mapping[str, str]:
-        """Every spelling of a server's name, and the name."""
+        """Every spelling of a server's name, mapped to the name."""
         folders = folder_names(self._server_names)
         by_folder = {folder: name for name, folder in folders.items()}
         return by_folder | {code_name(name, folder): name for name, folder in folders.items()}
 
     def all(self) -> Iterator[tuple[NamedTool, CompiledTool]]:
+        """Yields all tools."""
         for server, tools in self.servers.items():
             yield from ((self._server_tool(server, tool.name), tool) for tool in tools)
         for group, tools in self.groups.items():
@@ -96,12 +100,12 @@ class ToolNames:
         )
 
     def file_path(self, tool: CompiledTool) -> str:
-        """Where its file really is: a workspace may have a `servers/` of its own."""
+        """Returns the actual path of a tool's file: a workspace may have its own `servers/`."""
         root, _, rest = tool.path.partition("/")
         return f"{generated_path(self._mode.root.path, root, self._mode.deps.state)}/{rest}"
 
     def unsynced_server(self, words: Sequence[str]) -> str | None:
-        """The configured server that is meant and of whose tools nothing is known yet."""
+        """Returns the configured server that is meant but whose tools are unknown; None otherwise."""
         for server, _ in self._readings(words):
             name = self._server_spellings.get(server)
             if name is not None and name not in self.servers:
@@ -109,7 +113,7 @@ class ToolNames:
         return None
 
     def find(self, words: Sequence[str]) -> NamedTool:
-        """Raises ValidationError with the nearest names where no tool, or none for certain, is meant."""
+        """Returns the tool that is meant. Raises ValidationError with suggestions if there is none."""
         custom_only = words[0].startswith((f"{TOOLS}.", f"{TOOLS}/"))
         for server, tool in self._readings(words):
             if not custom_only and server == OWN_SERVER and tool in OWN_TOOL_NAMES:
@@ -118,7 +122,7 @@ class ToolNames:
                 found = _tool_named(self.servers.get(name, ()), tool)
                 if found is not None:
                     return self._server_tool(name, found.name)
-                if tool in self._mode.catalog.tool_names(name):  # noticed by a call, and not yet written
+                if tool in self._mode.catalog.tool_names(name):  # discovered by a call, not yet written
                     return self._server_tool(name, tool)
             found = _tool_named(self.groups.get(server, ()), f"{server}.{tool}", tool)
             if found is not None:
@@ -126,7 +130,7 @@ class ToolNames:
         raise self._unknown_tool_error(words)
 
     def _readings(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Every way to read the words as a server and a tool, the longest server's name first."""
+        """Yields every way to split the words into server and tool, the longest server name first."""
         if len(words) > 1:
             yield words[0].removeprefix(f"{SERVERS}.").removeprefix(f"{TOOLS}."), words[1]
             return
@@ -155,12 +159,12 @@ class ToolNames:
                 return ValidationError.of("tool", f"{server} has no tool {tool[:_LONGEST_WORD]!r}", hint=hint)
         named = [str(tool) for tool, _ in self.all()]
         near = _nearest(wanted, named) or [name for name in named if name.endswith(f".{wanted}")][:_MAX_SUGGESTIONS]
-        hint = _did_you_mean(near) if near else "See what there is: `toolyard tools list`."
+        hint = _did_you_mean(near) if near else "List the tools with `toolyard tools list`."
         return ValidationError.of("tool", f"there is no tool {wanted}", hint=hint)
 
 
 def _tool_named(tools: Sequence[CompiledTool], *names: str) -> CompiledTool | None:
-    """By the server's own name first: it may be what another tool's file is called."""
+    """Returns the tool with one of these names; the server's own name takes precedence over file names."""
     exact = next((tool for tool in tools if tool.name in names), None)
     return exact or next((tool for tool in tools if tool.module in names or tool.function in names), None)
 

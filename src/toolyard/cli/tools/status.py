@@ -1,8 +1,8 @@
-"""Whether a tool may be called, and by whom: pinned, quarantined, or denied.
+"""Determines whether a tool may be called, and by which agents.
 
-`pinned` means that it is called as it was synced, `quarantined` that it has changed and waits to be accepted,
-`denied` that the agent's lists or the policy say no, `unconfigured` that the configuration in force does not name the
-server. Without an agent each agent of the configuration is looked at.
+`pinned`: called as it was synced. `quarantined`: it has changed and waits for acceptance. `denied`: the agent's lists
+or the policy refuse it. `unconfigured`: the current configuration does not name the server. Without an agent, all
+agents of the configuration are considered.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ _NOBODY = ""
 
 @dataclass(frozen=True, slots=True)
 class ToolState:
+    """Whether a tool may be called, and why."""
+
     word: str
     """pinned, quarantined, denied or unconfigured"""
     text: str
     asks: bool
-    """Whether somebody is asked before each call."""
+    """Whether every call needs approval."""
     denied_to: tuple[str, ...] = ()
-    """The agents of the configuration that may not call it."""
+    """The configured agents that may not call it."""
 
     def fields(self) -> dict[str, Any]:
+        """Returns the state as JSON fields."""
         return {"state": self.word, "reason": self.text, "asks": self.asks, "denied_to": list(self.denied_to)}
 
 
@@ -49,6 +52,8 @@ class _AgentRights:
 
 
 class ToolStates:
+    """Determines the states of the tools of one yard."""
+
     def __init__(self, yard: Yard) -> None:
         self._yard = yard
         self._allowances = RateLimits.from_config(yard.options.config)
@@ -73,8 +78,9 @@ class ToolStates:
         ]
 
     def state_of(self, named: NamedTool) -> ToolState:
+        """Returns the state of a tool."""
         if not named.is_custom and named.server not in self._configured:
-            text = "unconfigured: no server of this name is configured here; name its configuration with --config"
+            text = "unconfigured: no server of this name is configured here; pass its configuration with --config"
             return ToolState("unconfigured", text, asks=False)
         reasons = {agent.id: self._refusal(agent, named) for agent in self._agents}
         denied = {agent: reason for agent, reason in reasons.items() if reason}
@@ -87,17 +93,19 @@ class ToolStates:
         if len(denied) == len(reasons):
             return ToolState("denied", f"denied: {next(iter(denied.values()))}", asks, names)
         if not named.is_custom and (named.server, named.tool) in self._waiting:
-            text = "quarantined: it changed since it was pinned, and is not called until the change is accepted"
+            text = "quarantined: it changed since it was pinned and is not called until you accept the change"
             return ToolState("quarantined", text, asks, names)
         text = (
-            "pinned: it is called as it was synced" if not named.is_custom else "yours: it runs in Toolyard's process"
+            "pinned: it is called as it was synced"
+            if not named.is_custom
+            else "custom: it runs in Toolyard's process"
         )
-        text += "; somebody is asked before each call" if asks else ""
+        text += "; every call needs approval" if asks else ""
         text += f"; denied to {', '.join(names)}" if names else ""
         return ToolState("pinned", text, asks, names)
 
     def _refusal(self, agent: _AgentRights, named: NamedTool) -> str:
-        """Why this agent may not call it; nothing where it may."""
+        """Returns why the agent may not call the tool; empty if it may."""
         rights = agent.custom if named.is_custom else agent.upstream
         if not rights.may_use(named.server):
             return f"Agent '{agent.id}' not authorized for server '{named.server}'"

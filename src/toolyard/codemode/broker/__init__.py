@@ -1,6 +1,6 @@
-"""The host's end of the socket through which sandboxed code calls tools.
+"""The host side of the socket through which sandboxed code calls tools.
 
-`Broker` serves one agent. What it is asked for goes to a `RequestHandler`, which decides and answers.
+A `Broker` serves one agent and passes its requests to a `RequestHandler`, which decides and answers.
 """
 
 from toolyard.codemode.broker.admission import BrokerLimits

@@ -1,9 +1,9 @@
-"""The broker of one agent: a unix socket in a private folder, served on the loop that it is given.
+"""The broker of one agent: a unix socket in a private folder, served on a given loop.
 
-Contract: who reaches the socket is the agent; the folder is shown in that agent's sandbox and in no other. `Broker`
-owns its two sockets, every connection and every call that came through them; `close()` may be called from any thread
-and more than once, ends all of it, and removes the sockets (and the folder, if `open` made it). The loop stays its
-owner's. Another broker on the same folder takes over where an earlier one was closed or killed.
+Any process that can open the socket acts as the agent: its folder is mounted in that agent's sandbox and in no other.
+`Broker` owns its two sockets, every connection and every call. `close()` may be called repeatedly and from any
+thread; it ends all of them and removes the sockets (and the folder, if `open` created it). The caller owns the loop.
+A new broker on the same folder replaces one that was closed or killed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from toolyard.storage.private_folders import socket_folder
 from toolyard.storage.temp_folders import TemporaryFolder
 
 _CLOSE_SECONDS = 5.0
-"""How long `close()` waits for calls to clean up after they were cancelled."""
+"""How long `close()` waits for cancelled calls to clean up."""
 _CHECKS_PER_STALL = 4
 _MAX_CHECK_INTERVAL = 1.0
 _CLOSING_REASON = "the broker is closing"
 
 
 class Broker(Closeable):
+    """Serves the tool calls of one agent's sandboxed code."""
+
     def __init__(
         self,
         folder: str,
@@ -42,7 +44,7 @@ class Broker(Closeable):
         *,
         can_run_eagerly: CanRunEagerly = never_eager,
     ) -> None:
-        """`folder` is there already, and private to the user. `loop` need not run yet."""
+        """`folder` must exist and be private to the user. `loop` need not run yet."""
         self.folder = os.path.realpath(folder)
         self.agent, self.handler, self.loop, self.limits = agent, handler, loop, limits
         self.can_run_eagerly = can_run_eagerly
@@ -53,7 +55,7 @@ class Broker(Closeable):
         self._connections: set[BrokerConnection] = set()
         self._accepting: set[asyncio.Task[None]] = set()
         self.connection_count = 0
-        """That are open, or about to be."""
+        """Connections that are open or being accepted."""
         self._stall_watch: set[BrokerConnection] = set()
         self._stall_timer: asyncio.TimerHandle | None = None
         self._fd_passer = FdPasser(loop, self._adopt_connection)
@@ -76,7 +78,7 @@ class Broker(Closeable):
         *,
         can_run_eagerly: CanRunEagerly = never_eager,
     ) -> Broker:
-        """In a new folder of its own, which goes with it."""
+        """Creates a broker in a new temporary folder, which is removed with it."""
         with contextlib.ExitStack() as undo:
             owned = undo.enter_context(TemporaryFolder("broker", socket_folder()))
             broker = cls(owned.path, agent, handler, loop, limits, can_run_eagerly=can_run_eagerly)
@@ -86,12 +88,12 @@ class Broker(Closeable):
 
     @property
     def socket_path(self) -> str:
-        """Where code that runs beside the host, in no sandbox, finds it."""
+        """The path of the socket for code that runs on the host, outside of any sandbox."""
         return f"{self.folder}/{BROKER_SOCKET}"
 
     @property
     def calls(self) -> int:
-        """How many are under way."""
+        """The number of calls in progress."""
         return sum(len(connection.calls) for connection in self._connections)
 
     def close(self) -> None:
@@ -103,13 +105,13 @@ class Broker(Closeable):
         elif _is_running_loop(self.loop):
             self._close_connections()
         else:
-            with contextlib.suppress(TimeoutError, RuntimeError):  # the loop may end before we do
+            with contextlib.suppress(TimeoutError, RuntimeError):  # the loop may end first
                 asyncio.run_coroutine_threadsafe(self._close_connections_and_wait(), self.loop).result(_CLOSE_SECONDS)
             self._close_listeners()
         if self._own_folder is not None:
             self._own_folder.close()
 
-    # What connections call
+    # Called by connections
 
     def on_connected(self, connection: BrokerConnection) -> None:
         self._connections.add(connection)
@@ -140,7 +142,7 @@ class Broker(Closeable):
                 self.watch_for_stall(connection)
 
     def _adopt_connection(self, connected: socket.socket) -> bool:
-        """Serve a connection; False when there are too many."""
+        """Serves a connection. Returns False if the limit is reached."""
         if self._is_closed or self.connection_count >= self.limits.connections:
             reason = (
                 _CLOSING_REASON if self._is_closed else f"{self.connection_count} are open, and more are not allowed"
@@ -158,7 +160,7 @@ class Broker(Closeable):
         try:
             await self.loop.connect_accepted_socket(lambda: BrokerConnection(self), connected)
         except OSError:
-            connected.close()  # it went as it came
+            connected.close()  # the peer has already disconnected
             self.connection_count -= 1
 
     async def _close_connections_and_wait(self) -> None:
@@ -176,7 +178,7 @@ class Broker(Closeable):
         for connection in list(self._connections):
             connection.close_with_reason(_CLOSING_REASON)
             if connection.pending_bytes:
-                connection.abort()  # whoever does not read now will not be waited for
+                connection.abort()  # a peer that does not read is not waited for
 
     def _close_listeners(self) -> None:
         for door in self._listeners:

@@ -1,8 +1,8 @@
 """One connection of an agent's code to its broker.
 
-Contract: it lives on the broker's loop. Each request becomes a task; the connection owns its tasks and cancels them
-when it ends, whoever ended it. What it cannot understand ends it with a reason (a last frame with the number 0), and
-concerns no other connection. It reads only what it may hold: see `admission`.
+It lives on the broker's loop. Each request becomes a task; the connection owns its tasks and cancels them when it
+ends. An invalid frame ends the connection with a reason (a last frame with the id 0), without affecting others. It
+reads only as much as `admission` allows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from toolyard.core.limits import KIB
 _HEADER_BYTES = LENGTH_PREFIX.size
 _UNKNOWN_LENGTH = -1
 _SMALL_BYTES = 16 * KIB
-"""Frames that become nothing large, whatever is in them."""
+"""Frames up to this size stay small in memory, whatever they contain."""
 _CLOSED_BY_PEER = select.POLLHUP | select.POLLERR
 
 
@@ -47,7 +47,7 @@ class ConnectionHost(Protocol):
     admission: AdmissionControl
     loop: asyncio.AbstractEventLoop
     buffer: memoryview
-    """What the loop reads into, for all of them: each takes its own at once."""
+    """The loop reads into this buffer for all connections; each copies its data immediately."""
     can_run_eagerly: CanRunEagerly
 
     def on_connected(self, connection: BrokerConnection) -> None: ...
@@ -55,15 +55,17 @@ class ConnectionHost(Protocol):
     def on_disconnected(self, connection: BrokerConnection) -> None: ...
 
     def watch_for_stall(self, connection: BrokerConnection) -> None:
-        """Look at it from time to time: it may stand still."""
+        """Checks the connection periodically, because it may have stalled."""
         ...
 
     def pending_bytes(self) -> int:
-        """Bytes of answers that the agent has not read."""
+        """Returns the bytes of answers that the agent has not read."""
         ...
 
 
 class BrokerConnection(asyncio.BufferedProtocol):
+    """The protocol of one connection."""
+
     def __init__(self, host: ConnectionHost) -> None:
         self._host = host
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -78,7 +80,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._last_progress = 0.0
         self._last_pending_bytes = 0
 
-    # What the loop calls
+    # Called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -112,7 +114,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._release_all()
         self._host.on_disconnected(self)
 
-    # What the account and the broker call
+    # Called by the admission control and the broker
 
     @property
     def needed_bytes(self) -> int:
@@ -128,7 +130,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._host.loop.call_soon(self._resume)
 
     def check_stall(self) -> bool:
-        """Whether it has to be looked at again. Ends it when it stands still, or when nobody is there any more."""
+        """Returns whether it has to be checked again. Ends a stalled connection, or one whose peer is gone."""
         if not self._is_reading and self._is_peer_gone():
             self._transport.abort()
             return False
@@ -136,18 +138,18 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if unread < self._last_pending_bytes:
             self._last_progress = now
         self._last_pending_bytes = unread
-        is_halved = bool(self._buffer) and self._is_reading and not self._is_closed
-        if not unread and not is_halved:
+        is_partial = bool(self._buffer) and self._is_reading and not self._is_closed
+        if not unread and not is_partial:
             return not self._is_reading
         if now - self._last_progress > self._host.limits.stall_seconds:
             if unread:
-                self._transport.abort()  # nobody reads, so nobody can be told
+                self._transport.abort()  # the peer does not read, so it cannot get a reason
                 return False
-            self.close_with_reason("half a frame came, and nothing after it")
+            self.close_with_reason("a frame is incomplete, and no more data arrived")
         return True
 
     def close_with_reason(self, reason: str) -> None:
-        """Say why, and close. Calls under way are cancelled."""
+        """Sends the reason and closes. Calls in progress are cancelled."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -166,7 +168,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._take_frames()
 
     def _take_single_frame(self, data: memoryview) -> bool:
-        """The usual case, without a detour: what came is one frame, and there is room for it."""
+        """The fast path: the data is exactly one frame, and it is admitted."""
         if (
             self._frame_length != _UNKNOWN_LENGTH
             or len(data) < _HEADER_BYTES
@@ -184,7 +186,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return True
 
     def _take_frames(self) -> None:
-        """Obey each whole frame that was received and may be."""
+        """Handles each complete frame that is received and admitted."""
         held, at = self._buffer, 0
         try:
             while not self._is_closed and not self._is_waiting:
@@ -240,7 +242,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         size, self._frame_length, self._is_admitted = self._frame_length, _UNKNOWN_LENGTH, False
         if number in self.calls:
             self._host.admission.release(size)
-            raise InvalidFrame(f"two calls have the number {number}")
+            raise InvalidFrame(f"two calls have the id {number}")
         if frame.get("do") == CANCEL:
             self._host.admission.release(size)
             self._cancel(frame.get("call"))
@@ -258,24 +260,24 @@ class BrokerConnection(asyncio.BufferedProtocol):
         call.start(as_task=request.timeout is not None or not self._host.can_run_eagerly(request))
 
     def _charge_for_parsing(self, body: bytes) -> bool:
-        """Charge what becomes of a frame in memory. False where it was refused instead."""
+        """Charges the memory that a frame takes once parsed. Returns False if it was refused instead."""
         home = self._host
         parts = count_json_parts(body, home.limits.parts)
         if parts > home.limits.parts:
             most = f"{home.limits.parts:,} values"
             refusal = RequestRefused(
-                FailureKind.ARGUMENTS, f"These are more than {most}. Write them to a file and pass its path."
+                FailureKind.ARGUMENTS, f"The arguments have more than {most}. Write them to a file and pass its path."
             )
         elif not home.admission.charge_bytes(parts * PART_BYTES):
             refusal = RequestRefused(
-                FailureKind.SYSTEM, "Too much is under way for this call. Make it again when others are done."
+                FailureKind.SYSTEM, "Other calls use too much memory for this one. Retry it when they are done."
             )
         else:
             self._frame_length += parts * PART_BYTES
             return True
         number = peek_message_id(body)
         if not number or number in self.calls:
-            raise InvalidFrame(f"a frame cannot be carried out, and it has no number to say so to: {refusal.message}")
+            raise InvalidFrame(f"a frame without a usable id was refused: {refusal.message}")
         size, self._frame_length, self._is_admitted = self._frame_length, _UNKNOWN_LENGTH, False
         home.admission.release(size)
         self._send_answer(number, {"error": errors.error_payload(refusal)})
@@ -287,11 +289,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
             call.cancel()
 
     def _on_call_done(self, number: int, size: int, fault: BaseException | None) -> None:
-        """Also of a call that was cancelled before it began, which runs no line of its own."""
+        """Runs also for a call that was cancelled before it began."""
         del self.calls[number]
         self._host.admission.release(size)
         if fault is not None and not isinstance(fault, asyncio.CancelledError):
-            self._host.loop.call_exception_handler({"message": "a broker's call failed", "exception": fault})
+            self._host.loop.call_exception_handler({"message": "a broker call failed", "exception": fault})
         if not self._is_reading:
             self._host.loop.call_soon(self._resume)
 
@@ -304,16 +306,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 async with asyncio.timeout(request.timeout):
                     answer = await self._host.handler(request, progress)
             self._send_answer(number, {"result": errors.result_payload(answer)})
-        except Exception as error:  # noqa: BLE001 - the outermost edge: every call gets an answer
+        except Exception as error:  # noqa: BLE001 - outermost frame: every call gets an answer
             self._send_answer(number, {"error": errors.error_payload(error, request)})
 
     def _send_progress(self, number: int, done: float, total: float | None, message: str) -> None:
-        """Dropped where nobody reads: the next one says more."""
+        """Sends progress, or drops it if the peer does not read: the next report supersedes it."""
         if number in self.calls and not self._is_backpressured:
             self._send_answer(number, {"progress": {"done": done, "total": total, "message": message}})
 
     def _send_answer(self, number: int, payload: dict[str, Any]) -> None:
-        """Raises Refused where it does not fit; a refusal always does."""
+        """Sends an answer. Raises RequestRefused if it does not fit into a frame; a refusal always fits."""
         self._write(frames.encode_frame({"id": number, **payload}, self._host.limits.frame_bytes))
 
     def _write(self, frame: bytes) -> None:
@@ -324,8 +326,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _release_all(self) -> None:
-        """Hold nothing any more."""
-        for call in list(self.calls.values()):  # one that goes straight is over when it was cancelled
+        """Cancels all calls and releases everything that is reserved."""
+        for call in list(self.calls.values()):  # cancelling an eager call removes it from the dict
             call.cancel()
         self._host.admission.cancel_waiting(self)
         self._is_waiting = False
@@ -335,14 +337,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._frame_length = _UNKNOWN_LENGTH
 
     def _is_peer_gone(self) -> bool:
-        """While it is not read the loop does not tell."""
-        looking = select.poll()
-        looking.register(self._transport.get_extra_info("socket").fileno(), 0)
-        return any(events & _CLOSED_BY_PEER for _, events in looking.poll(0))
+        """Whether the peer has closed. The loop does not report that while reading is paused."""
+        poller = select.poll()
+        poller.register(self._transport.get_extra_info("socket").fileno(), 0)
+        return any(events & _CLOSED_BY_PEER for _, events in poller.poll(0))
 
 
 def closing_frame(reason: str) -> dict[str, Any]:
-    """The frame that says why a connection ends."""
+    """Returns the frame that says why a connection ends."""
     return {
         "id": 0,
         "error": {"kind": FailureKind.LOST.value, "message": f"Toolyard closed the connection: {reason}."},

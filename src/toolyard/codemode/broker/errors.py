@@ -1,4 +1,4 @@
-"""What went wrong in a call, as the words of its answer. Nothing of the host's own state gets into them."""
+"""Converts errors of a call to the payload of its answer, without exposing the host's state."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _FAILURE_KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
 
 
 def error_payload(error: Exception, request: BrokerRequest | None = None) -> dict[str, Any]:
-    """The `error` of an answer."""
+    """Returns the `error` of an answer."""
     if isinstance(error, RequestRefused):
-        said: dict[str, Any] = {"kind": str(error.kind), "message": error.message}
+        payload: dict[str, Any] = {"kind": str(error.kind), "message": error.message}
         if error.content:
-            said["content"] = list(error.content)
+            payload["content"] = list(error.content)
     elif isinstance(error, ToolyardError):
         kind = next((kind for fault, kind in _FAILURE_KINDS if isinstance(error, fault)), FailureKind.SYSTEM)
-        said = {"kind": kind.value, "message": str(error)}
+        payload = {"kind": kind.value, "message": str(error)}
     elif isinstance(error, TimeoutError):
-        said = {"kind": FailureKind.TIMEOUT.value, "message": _timeout_message(request)}
+        payload = {"kind": FailureKind.TIMEOUT.value, "message": _timeout_message(request)}
     else:
-        message = f"Toolyard itself failed ({type(error).__name__}). Run `toolyard doctor`, and tell its authors."
-        said = {"kind": FailureKind.SYSTEM.value, "message": message}
-    return said if request is None else {**said, "server": request.server, "tool": request.tool}
+        message = f"Toolyard itself failed ({type(error).__name__}). Run `toolyard doctor`, and report the bug."
+        payload = {"kind": FailureKind.SYSTEM.value, "message": message}
+    return payload if request is None else {**payload, "server": request.server, "tool": request.tool}
 
 
 def _timeout_message(request: BrokerRequest | None) -> str:
@@ -43,11 +43,11 @@ def _timeout_message(request: BrokerRequest | None) -> str:
 
 
 def result_payload(answer: object) -> object:
-    """What a handler returned, as the `result` of an answer. Raises Refused when the tool said that it failed."""
+    """Returns the `result` of an answer. Raises RequestRefused if the tool reported an error."""
     if not isinstance(answer, UpstreamResult):
         return answer
     if answer.is_error:
-        raise RequestRefused(FailureKind.TOOL, answer.text or "The tool failed and did not say why.", answer.content)
+        raise RequestRefused(FailureKind.TOOL, answer.text or "The tool failed without a message.", answer.content)
     result: dict[str, Any] = {"content": answer.content}
     if answer.structured is not None:
         result["structured"] = answer.structured

@@ -1,9 +1,9 @@
-"""Connections for code that may make none: each is made here and handed over through one that is there already.
+"""Passes connected sockets to code that may not connect itself (SCM_RIGHTS).
 
-A sandbox without namespaces of its own forbids its processes to connect to anything. Their worker connects here
-before its walls stand, and every process that inherits the descriptor asks through it: one byte is one request, and
-the answer is a byte with a connected socket. This end of that socket never was in the agent's hands, so that nobody
-can make it block.
+A sandbox without its own namespaces forbids its processes to connect. Its worker connects here before the
+restrictions apply, and every process that inherits this control socket requests connections through it: one byte is
+one request, and the answer is a byte with a connected socket. The host's end of that socket was never accessible to
+the agent, so the agent cannot make it block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_CONTROL_SOCKETS = 256
 
 
 class FdPasser:
-    """On one loop. Owns the connections that are asked through, not those it handed over."""
+    """Serves control sockets on one loop. Owns the control sockets, not the connections that it passes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, adopt: Callable[[socket.socket], bool]) -> None:
         self._loop = loop
@@ -43,14 +43,14 @@ class FdPasser:
 
     def _on_request(self, control: socket.socket) -> None:
         try:
-            asked = control.recv(_MAX_REQUESTS_PER_READ)
-            if not asked:
+            requests = control.recv(_MAX_REQUESTS_PER_READ)
+            if not requests:
                 self._close_socket(control)
                 return
-            for _ in asked:
+            for _ in requests:
                 self._pass_connection(control)
         except (BlockingIOError, InterruptedError):
-            # To read: nothing was there. To write: it asks and takes nothing, and then it gets nothing more.
+            # Reading: no data. Writing: the peer requests sockets without receiving them, and gets no more.
             return
         except OSError:
             self._close_socket(control)

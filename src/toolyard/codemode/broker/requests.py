@@ -1,4 +1,4 @@
-"""What sandboxed code may ask for, and what it can be told when it does not get it. Pure data."""
+"""Requests of sandboxed code, and the kinds of failures that it can receive. Pure data."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ from typing import Any, Protocol, cast
 from toolyard.core.upstream import Json, UpstreamProgress
 
 MAX_TIMEOUT_SECONDS = 86_400.0
-"""The longest time-out a call may name."""
+"""The longest timeout that a call may set."""
 MAX_NAME_CHARS = 1_000
-"""Of a server or a tool: names are compared with many others, and remembered."""
+"""Limit for names of servers and tools: they are compared with many others, and cached."""
 
 
 def ignore_progress(done: float, total: float | None, message: str) -> None:
-    """Where the caller does not want to know."""
+    """Discards the report."""
 
 
 class RequestKind(StrEnum):
+    """What a request asks for."""
+
     MCP = "mcp"
-    """A tool of an upstream server."""
+    """Calls a tool of an upstream server."""
     CUSTOM = "custom"
     SEARCH = "search"
     SKILL = "skill"
-    """Keep one."""
+    """Saves a skill."""
     PROMOTE = "promote"
-    """Copy one to everybody's."""
+    """Copies a skill to the community."""
     SKILLS = "skills"
-    """List them."""
+    """Lists the skills."""
 
 
 CANCEL = "cancel"
-"""Asks for nothing itself: it ends the call that `call` names."""
+"""Cancels the call whose id is in `call`."""
 
 
 class FailureKind(StrEnum):
-    """Why something failed. `toolyard_runtime.errors` has an exception for each."""
+    """Why a request failed. `toolyard_runtime.errors` has an exception for each."""
 
     TOOL = "tool"
     TIMEOUT = "timeout"
@@ -46,11 +48,11 @@ class FailureKind(StrEnum):
     PERMISSION = "permission"
     SYSTEM = "system"
     LOST = "lost"
-    """The connection itself is over."""
+    """The connection has ended."""
 
 
 class RequestRefused(Exception):  # noqa: N818 - an answer, not a fault
-    """A handler's way to say no: the kind decides what the agent's code sees raised."""
+    """Raised by a handler to refuse a request. The kind decides which exception the agent's code gets."""
 
     def __init__(self, kind: str, message: str, content: Sequence[Json] = ()) -> None:
         super().__init__(message)
@@ -61,8 +63,10 @@ class RequestRefused(Exception):  # noqa: N818 - an answer, not a fault
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequest:
+    """One request."""
+
     agent: str
-    """Whose socket it came through. Nothing in a frame has a say in it."""
+    """The owner of the socket that received the request. No frame can change it."""
     do: RequestKind
     server: str = ""
     tool: str = ""
@@ -71,25 +75,30 @@ class BrokerRequest:
 
 
 class RequestHandler(Protocol):
+    """Answers requests."""
+
     async def __call__(self, request: BrokerRequest, progress: UpstreamProgress) -> Any:
-        """The answer: anything JSON can hold, or a ToolAnswer. Raises Refused or an error of `core.errors`."""
+        """Returns anything JSON can represent, or an UpstreamResult. Raises RequestRefused or an error of
+        `core.errors`.
+        """
         ...
 
 
 CanRunEagerly = Callable[[BrokerRequest], bool]
-"""Whether a request of now waits for one `Reply` alone, so that it needs no task; see `core.straight`."""
+"""Whether a request waits for one `InlineFuture` only, so that it needs no task; see `core.eager_call`."""
 
 
 def never_eager(request: BrokerRequest) -> bool:  # noqa: ARG001 - the contract of GoesStraight
+    """Runs every request as a task."""
     return False
 
 
 class InvalidFrame(Exception):  # noqa: N818 - says what the frame is
-    """A frame after which nothing on its connection can be believed."""
+    """A frame that makes the rest of its connection unreliable."""
 
 
 def frame_id(frame: object) -> int:
-    """The number a frame's answer goes to. Raises BrokenFrame."""
+    """Returns the id of a frame. Raises InvalidFrame."""
     if not isinstance(frame, dict):
         raise InvalidFrame("a frame has to be a JSON object")
     number = cast("dict[str, object]", frame).get("id")
@@ -99,7 +108,7 @@ def frame_id(frame: object) -> int:
 
 
 def parse_request(agent: str, frame: Mapping[str, Any]) -> BrokerRequest:
-    """Raises Refused where one part makes no sense."""
+    """Parses a frame. Raises RequestRefused if a part is invalid."""
     arguments, seconds = frame.get("arguments", {}), frame.get("timeout")
     server, tool = frame.get("server", ""), frame.get("tool", "")
     try:

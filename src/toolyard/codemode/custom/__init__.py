@@ -1,4 +1,4 @@
-"""Custom tools: typed Python functions that run in the host's process, behind the broker."""
+"""Custom tools: typed Python functions that run in the host process, behind the broker."""
 
 from toolyard.codemode.custom.context import ToolContext, WorkspaceFiles
 from toolyard.codemode.custom.registry import CustomTool, CustomTools, ToolProblem, load_custom_tools

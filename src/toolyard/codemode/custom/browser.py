@@ -1,9 +1,9 @@
-"""One page in a browser that reaches what the user allows, and nothing else.
+"""One browser page that can reach only hosts that the user allows.
 
-`open_page` owns the browser, its driver and its way out for as long as its block runs, and ends all of them. Chromium
-has no way to the network but a proxy of ours, loopback included: hosts are looked up and judged there, so a redirect,
-a script, a frame or a socket of a page meets the same allow-list as the address it was opened with. Files are not
-read by the browser at all: a page of the workspace is served to it from memory, under a name that leads nowhere.
+`open_page` owns the browser, its driver and its proxy while its block runs, and ends all of them. Chromium reaches
+the network only through our proxy, loopback included: hosts are resolved and checked there, so a redirect, script,
+frame or socket of a page is subject to the same allow-list as its address. The browser reads no files: pages of the
+workspace are served to it from memory, under a host name that does not resolve.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page, Playwright, Request, Route
 
 WORKSPACE_HOST: Final = "workspace.invalid"
-"""The name under which pages see the workspace; nothing outside can have it."""
+"""The host name under which pages see the workspace. It cannot exist in DNS."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 MAX_BROWSERS: Final = 3
-"""Browsers; who comes next waits. Each takes hundreds of megabytes."""
+"""Concurrent browsers; further calls wait. Each takes hundreds of megabytes."""
 _browser_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _PORTS: Final = {"http": 80, "https": 443}
 _RELAY_BYTES: Final = 64 * KIB
@@ -52,14 +52,14 @@ _FLAGS: Final = (
     "--dns-prefetch-disable",
     "--no-first-run",
     "--no-pings",
-    # What it asks its maker at every start. A browser refuses this port by itself, so nobody hears of it.
+    # Requests to Google at every start. Browsers block this port, so they are never sent.
     "--gaia-url=http://127.0.0.1:9",
     "--component-updater=url-source=http://127.0.0.1:9",
 )
 
 
 def resolve_address(url: str, context: ToolContext) -> str:
-    """The address to open for what an agent asked for. Raises where it may not be opened."""
+    """Returns the address to open for a requested URL. Raises if it is not allowed."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:
@@ -71,7 +71,7 @@ def resolve_address(url: str, context: ToolContext) -> str:
         path = unquote(parts.path) if scheme == "file" else url.strip()
         return f"http://{WORKSPACE_HOST}/{quote(path.lstrip('/') if scheme == '' else path)}"
     if scheme not in _PORTS:
-        raise SecurityError(f"A page at {scheme}: is not opened.", hint=_ADDRESS_HINT)
+        raise SecurityError(f"Pages at {scheme}: are not allowed.", hint=_ADDRESS_HINT)
     try:
         port = parts.port or _PORTS[scheme]
     except ValueError:
@@ -85,7 +85,7 @@ def resolve_address(url: str, context: ToolContext) -> str:
 
 
 def _normal_host_of(url: str) -> str | None:
-    """The host of an address in its one spelling."""
+    """Returns the normalised host of an address."""
     name = urlsplit(url).hostname or ""
     return normalized_host(f"[{name}]" if ":" in name else name)
 
@@ -99,26 +99,28 @@ def _host_not_allowed_error(host: str, context: ToolContext) -> SecurityError:
 
 
 def workspace_file_of(url: str) -> str | None:
-    """The file that an address stands for, if it is one of the workspace."""
+    """Returns the workspace file that an address stands for, or None."""
     parts = urlsplit(url)
     return unquote(parts.path).removeprefix("/") if parts.hostname == WORKSPACE_HOST else None
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPage:
+    """A page in the browser."""
+
     page: Page
     navigation: deque[str]
-    """The address that the page itself is at or on its way to, once there is one."""
+    """The address that the page itself is at or navigates to, once there is one."""
     refused_hosts: set[str]
-    """The hosts that it wanted to reach and may not."""
+    """The hosts that the page tried to reach and may not."""
 
 
 @contextlib.asynccontextmanager
 async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
-    """A fresh page without history or cookies."""
+    """Opens a fresh page without history or cookies."""
     executable = find_browser(context)
     refused: set[str] = set()
-    led_to: deque[str] = deque(maxlen=1)  # a page may go on for ever
+    led_to: deque[str] = deque(maxlen=1)  # a page may navigate endlessly
 
     def record_connection(host: str, port: int, allowed: bool) -> None:
         context.on_connection(host, port, allowed)
@@ -150,18 +152,20 @@ async def open_page(context: ToolContext) -> AsyncGenerator[OpenPage]:
 
 
 def _browser_slot() -> asyncio.Semaphore:
-    """Places for browsers, one to be entered: the limits of the code that calls do not bound them."""
+    """Returns the semaphore that limits the browsers of the running loop. Limits of the calling code do not cover
+    them.
+    """
     return _browser_slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_BROWSERS))
 
 
 def _is_page_navigation(request: Request, page: Page) -> bool:
-    """Whether a request is for the page itself, rather than for something on it."""
+    """Whether a request navigates the page itself, rather than loading a part of it."""
     return request.is_navigation_request() and request.frame == page.main_frame
 
 
 @contextlib.asynccontextmanager
 async def report_refused_hosts(opened: OpenPage, context: ToolContext) -> AsyncGenerator[None]:
-    """Where the page itself lies on a host that was refused, this is what the caller hears."""
+    """Raises SecurityError if the page itself is on a refused host, in place of the browser's error."""
     from playwright.async_api import Error
 
     failure: Error | None = None
@@ -177,16 +181,17 @@ async def report_refused_hosts(opened: OpenPage, context: ToolContext) -> AsyncG
 
 
 def require_playwright() -> None:
+    """Raises ToolError if playwright is not installed."""
     if importlib.util.find_spec("playwright") is None:
         raise ToolError("The package playwright is not installed.", hint="Install Toolyard with the extra `browser`.")
 
 
 def find_browser(context: ToolContext) -> str:
-    """The program to start. Raises ToolError that says how to get one."""
+    """Returns the browser to start. Raises ToolError with installation instructions."""
     if os.geteuid() == 0 and context.browser.sandbox:
         raise ToolError(
             "Chromium has no sandbox of its own when it is run as root.",
-            hint="Run Toolyard as another user, or say `toolyard: {browser: {sandbox: false}}` by name.",
+            hint="Run Toolyard as another user, or set `toolyard: {browser: {sandbox: false}}` explicitly.",
         )
     wanted = context.browser.executable
     found = shutil.which(wanted) if wanted else next(filter(None, map(shutil.which, PROGRAMS)), None)
@@ -212,11 +217,11 @@ async def _launch(playwright: Playwright, executable: str, port: int, home: str,
     try:
         return await playwright.chromium.launch(
             executable_path=executable,
-            # Without the last word, loopback addresses would go past the proxy.
+            # Without `bypass`, loopback addresses would not use the proxy.
             proxy={"server": f"http://127.0.0.1:{port}", "bypass": "<-loopback>"},
             chromium_sandbox=context.browser.sandbox,
             args=list(_FLAGS),
-            env={"PATH": os.defpath, "HOME": home, "TMPDIR": home},  # nothing of the host's own variables
+            env={"PATH": os.defpath, "HOME": home, "TMPDIR": home},  # no environment variables of the host
             timeout=context.browser.seconds * 1000,
         )
     except Error as error:
@@ -231,7 +236,7 @@ async def _close_browser(browser: Browser) -> None:
 
 
 async def _serve_workspace_file(route: Route, context: ToolContext) -> None:
-    """Answer a request for a file of the workspace."""
+    """Answers a request for a workspace file."""
     path = workspace_file_of(route.request.url) or ""
     try:
         content = await asyncio.to_thread(context.files.read, path)
@@ -244,7 +249,7 @@ async def _serve_workspace_file(route: Route, context: ToolContext) -> None:
 
 @contextlib.asynccontextmanager
 async def _relay_port(socket_path: str) -> AsyncGenerator[int]:
-    """A port of this machine that leads to the proxy's socket: browsers know no other kind."""
+    """Yields a local TCP port that forwards to the proxy's socket: browsers do not support unix sockets."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Custom tools behind the same door as upstream ones: what is known of them, and the agent's files they may touch."""
+"""Adapters that let custom tools be called like upstream tools, and their access to the agent's files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLICY_TOOL_NAME = "custom tool"
 
 @dataclass(frozen=True, slots=True)
 class CustomPinnedTools:
-    """The catalog's part for tools of our own process: nothing to pin, nothing to learn."""
+    """The catalog's interface for custom tools, which need no pins and no inferred schemas."""
 
     tools: CustomTools
 
@@ -43,17 +43,17 @@ class CustomPinnedTools:
         return ()
 
     def save_inferred_schema(self, server: str, tool: str, schema: Json) -> None:
-        """Their types are declared."""
+        """Does nothing: custom tools declare their types."""
 
 
 @dataclass(frozen=True, slots=True)
 class CustomCallTarget:
-    """The pool's part: calls go to functions of this process."""
+    """The pool's interface for custom tools: calls functions of this process."""
 
     tools: CustomTools
     _listings: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
 
-    def can_run_eagerly(self, server: str) -> bool:  # noqa: ARG002 - whatever the tool does, it may want a task
+    def can_run_eagerly(self, server: str) -> bool:  # noqa: ARG002 - any custom tool may need a task
         return False
 
     async def server_listing(self, server: str) -> ServerListing:
@@ -72,7 +72,7 @@ class CustomCallTarget:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCheckedFiles:
-    """The files of the agent whose code calls, as its policy lets it have them."""
+    """The files of the calling agent, as its policy allows."""
 
     mounts: Mounts
     policy: Policy

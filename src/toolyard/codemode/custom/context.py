@@ -1,4 +1,4 @@
-"""What a custom tool is given of its surroundings, when it asks for it with a parameter of type `ToolContext`."""
+"""The context that a custom tool receives in a parameter of type `ToolContext`."""
 
 from __future__ import annotations
 
@@ -12,40 +12,42 @@ from toolyard.core.errors import ToolError
 from toolyard.core.upstream import UpstreamProgress
 
 OnConnection = Callable[[str, int, bool], None]
-"""A host, a port, and whether it was let through."""
+"""Receives a host, a port, and whether the connection was allowed."""
 
 
 def ignore_event(*_: object) -> None:
-    """Where nobody wants to know."""
+    """Discards the event."""
 
 
 class WorkspaceFiles(Protocol):
-    """The agent's files, as its policy lets it have them. Paths are as the agent spells them."""
+    """The agent's files, as its policy allows. Paths are spelled as the agent spells them."""
 
     def read(self, path: str) -> bytes: ...
 
     def write(self, path: str, data: bytes) -> str:
-        """Write the file and return the path that the agent knows it by."""
+        """Writes the file and returns its path in the agent's spelling."""
         ...
 
 
 class NoFiles:
-    """Where there is no workspace."""
+    """Refuses file access if there is no workspace."""
 
     def read(self, path: str) -> bytes:
-        raise ToolError(f"There is no workspace to read {path!r} from.", hint="Hand over the content instead.")
+        raise ToolError(f"There is no workspace to read {path!r} from.", hint="Pass the content instead.")
 
     def write(self, path: str, data: bytes) -> str:  # noqa: ARG002 - the protocol's
-        raise ToolError(f"There is no workspace to write {path!r} to.", hint="Take the content of the answer.")
+        raise ToolError(f"There is no workspace to write {path!r} to.", hint="Use the content in the answer.")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
+    """Settings, files and callbacks for a custom tool."""
+
     settings: Settings
     files: WorkspaceFiles
     browser: Browser = field(default_factory=Browser)
     vision: Vision = field(default_factory=Vision)
     allowed_hosts: tuple[str, ...] = ()
-    """What the user lets tools reach; nothing else is."""
+    """The hosts that the user allows tools to reach."""
     on_connection: OnConnection = ignore_event
     progress: UpstreamProgress = ignore_event

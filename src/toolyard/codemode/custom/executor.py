@@ -1,7 +1,8 @@
-"""Running a custom tool's function: async ones on the loop, others each in a thread, all under a deadline.
+"""Runs the function of a custom tool: async functions on the loop, others in a thread each, all with a deadline.
 
-A thread cannot be ended from outside. One whose call is given up keeps its place until it returns, so functions that
-never do use up the places and are refused, instead of piling up threads; being daemons, they keep nobody from ending.
+A thread cannot be stopped from outside. After its call is abandoned it occupies its slot until it returns, so
+functions that never return use up the slots and are refused, instead of accumulating threads. The threads are daemons
+and do not keep the process alive.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MAX_MESSAGE_CHARS: Final = 2_000
 
 
 class ToolThreads:
-    """The places for functions that are not async."""
+    """Thread slots for functions that are not async."""
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
         self._free_slots = threading.Semaphore(max_threads)
@@ -30,15 +31,15 @@ class ToolThreads:
     async def run(self, function: Function, values: Mapping[str, Any]) -> Any:
         if not self._free_slots.acquire(blocking=False):
             raise ToolError(
-                f"{self._max_threads} custom tools are running at once, and no more may.",
+                f"{self._max_threads} custom tools are already running, which is the limit.",
                 hint="Wait for some of them; if they hang, restart Toolyard.",
             )
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
-        around = contextvars.copy_context()
+        context_variables = contextvars.copy_context()
 
         def deliver(value: Any, error: BaseException | None) -> None:
-            if done.done():  # nobody waits any more
+            if done.done():  # the caller has left
                 return
             if error is None:
                 done.set_result(value)
@@ -48,8 +49,8 @@ class ToolThreads:
         def work() -> None:
             value, failure = None, None
             try:
-                value = around.run(function, **values)
-            except BaseException as error:  # noqa: BLE001 - it is the caller's, and ends no thread loudly
+                value = context_variables.run(function, **values)
+            except BaseException as error:  # noqa: BLE001 - passed to the caller; must not print a traceback of the thread
                 # A future refuses StopIteration, and these two would end the loop.
                 ends = isinstance(error, (StopIteration, SystemExit, KeyboardInterrupt))
                 failure = RuntimeError(f"{type(error).__name__} {error}".strip()) if ends else error
@@ -58,7 +59,7 @@ class ToolThreads:
             try:
                 loop.call_soon_threadsafe(deliver, value, failure)
             except RuntimeError:
-                return  # the loop is closed: nobody waits any more
+                return  # the loop is closed: the caller has left
 
         try:
             threading.Thread(target=work, name=f"custom-{function.__name__}", daemon=True).start()
@@ -71,7 +72,7 @@ class ToolThreads:
 async def run_function(
     function: Function, values: Mapping[str, Any], *, name: str, seconds: float, threads: ToolThreads
 ) -> Any:
-    """What the function returns. Its own errors become ToolErrors with their message, and without our frames."""
+    """Returns the function's result. Its errors become ToolErrors with their message, without our stack frames."""
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
@@ -80,13 +81,13 @@ async def run_function(
             return await threads.run(function, values)
     except ToolyardError:
         raise
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge of somebody else's code
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - boundary to user code
         if isinstance(error, TimeoutError) and deadline.expired():
             raise ToolError(
                 f"{name} did not finish within {seconds:g} seconds.",
                 hint="Ask for less at once, or let the user raise its `timeout`.",
                 retryable=True,
             ) from None
-        said = str(error)[:_MAX_MESSAGE_CHARS]
+        message = str(error)[:_MAX_MESSAGE_CHARS]
         kind = type(error).__name__
-        raise ToolError(f"{name} failed: {kind}: {said}" if said else f"{name} failed: {kind}") from None
+        raise ToolError(f"{name} failed: {kind}: {message}" if message else f"{name} failed: {kind}") from None

@@ -1,4 +1,4 @@
-"""From what the configuration names to Python functions. Importing a user's module runs it, in this process."""
+"""Loads the Python functions that the configuration names. Importing a user's module runs it in this process."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MODULE_PREFIX: Final = "toolyard_custom_"
 
 
 def load_builtin_tools(pattern: str) -> Iterator[tuple[str, Function]]:
-    """Our tools that a name or glob stands for."""
+    """Yields the built-in tools that match a name or glob."""
     names = [name for name in BUILTIN_TOOLS if fnmatchcase(name, pattern)]
     if not names:
         hint = did_you_mean(pattern, BUILTIN_TOOLS)
         raise ConfigError(
-            f"there is no tool {pattern!r} among ours.",
-            hint=f"{hint} A function of yours is written `package.module:function`.",
+            f"there is no built-in tool {pattern!r}.",
+            hint=f"{hint} Write your own functions as `package.module:function`.",
         )
     for name in names:
         module, function = BUILTIN_TOOLS[name]
@@ -41,7 +41,9 @@ def load_builtin_tools(pattern: str) -> Iterator[tuple[str, Function]]:
 
 
 def load_named_function(text: str, folder: str) -> tuple[str, Function]:
-    """The function of `package.module:function` or `file.py:function`. Its group is the module's last name."""
+    """Returns the function of `package.module:function` or `file.py:function`. Its group is
+    the module's last name.
+    """
     place, _, name = text.rpartition(":")
     module = _import_file(place, folder) if place.endswith(".py") else _import_module(place)
     group = os.path.basename(place).removesuffix(".py").rpartition(".")[2]
@@ -49,7 +51,7 @@ def load_named_function(text: str, folder: str) -> tuple[str, Function]:
 
 
 def load_source_functions(source: CustomToolSource, folder: str) -> Iterator[tuple[str, Function]]:
-    """The functions of a group."""
+    """Yields the functions of a group."""
     place = source.path or source.module or ""
     module = _import_file(place, folder) if source.path is not None else _import_module(place)
     names = source.tools or tuple(_public_names(module))
@@ -89,7 +91,7 @@ def _import_module(name: str) -> ModuleType:
 
 def _import_file(path: str, folder: str) -> ModuleType:
     full = os.path.abspath(os.path.join(folder, os.path.expanduser(path)))
-    # Two files may have one name, and neither may take the name of a module that is installed.
+    # Two files may have the same name, and neither may shadow an installed module.
     name = _MODULE_PREFIX + hashlib.blake2b(full.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
     if name in sys.modules:
         return sys.modules[name]
@@ -97,7 +99,7 @@ def _import_file(path: str, folder: str) -> ModuleType:
     if spec is None or spec.loader is None or not os.path.isfile(full):
         raise ConfigError(f"there is no Python file {full}.", hint="Paths start at the configuration's folder.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and type hints look their module up by name
+    sys.modules[name] = module  # dataclasses and type hints look up their module by name
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001 - a user's file may raise anything while it is run

@@ -1,4 +1,4 @@
-"""Our tools that look at pictures."""
+"""Built-in tools for images."""
 
 from __future__ import annotations
 

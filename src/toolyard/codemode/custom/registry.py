@@ -1,7 +1,7 @@
 """The custom tools of a configuration, ready to be called.
 
-`CustomTools` owns the places its functions run in; nothing of it outlives the process, and there is nothing to close.
-What cannot be loaded is a problem of its own and costs the other tools nothing.
+`CustomTools` owns the thread slots of its functions. Nothing outlives the process, so there is nothing to close. A
+tool that cannot be loaded is reported as a problem and does not affect the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READ_ONLY: Final = {"readOnlyHint": True}
 
 @dataclass(frozen=True, slots=True)
 class ToolProblem:
-    """A tool that the configuration names and that is not there."""
+    """A configured tool that could not be loaded."""
 
     name: str
     text: str
@@ -56,7 +56,9 @@ class CustomTool:
     async def run(
         self, arguments: Mapping[str, Any], context: ToolContext, threads: ToolThreads, seconds: float | None = None
     ) -> UpstreamResult:
-        """Call the function. Raises ValidationError, ToolError, or whatever error of ours it raises itself."""
+        """Calls the function. Raises ValidationError, ToolError, or a Toolyard error that
+        the function raises itself.
+        """
         values = self.signature.bind(arguments, context)
         limit = min(self.seconds, seconds) if seconds is not None else self.seconds
         value = await run_function(self.function, values, name=self.name, seconds=limit, threads=threads)
@@ -64,6 +66,8 @@ class CustomTool:
 
 
 class CustomTools:
+    """All custom tools, by name."""
+
     def __init__(
         self, tools: Sequence[CustomTool], context: ToolContext, problems: Sequence[ToolProblem] = ()
     ) -> None:
@@ -83,12 +87,12 @@ class CustomTools:
 
     @property
     def groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
-        """The schemas by group, as clients are told them; their names are whole (`group.tool`)."""
+        """The schemas by group, as clients see them; names are complete (`group.tool`)."""
         return self._schemas_by_group(lambda tool: tool.schema)
 
     @property
     def unwrapped_groups(self) -> Mapping[str, tuple[ToolSchema, ...]]:
-        """The same as code sees them: a value that is no object stands for itself."""
+        """The schemas by group, as code sees them: results that are not objects are not wrapped."""
         return self._schemas_by_group(lambda tool: tool.signature.unwrapped_schema)
 
     def _schemas_by_group(
@@ -101,7 +105,7 @@ class CustomTools:
         return found
 
     def unwrap_result(self, name: str, answer: UpstreamResult) -> UpstreamResult:
-        """A tool's answer with the value itself as its structured half, for code."""
+        """Returns a result with the value itself as its structured part, for code."""
         tool = self._tools.get(name)
         if tool is None or not tool.signature.is_wrapped or answer.is_error:
             return answer
@@ -115,7 +119,7 @@ class CustomTools:
         timeout: float | None = None,  # noqa: ASYNC109 - part of the call, as with servers
         progress: UpstreamProgress | None = None,
     ) -> UpstreamResult:
-        """Call `server.tool`, where the group stands in the place of a server."""
+        """Calls `server.tool`, where the server is the tool's group."""
         found = self._tools.get(f"{server}.{tool}")
         if found is None:
             hint = did_you_mean(f"{server}.{tool}", self._tools) if self._tools else "None is configured."
@@ -130,9 +134,9 @@ def load_custom_tools(
     files: WorkspaceFiles | None = None,
     on_connection: OnConnection = ignore_event,
 ) -> CustomTools:
-    """Every custom tool of the configuration.
+    """Loads every custom tool of the configuration.
 
-    `files` are the agent's; `on_connection` is told of every host that a browser wants to reach.
+    `files` are the agent's; `on_connection` receives every host that a browser tries to reach.
     """
     section = config.toolyard
     hosts = section.browser.allowed_hosts
@@ -156,7 +160,9 @@ def load_custom_tools(
                     problems.append(ToolProblem(name, str(error)))
                     continue
                 if name in found and found[name].function is not tool.function:
-                    problems.append(ToolProblem(name, "is declared twice; the first one counts. Rename one of them."))
+                    problems.append(
+                        ToolProblem(name, "is declared twice; the first declaration is used. Rename one of them.")
+                    )
                     continue
                 found[name] = tool
         except ConfigError as error:

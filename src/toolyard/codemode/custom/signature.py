@@ -1,7 +1,7 @@
-"""From a typed function to a tool's schema, and from arguments to the values it is called with.
+"""Derives a tool's schema from a typed function, and the function's values from arguments.
 
-pydantic reads the type hints. The schema says the same as the hints do, and the arguments of a call are checked and
-converted by them; a parameter of type `ToolContext` is ours to fill in and no part of either.
+pydantic reads the type hints. The schema reflects the hints, and the arguments of a call are validated and converted
+by them. A parameter of type `ToolContext` is filled in by Toolyard and belongs to neither.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from toolyard.core.upstream import Json, ToolSchema, UpstreamResult
 
 Function = Callable[..., Any]
 RESULT_KEY: Final = "result"
-"""The key under which a result that is no object of its own is handed over."""
+"""The key that holds a result that is not an object itself."""
 
 _ALLOWED_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _SECTION: Final = re.compile(r"^(\w[\w ]*):\s*$")
@@ -34,22 +34,22 @@ _UNDECLARED: Final = (inspect.Signature.empty, Any, None, type(None), UpstreamRe
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """How one function is called."""
+    """How a function is called."""
 
     schema: ToolSchema
     parameters: tuple[str, ...]
     context: str | None
-    """The parameter that takes the ToolContext."""
+    """The parameter that receives the ToolContext."""
     arguments: TypeAdapter[Any]
     result: TypeAdapter[Any] | None
 
     def bind(self, given: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        """The values to call the function with. Raises ValidationError that names what is wrong."""
-        strangers = tuple(name for name in given if name not in self.parameters)
-        if strangers:
-            fields = tuple(FieldError(name, "is no argument of this tool") for name in strangers)
-            message = f"{strangers[0]}: is no argument of {self.schema.name}"
-            raise ValidationError(message, fields, hint=did_you_mean(strangers[0], self.parameters or ("none",)))
+        """Returns the values to call the function with. Raises ValidationError for invalid arguments."""
+        unknown = tuple(name for name in given if name not in self.parameters)
+        if unknown:
+            fields = tuple(FieldError(name, "is not an argument of this tool") for name in unknown)
+            message = f"{unknown[0]}: is not an argument of {self.schema.name}"
+            raise ValidationError(message, fields, hint=did_you_mean(unknown[0], self.parameters or ("none",)))
         try:
             call = pydantic_core.ArgsKwargs((), dict(given))
             values = cast("dict[str, Any]", self.arguments.validate_python(call))
@@ -64,7 +64,7 @@ class FunctionSignature:
         return values if self.context is None else {**values, self.context: context}
 
     def to_result(self, value: Any) -> UpstreamResult:
-        """What the function returned, as an answer."""
+        """Converts the function's return value to a result."""
         if isinstance(value, UpstreamResult):
             return value
         try:
@@ -76,7 +76,7 @@ class FunctionSignature:
         except (pydantic_core.PydanticSerializationError, ValueError) as error:
             first = str(error).partition("\n")[0]
             raise ToolError(
-                f"{self.schema.name} returned what cannot be handed over: {first}",
+                f"{self.schema.name} returned a value that cannot be converted to JSON: {first}",
                 hint="Let it return what JSON can hold: text, numbers, lists, mappings, dataclasses, models.",
             ) from None
         structured = None
@@ -88,13 +88,13 @@ class FunctionSignature:
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether the value stands alone in an object, because the protocol knows no other results."""
+        """Whether the value is wrapped in an object, because MCP allows no other structured results."""
         schema = self.schema.output_schema
         return schema is not None and schema.get("x-toolyard-wrapped") is True
 
     @property
     def unwrapped_schema(self) -> ToolSchema:
-        """The schema with the value's own shape as its output."""
+        """The schema with the value's own type as its output."""
         schema = self.schema.output_schema
         if schema is None or not self.is_wrapped:
             return self.schema
@@ -103,62 +103,69 @@ class FunctionSignature:
 
 
 def inspect_function(function: Function, name: str, annotations: Json | None = None) -> FunctionSignature:
-    """Read a function. Raises ConfigError where it cannot be a tool."""
+    """Reads a function's signature. Raises ConfigError if it cannot be a tool."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
         shape = inspect.signature(function)
     except (NameError, TypeError, ValueError, AttributeError) as error:
         hint = "Import the names that they use where the function is defined."
         raise ConfigError(f"the type hints of {name} cannot be read: {error}.", hint=hint) from None
-    context = next((each for each, hint in hints.items() if hint is ToolContext and each != "return"), None)
-    taken = [each for each in shape.parameters.values() if each.name != context]
-    for each in taken:
-        if each.kind not in _ALLOWED_KINDS:
-            raise ConfigError(f"{name} takes *{each.name}, which a tool cannot", hint="Name every parameter.")
-        if each.name not in hints:
-            raise ConfigError(f"the parameter {each.name} of {name} has no type", hint=f"Write `{each.name}: str`.")
-    description, told = split_docstring(inspect.getdoc(function) or "")
-    arguments = _type_adapter(_argument_collector(taken, hints, function), name)
+    context = next(
+        (parameter for parameter, hint in hints.items() if hint is ToolContext and parameter != "return"), None
+    )
+    accepted = [parameter for parameter in shape.parameters.values() if parameter.name != context]
+    for parameter in accepted:
+        if parameter.kind not in _ALLOWED_KINDS:
+            raise ConfigError(f"{name} takes *{parameter.name}, which a tool cannot", hint="Name every parameter.")
+        if parameter.name not in hints:
+            raise ConfigError(
+                f"the parameter {parameter.name} of {name} has no type", hint=f"Write `{parameter.name}: str`."
+            )
+    description, descriptions = split_docstring(inspect.getdoc(function) or "")
+    arguments = _type_adapter(_argument_collector(accepted, hints, function), name)
     returned = hints.get("return", inspect.Signature.empty)
     result = None if returned in _UNDECLARED or returned is str else _type_adapter(returned, name)
     schema = ToolSchema(
         name=name,
         description=description,
-        input_schema=_with_descriptions(_json_schema(arguments, name, "validation"), told),
+        input_schema=_with_descriptions(_json_schema(arguments, name, "validation"), descriptions),
         output_schema=None if result is None else _wrap_result_schema(_json_schema(result, name, "serialization")),
         annotations=annotations or {},
     )
-    return FunctionSignature(schema, tuple(each.name for each in taken), context, arguments, result)
+    return FunctionSignature(schema, tuple(parameter.name for parameter in accepted), context, arguments, result)
 
 
 def split_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description without its `Args:` section, and what that says of each argument."""
-    kept: list[str] = []
-    told: dict[str, str] = {}
+    """Returns the description without its `Args:` section, and the text of each argument."""
+    description_lines: list[str] = []
+    descriptions: dict[str, str] = {}
     section, last = "", ""
     for line in text.splitlines():
         heading = _SECTION.match(line)
         if heading or (section and line and not line[0].isspace()):
             section = heading[1] if heading else ""
         if section not in {"Args", "Arguments", "Parameters"}:
-            kept.append(line)
+            description_lines.append(line)
         elif match := _ARGUMENT.match(line.strip()):
             last = match[1]
-            told[last] = match[2]
+            descriptions[last] = match[2]
         elif last and line.strip() and not heading:
-            told[last] += f" {line.strip()}"
-    return "\n".join(kept).strip(), told
+            descriptions[last] += f" {line.strip()}"
+    return "\n".join(description_lines).strip(), descriptions
 
 
-def _argument_collector(taken: list[inspect.Parameter], hints: Mapping[str, Any], function: Function) -> Function:
-    """A function with the tool's own parameters that returns what it is called with: pydantic checks its calls."""
+def _argument_collector(accepted: list[inspect.Parameter], hints: Mapping[str, Any], function: Function) -> Function:
+    """Returns a function with the tool's parameters that returns its arguments, for pydantic to validate."""
 
     def collect(**values: Any) -> dict[str, Any]:
         return values
 
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[each.name]) for each in taken]
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+        for parameter in accepted
+    ]
     collect.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    collect.__annotations__ = {each.name: hints[each.name] for each in taken}
+    collect.__annotations__ = {parameter.name: hints[parameter.name] for parameter in accepted}
     collect.__module__ = function.__module__
     return collect
 
@@ -186,16 +193,16 @@ def _unsupported_type_error(name: str, error: pydantic.PydanticUserError) -> Con
     )
 
 
-def _with_descriptions(schema: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+def _with_descriptions(schema: dict[str, Any], descriptions: Mapping[str, str]) -> dict[str, Any]:
     properties = cast("dict[str, dict[str, Any]]", schema.setdefault("properties", {}))
-    for name, text in told.items():
+    for name, text in descriptions.items():
         if name in properties:
             properties[name].setdefault("description", text)
     return schema
 
 
 def _wrap_result_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A result's schema, which the protocol wants to be of an object."""
+    """Wraps a result's schema in an object, as MCP requires."""
     if schema.get("type") == "object":
         return schema
     defined = {key: schema.pop(key) for key in ("$defs",) if key in schema}

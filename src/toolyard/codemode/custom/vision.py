@@ -1,7 +1,7 @@
-"""Models that look at pictures, over plain HTTP.
+"""Models that describe images, over plain HTTP.
 
-`VisionModel` is the whole of what a tool needs. Two wire formats are spoken: OpenAI's chat completions, which most
-servers of models speak too, and Gemini's `generateContent`. Keys go into headers, and are kept out of every message.
+`VisionModel` is all that a tool needs. Two wire formats are supported: OpenAI's chat completions, which most model
+servers speak, and Gemini's `generateContent`. Keys are sent in headers and never appear in messages.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ _UNAUTHORIZED_STATUSES: Final = frozenset({401, 403})
 
 
 class VisionModel(Protocol):
+    """A model that can look at images."""
+
     async def describe_image(self, image: bytes, media_type: str, question: str) -> str:
-        """What the model says of the picture. Raises ToolError."""
+        """Returns the model's answer about the image. Raises ToolError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _VisionEndpoint:
-    """Where a model is, and how one is let in."""
+    """The address of a model, and its credentials."""
 
     base_url: str
     model: str
     key: str = field(repr=False)
     seconds: float = 60.0
     variable: ClassVar[str]
-    """The one that holds the key."""
+    """The environment variable that holds the key."""
 
 
 class OpenAIVision(_VisionEndpoint):
-    """OpenAI, and everything that speaks its chat completions."""
+    """OpenAI, and every server that speaks its chat completions."""
 
     __slots__ = ()
     variable = "OPENAI_API_KEY"
@@ -75,7 +77,7 @@ class GeminiVision(_VisionEndpoint):
 
 
 def choose_vision_model(section: Vision, settings: Settings) -> VisionModel:
-    """The model that is configured, or whose key is set. Raises ToolError that says which variable to set."""
+    """Returns the configured model, or one whose key is set. Raises ToolError that names the variable to set."""
     access = settings.model_access
     own = section.api_key.get_secret_value() if section.api_key else ""
     openai, gemini = (
@@ -89,7 +91,7 @@ def choose_vision_model(section: Vision, settings: Settings) -> VisionModel:
             raise _missing_key_error("Gemini", "GEMINI_API_KEY")
         return GeminiVision(url, section.model or GEMINI_MODEL, key, section.seconds)
     key, url = own or openai, section.base_url or access.get("OPENAI_BASE_URL") or OPENAI_URL
-    # A server of one's own may want no key.
+    # A self-hosted server may need no key.
     if not key and url == OPENAI_URL:
         raise _missing_key_error("OpenAI or Gemini" if section.provider is None else "OpenAI", "OPENAI_API_KEY")
     return OpenAIVision(url, section.model or OPENAI_MODEL, key, section.seconds)
@@ -98,14 +100,14 @@ def choose_vision_model(section: Vision, settings: Settings) -> VisionModel:
 def _missing_key_error(provider: str, variable: str) -> ToolError:
     other = " or GEMINI_API_KEY" if "Gemini" in provider and variable != "GEMINI_API_KEY" else ""
     return ToolError(
-        f"No model can look at pictures yet: there is no key for {provider}.",
+        f"No vision model is available: there is no key for {provider}.",
         hint=f"Ask the user to set the variable {variable}{other} where Toolyard is started, "
         "or `toolyard.vision` in toolyard.yaml.",
     )
 
 
 async def _post(url: str, headers: Mapping[str, str], body: Mapping[str, Any], model: _VisionEndpoint) -> Any:
-    import httpx2  # half a second that only this tool needs
+    import httpx2  # takes half a second to import, and only this tool needs it
 
     try:
         async with (
@@ -141,13 +143,13 @@ async def _post(url: str, headers: Mapping[str, str], body: Mapping[str, Any], m
 
 
 def _refusal_error(status: int, answer: Any, variable: str, key: str) -> ToolError:
-    said = _mask_key(_get_path(answer, ("error", "message")) or "", key)
+    reason = _mask_key(_get_path(answer, ("error", "message")) or "", key)
     hint = "Check `toolyard.vision` in toolyard.yaml."
     if status in _UNAUTHORIZED_STATUSES:
         hint = f"Check the key in {variable}."
     elif status in _RETRYABLE_STATUSES:
         hint = "Try again later."
-    message = f"The model refused with status {status}{f': {said}' if said else '.'}"
+    message = f"The model refused with status {status}{f': {reason}' if reason else '.'}"
     return ToolError(message, hint=hint, retryable=status in _RETRYABLE_STATUSES)
 
 
@@ -174,5 +176,5 @@ def _answer_text(answer: Any, path: tuple[str | int, ...]) -> str:
             answer, ("choices", 0, "finish_reason")
         )
         ending = f" It ended with {str(reason)[:50]!r}." if reason else ""
-        raise ToolError(f"The model said nothing.{ending}", hint="Ask in other words, or show another picture.")
+        raise ToolError(f"The model returned no text.{ending}", hint="Rephrase the question, or use another image.")
     return found

@@ -1,4 +1,4 @@
-"""Our tools that look at web pages."""
+"""Built-in tools for web pages."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ for _tool in (playwright_navigate, screenshot):
 async def _visit(
     url: str, context: ToolContext, wait_for: str | None, *, picture: bool, whole: bool
 ) -> UpstreamResult:
-    """Visit a page. The answer carries the picture as content too, so that a model that sees can look at it."""
+    """Visits a page. The result also carries the screenshot as content, for models that can see images."""
     require_playwright()
     from playwright.async_api import Error
     from playwright.async_api import TimeoutError as TooLate
 
     address = resolve_address(url, context)
     if (path := workspace_file_of(address)) is not None:
-        await asyncio.to_thread(context.files.read, path)  # its own refusal says more than a page of the browser
+        await asyncio.to_thread(context.files.read, path)  # its error is clearer than the browser's
     context.progress(0, None, f"Opening {urlsplit(address).hostname or 'the page'}")
     try:
         async with open_page(context) as page, report_refused_hosts(page, context):
@@ -99,7 +99,7 @@ async def _capture_page(
     response = await page.goto(address, wait_until="load")
     if wait_for:
         await page.wait_for_selector(wait_for)
-    async with asyncio.timeout(context.browser.seconds):  # a page that is busy for ever does not answer
+    async with asyncio.timeout(context.browser.seconds):  # a page that is busy forever does not answer
         seen: dict[str, Any] = {
             "final_url": _reported_url(page.url)[:_MAX_URL_CHARS],
             "title": await _page_title(page),
@@ -112,14 +112,14 @@ async def _capture_page(
         if not isinstance(context.files, NoFiles):
             seen["screenshot_path"] = context.files.write(f"{SCREENSHOT_FOLDER}/{secrets.token_hex(6)}.png", data)
         content = [{"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}]
-    said = f"{seen['title']} ({seen['final_url']})"
-    return UpstreamResult(({"type": "text", "text": said}, *content), seen)
+    text = f"{seen['title']} ({seen['final_url']})"
+    return UpstreamResult(({"type": "text", "text": text}, *content), seen)
 
 
 async def _page_title(page: Page) -> str:
-    """The beginning of the page's title: the whole may be half of the browser's memory.
+    """Returns the beginning of the page's title: the whole may take half of the browser's memory.
 
-    It is cut in a world of our own, where the page's scripts cannot have replaced what cuts it.
+    It is cut in an isolated world, where the page's scripts cannot have replaced the functions that cut it.
     """
     devtools: Any = await page.context.new_cdp_session(page)  # its answers are untyped
     frame = (await devtools.send("Target.getTargetInfo"))["targetInfo"]["targetId"]
@@ -129,11 +129,11 @@ async def _page_title(page: Page) -> str:
         "contextId": world["executionContextId"],
         "returnByValue": True,
     }
-    told = await devtools.send("Runtime.evaluate", cut)
-    return str(told["result"].get("value", ""))
+    answer = await devtools.send("Runtime.evaluate", cut)
+    return str(answer["result"].get("value", ""))
 
 
 def _reported_url(url: str) -> str:
-    """A page of the workspace is known by its path."""
+    """Returns the path for a page of the workspace, otherwise the URL."""
     path = workspace_file_of(url)
     return url if path is None else path

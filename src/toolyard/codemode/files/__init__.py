@@ -1,4 +1,4 @@
-"""Tool files: from what a server lists to the typed Python that stands for it. Pure text, nothing is executed."""
+"""Tool files: generates typed Python from a server's listing. Pure text, nothing is executed."""
 
 from toolyard.codemode.files.compiled import CompiledServer, CompiledTool
 from toolyard.codemode.files.indexes import compile_index

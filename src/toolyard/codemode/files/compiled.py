@@ -1,4 +1,4 @@
-"""What the compiler gives back. Pure data."""
+"""The output of the tool file compiler. Pure data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CompiledTool:
-    """Where a tool's file is, and the two lines that search shows of it."""
+    """The location of a tool's file, and the two lines that search shows."""
 
     name: str
     module: str
@@ -20,11 +20,11 @@ class CompiledTool:
 
 @dataclass(frozen=True, slots=True)
 class CompiledServer:
-    """The files of one folder. The same listing gives the same bytes, always."""
+    """The files of one folder. The same listing always gives the same bytes."""
 
     server: str
     folder: str
     files: Mapping[str, str]
-    """Name in the folder -> text."""
+    """File name -> text."""
     tools: tuple[CompiledTool, ...]
     version: str = ""

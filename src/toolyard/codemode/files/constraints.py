@@ -1,4 +1,4 @@
-"""What a schema says beside the type, in a few words: ranges, patterns, formats, a default that cannot be written."""
+"""Describes the constraints of a schema in a few words: ranges, patterns, formats, defaults."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ _CONSTRAINT_KEYS = frozenset(
 
 
 def describe_constraints(schema: Schema) -> list[str]:
-    """The constraints of a value, and of the one alternative that is not null."""
-    told = _own_constraints(schema)
+    """Returns the constraints of a value, including those of its only alternative that is not null."""
+    found = _own_constraints(schema)
     for group in ("anyOf", "oneOf"):
         options = schema.get(group)
         if isinstance(options, list):
             inner = [as_schema(option) for option in options if as_schema(option).get("type") != "null"]  # pyright: ignore[reportUnknownVariableType]
             if len(inner) == 1:
-                told += _own_constraints(inner[0])
-    return told
+                found += _own_constraints(inner[0])
+    return found
 
 
 def _own_constraints(schema: Schema) -> list[str]:
     if _CONSTRAINT_KEYS.isdisjoint(schema):
         return []
-    told: list[str] = []
+    found: list[str] = []
     for low, high, unit in _PAIRS:
         least, most = _format_number(schema.get(low)), _format_number(schema.get(high))
         if least is not None and most is not None:
-            told.append(f"{least} to {most}{unit}")
+            found.append(f"{least} to {most}{unit}")
         elif least is not None:
-            told.append(f"at least {least}{unit}")
+            found.append(f"at least {least}{unit}")
         elif most is not None:
-            told.append(f"at most {most}{unit}")
+            found.append(f"at most {most}{unit}")
     for key, words in _SINGLES:
         bound = _format_number(schema.get(key))
         if bound is not None:
-            told.append(f"{words}{bound}")
+            found.append(f"{words}{bound}")
     for key in ("format", "pattern"):
-        said = text_of(schema, key)
-        if said:
-            told.append(f"{key} {clip_text(said, _LONGEST_FACT)}")
+        text = text_of(schema, key)
+        if text:
+            found.append(f"{key} {clip_text(text, _LONGEST_FACT)}")
     if schema.get("uniqueItems") is True:
-        told.append("each once")
+        found.append("each once")
     if schema.get("deprecated") is True:
-        told.append("deprecated")
-    return told
+        found.append("deprecated")
+    return found
 
 
 def annotated_description(schema: Any, *, default: Any = ..., longest: int = LONGEST_NOTE) -> str:
-    """Its description with the facts in brackets. `default` is one that the signature could not show."""
+    """Returns the description with the constraints in brackets. `default` is one that the signature cannot show."""
     known = as_schema(schema)
-    said = clip_text(normalize_text(text_of(known, "description")) or "", longest)
-    told = describe_constraints(known)
+    text = clip_text(normalize_text(text_of(known, "description")) or "", longest)
+    found = describe_constraints(known)
     if default is not ...:
-        told.append(f"default {clip_text(json.dumps(default, ensure_ascii=False), _LONGEST_FACT)}")
-    if not told:
-        return said
-    return f"{said} ({'; '.join(told)})".lstrip()
+        found.append(f"default {clip_text(json.dumps(default, ensure_ascii=False), _LONGEST_FACT)}")
+    if not found:
+        return text
+    return f"{text} ({'; '.join(found)})".lstrip()
 
 
 def _format_number(value: Any) -> str | None:
@@ -76,5 +76,5 @@ def _format_number(value: Any) -> str | None:
         return None
     try:
         return f"{value:.12g}" if isinstance(value, float) else str(value)
-    except ValueError:  # more digits than Python prints
+    except ValueError:  # more digits than Python converts
         return None

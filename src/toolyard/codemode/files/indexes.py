@@ -1,4 +1,4 @@
-"""What is read before a tool file is: one line a tool, one line a server, for people, models and ripgrep."""
+"""Index files that are read before tool files: one line per tool and per server, for people, models and ripgrep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolyard.codemode.files.literals import clip_text, render_markdown
 from toolyard.core.upstream import ToolSchema
 
 _NAMED_TOOLS = 8
-"""Tools of a server that its line names."""
+"""Tools that the line of a server names."""
 _LONGEST_SIGNATURE = 600
 
 
@@ -20,14 +20,14 @@ def _json_line(value: Any) -> str:
 
 
 def _json_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One row a line: a search that finds a line has found a whole row."""
+    """Formats one row per line, so that a text search finds complete rows."""
     return "[\n" + ",\n".join(f"  {_json_line(row)}" for row in rows) + "\n]" if rows else "[]"
 
 
 def index_json(
     server: str, version: str, fingerprint: str, tools: Sequence[CompiledTool], schemas: Sequence[ToolSchema]
 ) -> str:
-    """The tools of one server, with all that has to be known to call one."""
+    """Returns `index.json` of one server, with everything needed to call a tool."""
     rows = [
         {
             "name": tool.name,
@@ -47,7 +47,7 @@ def index_json(
 
 
 def index_markdown(package: str, server: str, version: str, tools: Sequence[CompiledTool]) -> str:
-    """The tools of one server, a line each."""
+    """Returns `INDEX.md` of one server, one line per tool."""
     named = "" if package.endswith(f".{server}") else f" (server `{render_markdown(server)}`)"
     lines = [f"# {package}{named}{' ' + render_markdown(version) if version else ''}", ""]
     lines += [f"- `{tool.function}`: {render_markdown(tool.summary)}" for tool in tools]
@@ -55,7 +55,7 @@ def index_markdown(package: str, server: str, version: str, tools: Sequence[Comp
 
 
 def compile_index(servers: Sequence[CompiledServer], root: str = "servers") -> dict[str, str]:
-    """The files of `servers/` (or `tools/`) itself: name -> text. In the order of the folders' names."""
+    """Returns the files of `servers/` (or `tools/`) itself: name -> text, ordered by folder name."""
     ordered = sorted(servers, key=lambda one: one.folder)
     rows = [
         {"server": one.server, "name": tool.name, "path": tool.path, "summary": tool.summary}
@@ -78,5 +78,5 @@ def _server_line(one: CompiledServer) -> str:
 
 
 def _annotation_hint(schema: ToolSchema, key: str) -> bool | None:
-    found = schema.annotations.get(key) if isinstance(schema.annotations, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance] - a stranger's
+    found = schema.annotations.get(key) if isinstance(schema.annotations, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance] - untrusted
     return found if isinstance(found, bool) else None

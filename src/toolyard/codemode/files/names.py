@@ -1,7 +1,7 @@
-"""How a stranger's names are spelled in Python. Pure, and the same on every machine and in every order.
+"""Spells names of untrusted origin as Python identifiers. Pure, and independent of machine and order.
 
-The rules, in words for users, are in docs/tool-files.md. What keeps a spelling stable: it depends on the name and on
-the names that clash with it, never on where in the list either stands.
+docs/tool-files.md explains the rules to users. A spelling depends only on the name and the names that clash with it,
+never on their positions in the list, which keeps it stable.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 OWN_SERVER = "filesystem"
-"""What code knows our own file tools by: `servers.filesystem`. An attached server of that name gets another one."""
+"""The package of Toolyard's own file tools: `servers.filesystem`. An attached server of that
+name gets another one.
+"""
 LONGEST_NAME = 64
 """Characters of a spelling. With `.py` it fits every file system."""
 LONGEST_BYTES = 192
-"""The same in UTF-8, for names beyond ASCII."""
+"""The same limit in UTF-8 bytes, for names beyond ASCII."""
 _DIGEST_CHARS = 6
 
 _SIGN_WORDS = {"<": "-lt-", ">": "-gt-", "=": "-eq-", "+": "-plus-"}
-"""Signs that tell names apart in the wild: `StartTime<` and `StartTime>`."""
+"""Characters that distinguish real names: `StartTime<` and `StartTime>`."""
 
 _NOT_A_NAME = re.compile(r"\W+")
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 KEYWORDS = frozenset(keyword.kwlist)
 
-# Written out and not taken from `builtins`: a spelling may not change with the version of Python.
+# A fixed list instead of `builtins`: spellings must not change with the Python version.
 # fmt: off
 BUILTINS = frozenset(
     {
@@ -46,23 +48,23 @@ BUILTINS = frozenset(
 # fmt: on
 
 IMPORTED_NAMES = frozenset({"Any", "Literal", "Never", "NotRequired", "Result", "TypeAlias", "TypedDict"})
-"""What a tool file imports for its types."""
+"""Names that a tool file imports for its types."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpellingRules:
-    """The rules of one kind of name."""
+    """The rules for one kind of name."""
 
     reserved: frozenset[str]
     """Names that get a trailing underscore."""
     fallback: str
-    """What a name is called of which nothing is left."""
+    """The name if no valid characters remain."""
     strips_underscores: bool = True
-    """Whether underscores at its ends go: they mean something to Python."""
+    """Whether leading and trailing underscores are removed: they have a meaning in Python."""
     folds_case: bool = True
-    """Whether two names clash that differ by case alone, as they do in some file systems."""
+    """Whether names that differ only in case clash, as they do on some file systems."""
     own: frozenset[str] = frozenset()
-    """Names that belong to Toolyard; a stranger's gets `_server` after it."""
+    """Names that belong to Toolyard; others get the suffix `_server`."""
 
 
 TOOLS = SpellingRules(
@@ -80,17 +82,17 @@ PARAMETERS = SpellingRules(
 
 
 def name_digest(text: str, length: int = _DIGEST_CHARS) -> str:
-    """A short hash of a name. Lone surrogates are names as well."""
+    """Returns a short hash of a name. Lone surrogates are allowed."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
 def is_identifier(name: str) -> bool:
-    """Whether Python takes the name and keeps it as it is written."""
+    """Whether Python accepts the name and does not normalise it."""
     return name.isidentifier() and not keyword.iskeyword(name) and unicodedata.normalize("NFKC", name) == name
 
 
 def spell_names(names: Sequence[str], rules: SpellingRules) -> list[str]:
-    """A different Python name for each, in the order given."""
+    """Returns a different Python name for each name, in the given order."""
     wanted = [_spell_name(name, rules) for name in names]
     groups: dict[str, list[int]] = {}
     for place, text in enumerate(wanted):
@@ -101,13 +103,13 @@ def spell_names(names: Sequence[str], rules: SpellingRules) -> list[str]:
     for places in groups.values():
         if len(places) > 1:
             exact = {names[place] for place in places if names[place] == wanted[place]}
-            kept = next(place for place in places if names[place] in exact) if len(exact) == 1 else -1
-            clashing += [place for place in places if place != kept]
+            unchanged = next(place for place in places if names[place] in exact) if len(exact) == 1 else -1
+            clashing += [place for place in places if place != unchanged]
     return _disambiguate(names, wanted, clashing)
 
 
 def _disambiguate(names: Sequence[str], wanted: list[str], clashing: list[int]) -> list[str]:
-    """The clashing ones get a hash of their own name; the second of two equal names, one of its number too."""
+    """Appends a hash of the name to each clashing spelling, and of its number for repeated names."""
     apart = set(clashing)
     taken = {text.casefold() for place, text in enumerate(wanted) if place not in apart}
     seen: dict[str, int] = {}
@@ -126,10 +128,10 @@ def _disambiguate(names: Sequence[str], wanted: list[str], clashing: list[int]) 
 
 
 def _with_digest(text: str, name: str, length: int = _DIGEST_CHARS) -> str:
-    kept = text[: LONGEST_NAME - length - 1]
-    while len(kept.encode()) > LONGEST_BYTES - length - 1:
-        kept = kept[:-1]
-    return f"{kept.rstrip('_')}_{name_digest(name, length)}"
+    stem = text[: LONGEST_NAME - length - 1]
+    while len(stem.encode()) > LONGEST_BYTES - length - 1:
+        stem = stem[:-1]
+    return f"{stem.rstrip('_')}_{name_digest(name, length)}"
 
 
 def _spell_name(name: str, rules: SpellingRules) -> str:
@@ -147,7 +149,7 @@ def _spell_name(name: str, rules: SpellingRules) -> str:
     if not text.strip("_"):
         return f"{rules.fallback}_{name_digest(name)}"
     if not _PLAIN_NAME.fullmatch(text) and not _is_stable_identifier(text):
-        # Letters that Python does not know as such; what is left in ASCII, and a hash to tell it from others.
+        # Letters that are invalid in Python: keep the ASCII part, and add a hash to distinguish it.
         return _with_digest(f"{rules.fallback}_" + re.sub(r"\W+", "", text, flags=re.ASCII), name)
     if len(text) > LONGEST_NAME or len(text.encode()) > LONGEST_BYTES:
         return _with_digest(text, name)
@@ -161,7 +163,7 @@ def _is_stable_identifier(text: str) -> bool:
 
 
 def class_name(hint: str) -> str:
-    """A name for a type: the words of the hint, each with a capital."""
+    """Returns a class name: the words of the hint, capitalised."""
     words = [word for word in re.split(r"[\W_]+", unicodedata.normalize("NFKC", hint[: LONGEST_NAME * 2])) if word]
     text = "".join(word[0].upper() + word[1:] for word in words)[:LONGEST_NAME]
     if not text or text[0].isdigit():

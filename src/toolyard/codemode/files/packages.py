@@ -1,4 +1,4 @@
-"""A server's folder: a file for each tool, and what makes the folder a package that imports them lazily."""
+"""Generates a server's folder: a file for each tool, and an `__init__.py` that imports them lazily."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _NO_SCHEMAS: Mapping[str, Json] = {}
 
 
 def folder_names(servers: Iterable[str]) -> dict[str, str]:
-    """The folder of each server. Two whose names clean to the same get a hash each: name them all at once."""
+    """Returns the folder of each server. Pass all names at once: clashing names get a hash each."""
     names = list(dict.fromkeys(servers))
     return dict(zip(names, spell_names(names, SERVER_FOLDERS), strict=True))
 
 
 def code_name(server: str, folder: str) -> str:
-    """The name by which code and models call an attached server: its own, unless that is Toolyard's."""
+    """Returns the name that code and models use for an attached server: its own, unless Toolyard's tools have it."""
     return folder if server == OWN_SERVER else server
 
 
 def server_for_code_name(name: str, servers: Iterable[str]) -> str:
-    """The attached server that code and `in_context_tools` mean by a name: the inverse of `code_name`."""
+    """Returns the attached server for a name in code or `in_context_tools`: the inverse of `code_name`."""
     names = list(servers)
     return OWN_SERVER if OWN_SERVER in names and name == folder_names(names)[OWN_SERVER] else name
 
 
 def collision_notices(servers: Iterable[str]) -> tuple[str, ...]:
-    """What the user has to know where an attached server has the name of Toolyard's own file tools."""
+    """Returns notices for the user if an attached server has the name of Toolyard's own file tools."""
     names = list(servers)
     if OWN_SERVER not in names:
         return ()
@@ -48,9 +48,9 @@ def collision_notices(servers: Iterable[str]) -> tuple[str, ...]:
 def compile_server(
     listing: ServerListing, inferred: Mapping[str, Json] = _NO_SCHEMAS, folder: str = ""
 ) -> CompiledServer:
-    """The folder of a server. `folder` is its name among its peers (`folder_names`); alone it needs none.
+    """Generates the folder of a server. `folder` is its name from `folder_names`, optional for a single server.
 
-    `inferred` holds JSON Schemas by tool name, learnt from real results, for tools that declare no output.
+    `inferred` has JSON Schemas by tool name, inferred from real results, for tools that declare no output.
     """
     folder = folder or folder_names([listing.server])[listing.server]
     functions = spell_names([tool.name for tool in listing.tools], TOOLS)
@@ -65,7 +65,7 @@ def compile_server(
 
 
 def compile_own_tools(tools: Sequence[ToolSchema], version: str) -> CompiledServer:
-    """The folder `servers/filesystem` of Toolyard's own file tools."""
+    """Generates the folder `servers/filesystem` of Toolyard's own file tools."""
     names = [tool.name for tool in tools]
     made = [
         render_tool_file(
@@ -79,7 +79,7 @@ def compile_own_tools(tools: Sequence[ToolSchema], version: str) -> CompiledServ
 
 
 def compile_group(group: str, tools: Sequence[ToolSchema]) -> CompiledServer:
-    """The folder `tools/<group>` of custom tools, whose names are `group.tool`."""
+    """Generates the folder `tools/<group>` of custom tools, whose names are `group.tool`."""
     (folder,) = spell_names([group], FOLDERS)
     own = [tool.name.removeprefix(f"{group}.") for tool in tools]
     made = [
@@ -113,7 +113,7 @@ def _build_package(root: str, folder: str, listing: ServerListing, made: Sequenc
 
 
 def _init_text(functions: Sequence[str]) -> str:
-    """Nothing is imported until it is asked for; type checkers see everything."""
+    """Returns an `__init__.py` that imports tools on first use. Type checkers see all of them."""
     listed = "".join(f"    {python_literal(name)},\n" for name in functions)
     if not functions:
         return "__all__: list[str] = []\n"
@@ -126,5 +126,5 @@ def _init_text(functions: Sequence[str]) -> str:
 
 
 def _encodable_text(text: str) -> str:
-    """Lone surrogates cannot be written as UTF-8."""
+    """Replaces lone surrogates, which UTF-8 cannot represent."""
     return text.encode("utf-8", "replace").decode("utf-8") + "\n"

@@ -1,6 +1,6 @@
-"""A Python type as it will be written, with what has to be known of it: which defaults it takes.
+"""Python types as source text, with the defaults that they accept.
 
-`TypeDefinitions` gathers the classes and aliases of one tool file.
+`TypeDefinitions` collects the classes and aliases of one tool file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from toolyard.codemode.files.literals import python_literal, render_comment
 from toolyard.codemode.files.names import IMPORTED_NAMES, class_name, is_identifier
 
 _MAX_CLASSES = 250
-"""Classes in one file. Further objects are plain dictionaries."""
+"""Classes in one file. Further objects become plain dictionaries."""
 _LONGEST_DEFAULT = 200
 _STRINGS = re.compile(r"\"[^\"]*\"|'(?:[^'\\]|\\.)*'")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -24,7 +24,9 @@ _KIND_NAMES: dict[type, str] = {str: "str", bool: "bool", int: "int", float: "fl
 
 @dataclass(frozen=True, slots=True)
 class PythonType:
-    """Alternatives, as Python text. `values` are the members of its `Literal`, `default_kinds` the kinds of defaults."""
+    """A union as Python text. `values` are the members of its `Literal`, `default_kinds` the
+    types of valid defaults.
+    """
 
     members: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
@@ -32,6 +34,7 @@ class PythonType:
 
     @property
     def text(self) -> str:
+        """The annotation."""
         parts = [f"Literal[{', '.join(self.values)}]"] if self.values else []
         parts += [member for member in self.members if member != "None"]
         if "None" in self.members:
@@ -43,7 +46,7 @@ class PythonType:
         return self.members == ("Any",)
 
     def default_text(self, value: Any) -> str | None:
-        """A default as it is written in a signature, or None where this type does not take it."""
+        """Returns a default as source text, or None if this type does not accept it."""
         if value in ([], {}):
             return repr(value) if type(value).__name__ in self.default_kinds else None
         text = None if isinstance(value, str) and len(value) > _LONGEST_DEFAULT else python_literal(value)
@@ -75,7 +78,7 @@ def tuple_of(items: Sequence[PythonType]) -> PythonType:
 
 
 def union_of(options: Iterable[PythonType]) -> PythonType:
-    """The union, each alternative once."""
+    """Returns the union, each alternative once."""
     members: dict[str, None] = {}
     values: dict[str, None] = {}
     takes: frozenset[str] = frozenset()
@@ -88,7 +91,7 @@ def union_of(options: Iterable[PythonType]) -> PythonType:
     if len(members) + len(values) > 1:
         members.pop("Never", None)
     if "float" in members:
-        members.pop("int", None)  # a float's annotation takes whole numbers as well
+        members.pop("int", None)  # type checkers accept an int for a float
     if "str" in members:
         values = {text: None for text in values if text[:1] not in {'"', "'"}}
     if not members and not values:
@@ -120,12 +123,12 @@ class TypeDefinitions:
         return len(self.texts) >= _MAX_CLASSES
 
     def typing_imports(self, annotations: Sequence[str]) -> list[str]:
-        """What the file has to import from `typing`: a type may have been thrown away after it was made."""
+        """Returns the names to import from `typing`. Unused types may have been discarded."""
         words = set(_WORD.findall("\n".join([*self.texts, *annotations])))
         return sorted(self.typing_names & words)
 
     def reserve(self, hint: str, parent: str = "") -> str:
-        """A name that no other type of the file has."""
+        """Returns a type name that is unique in the file."""
         own = class_name(hint)
         longer = class_name(f"{parent} {hint}")
         number = 2
@@ -137,7 +140,7 @@ class TypeDefinitions:
         return name
 
     def write_object(self, name: str, fields: Sequence[ObjectField]) -> PythonType:
-        """A TypedDict; one that says the same as an earlier one is that one."""
+        """Defines a TypedDict, or returns an identical earlier one."""
         self.typing_names.add("TypedDict")
         head, body = self._as_class(fields) if self._can_be_class(fields) else self._as_call(fields)
         takes: frozenset[str] = frozenset() if any(item.required for item in fields) else frozenset({"dict"})
@@ -147,7 +150,7 @@ class TypeDefinitions:
         return PythonType((known,), default_kinds=takes)
 
     def write_alias(self, name: str, aliased: PythonType) -> PythonType:
-        """A name for a type that contains itself. Its own name on its top level adds nothing."""
+        """Defines an alias for a recursive type. Its own name is dropped at the top level."""
         rest = PythonType(
             tuple(text for text in aliased.members if text != name), aliased.values, aliased.default_kinds
         )
@@ -162,7 +165,7 @@ class TypeDefinitions:
         return ANY
 
     def _can_be_class(self, fields: Sequence[ObjectField]) -> bool:
-        """Whether the keys can be names in a class body: not mangled there, and not hiding a type that is used."""
+        """Whether the keys can be names in a class body: not mangled, and not hiding a type that is used."""
         words = set(IMPORTED_NAMES)
         for item in fields:
             words.update(_WORD.findall(_STRINGS.sub("", item.type.text)))
@@ -192,7 +195,7 @@ class TypeDefinitions:
         return f"NotRequired[{item.type.text}]"
 
     def _quote_type(self, hint: str, quoted: PythonType) -> str:
-        """A type in quotes. Type checkers refuse escapes there, so literals that need them get names first."""
+        """Returns a quoted type. Type checkers reject escapes there, so literals that need them get names first."""
         text = quoted.text
         for found in re.findall(r"Literal\[(?:\"[^\"]*\"|'(?:[^'\\]|\\.)*'|[^\]\"'])*\]", text):
             if "\\" in found or "'" in found:

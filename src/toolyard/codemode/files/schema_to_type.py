@@ -1,4 +1,4 @@
-"""From a JSON Schema to the Python type of its values."""
+"""Converts a JSON Schema to the Python type of its values."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from toolyard.codemode.files.schemas import (
 )
 
 _MAX_DEPTH = 24
-"""Levels of nesting that get types. What lies deeper is Any."""
+"""Levels of nesting that get types. Deeper values are Any."""
 _MAX_SCHEMAS = 20_000
-"""Schemas looked at for one tool, so that no schema can make this take long."""
+"""Schemas that are converted for one tool, to bound the time."""
 _MAX_VALUES = 300
-"""Members of a Literal. Of a longer enum only the type is told."""
+"""Members of a Literal. A longer enum becomes its type."""
 _MAX_ALTERNATIVES = 8
-"""Alternatives that are each told with the fields they share. Of more, the shared fields are told."""
+"""Alternatives that are merged with the fields they share. With more, only the shared fields are kept."""
 
 _LONGEST_HINT = 30
 
@@ -47,7 +47,7 @@ _ARRAY_KEYS = frozenset({"items", "prefixItems"})
 
 
 class SchemaTyper:
-    """Types the schemas of one document, whose `$ref`s point into it. The classes go to `definitions`."""
+    """Converts the schemas of one document, which its `$ref`s point into. Classes are added to `definitions`."""
 
     def __init__(self, root: Any, definitions: TypeDefinitions, *, is_output: bool = False) -> None:
         self._root = root
@@ -59,6 +59,7 @@ class SchemaTyper:
         self._schema_count = 0
 
     def type_of(self, schema: Any, hint: str, parent: str = "", depth: int = 0) -> PythonType:
+        """Returns the type of a schema's values."""
         self._schema_count += 1
         if schema is False:
             self._definitions.typing_names.add("Never")
@@ -131,8 +132,8 @@ class SchemaTyper:
         return dict_of(self._mapping_value_type(schema, hint, parent, depth))
 
     def _literal_type(self, values: Sequence[Any]) -> PythonType:
-        """A Literal of what can be one; the rest by its type."""
-        told: list[str] = []
+        """Returns a Literal of the values that can be one, with the types of the others."""
+        literals: list[str] = []
         others: list[PythonType] = []
         for value in values:
             text = None if isinstance(value, float) or len(values) > _MAX_VALUES else python_literal(value)
@@ -141,10 +142,10 @@ class SchemaTyper:
             elif text is None:
                 others.append(self._type_of_value(value))
             else:
-                told.append(text)
-        if told:
+                literals.append(text)
+        if literals:
             self._definitions.typing_names.add("Literal")
-            others.append(PythonType(values=tuple(dict.fromkeys(told))))
+            others.append(PythonType(values=tuple(dict.fromkeys(literals))))
         return union_of(others)
 
     def _type_of_value(self, value: Any) -> PythonType:
@@ -155,7 +156,7 @@ class SchemaTyper:
         return made(self._definitions.any_type())
 
     def _union_type(self, schema: Schema, options: Sequence[Any], hint: str, parent: str, depth: int) -> PythonType:
-        """A union. Alternatives of an object that has fields of its own have those as well."""
+        """Returns a union. Alternatives of an object with its own fields get those fields as well."""
         base = {key: value for key, value in schema.items() if key not in {"anyOf", "oneOf"}}
         if not _is_object(base):
             kinds = [base.get("type"), *as_list(base.get("type"))]
@@ -203,7 +204,7 @@ class SchemaTyper:
         return union_of([made, dict_of(self._definitions.any_type())])
 
     def _mapping_value_type(self, schema: Schema, hint: str, parent: str, depth: int) -> PythonType:
-        """The type of the values of an object that names no keys."""
+        """Returns the value type of an object that names no keys."""
         found = list(as_schema(schema.get("patternProperties")).values())
         rest = schema.get("additionalProperties")
         if isinstance(rest, Mapping):
@@ -216,7 +217,7 @@ class SchemaTyper:
 
 
 def _is_object(schema: Schema) -> bool:
-    """Whether it is an object that names its keys."""
+    """Whether the schema is an object that names its keys."""
     kind = schema.get("type")
     if not (kind is None or kind == "object" or "object" in as_list(kind)):
         return False
@@ -224,22 +225,22 @@ def _is_object(schema: Schema) -> bool:
 
 
 def _own_hint(option: Any, hint: str) -> str:
-    """A name for one of several objects: the value that tells it apart (`{"type": "uri"}`), or its title."""
+    """Returns a name for one of several objects: its distinguishing value (`{"type": "uri"}`), or its title."""
     known = as_schema(option)
     for inner in properties(known).values():
-        told = as_schema(inner).get("const", next(iter(as_list(as_schema(inner).get("enum"))), None))
+        value = as_schema(inner).get("const", next(iter(as_list(as_schema(inner).get("enum"))), None))
         if (
-            isinstance(told, str)
-            and 0 < len(told) <= _LONGEST_HINT
+            isinstance(value, str)
+            and 0 < len(value) <= _LONGEST_HINT
             and len(as_list(as_schema(inner).get("enum"))) < 2
         ):
-            return f"{told} {hint}"
+            return f"{value} {hint}"
     title = text_of(known, "title")
     return title if 0 < len(title) <= _LONGEST_HINT else hint
 
 
 def _with_kind(option: Any, kinds: Sequence[Any]) -> Any:
-    """An alternative that leaves the type to the schema around it."""
+    """Returns an alternative with the type of the surrounding schema, if it has none itself."""
     kind = next((one for one in kinds if isinstance(one, str)), None)
     if kind is None or not isinstance(option, Mapping):
         return option

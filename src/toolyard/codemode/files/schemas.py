@@ -1,4 +1,4 @@
-"""Reading JSON Schemas that may be wrong in every place: each question has an answer, and none raises."""
+"""Reads JSON Schemas that may be invalid anywhere. No function raises."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from urllib.parse import unquote
 Schema = Mapping[str, Any]
 
 _MAX_MERGES = 16
-"""How deep `allOf` and `$ref` are followed before the rest is left aside."""
+"""Depth to which `allOf` and `$ref` are followed."""
 _MAX_VARIANTS = 24
 
 EMPTY: Schema = {}
 
 
 def as_schema(value: Any) -> Schema:
-    """The value if it is an object, else a schema that says nothing."""
-    if isinstance(value, dict):  # nearly always, and quicker to ask
+    """Returns the value if it is an object, otherwise an empty schema."""
+    if isinstance(value, dict):  # the usual case, and faster to check
         return cast("Schema", value)
     return cast("Schema", value) if isinstance(value, Mapping) else EMPTY
 
@@ -36,7 +36,7 @@ def properties(schema: Schema) -> Schema:
 
 
 def required_names(schema: Schema) -> tuple[str, ...]:
-    """The names a value must have, each once; also the ones that say so themselves, as drafts 3 had it."""
+    """Returns the required names, each once. Includes `required: true` in properties, as in draft 3."""
     listed = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
     for name, inner in properties(schema).items():
         if isinstance(inner, Mapping) and cast("Schema", inner).get("required") is True:
@@ -45,7 +45,7 @@ def required_names(schema: Schema) -> tuple[str, ...]:
 
 
 def resolve_pointer(root: Any, pointer: str) -> Any:
-    """What a `$ref` points to in its own document, or None. No other document is ever fetched."""
+    """Returns the target of a `$ref` in its own document, or None. Other documents are never fetched."""
     if not pointer.startswith("#"):
         return None
     found = root
@@ -62,12 +62,12 @@ def resolve_pointer(root: Any, pointer: str) -> Any:
 
 
 def variants(schema: Schema) -> Sequence[Any]:
-    """The alternatives of `anyOf` or `oneOf`."""
+    """Returns the alternatives of `anyOf` or `oneOf`."""
     return as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
 
 
 def flatten_schema(root: Any, schema: Any, depth: int = 0) -> Schema:
-    """The schema with `$ref` and `allOf` of its top level worked in: one object to read from."""
+    """Returns the schema with its top-level `$ref` and `allOf` merged in."""
     schema = as_schema(schema)
     if depth > _MAX_MERGES:
         return EMPTY
@@ -85,7 +85,7 @@ def flatten_schema(root: Any, schema: Any, depth: int = 0) -> Schema:
 
 
 def _merge_schemas(parts: Sequence[Schema]) -> Schema:
-    """All that the parts say. Where two say different things, the first one is believed."""
+    """Merges the schemas. If they disagree, the first one wins."""
     whole: dict[str, Any] = {}
     fields: dict[str, Any] = {}
     needed: list[str] = []
@@ -102,7 +102,7 @@ def _merge_schemas(parts: Sequence[Schema]) -> Schema:
 
 
 def join_alternatives(root: Any, schema: Any) -> tuple[Schema, tuple[tuple[str, ...], ...]]:
-    """An object's schema with the properties of all its alternatives, and what each alternative requires."""
+    """Returns an object's schema with the properties of all alternatives, and what each alternative requires."""
     base = flatten_schema(root, schema)
     options = [flatten_schema(root, option) for option in variants(base)[:_MAX_VARIANTS]]
     if not options:

@@ -1,4 +1,4 @@
-"""The parameters of one tool: how they are spelled, typed, ordered and explained."""
+"""The parameters of a tool: their names, types, order and descriptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXTRA_NAME = "arguments"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. `default` is text as in a signature; a required one has none."""
+    """One parameter. `default` is source text; a required parameter has none."""
 
     name: str
     key: str
@@ -35,12 +35,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ToolSignature:
+    """The parameters of one tool."""
+
     required: tuple[Parameter, ...]
     optional: tuple[Parameter, ...]
     rest: str = ""
-    """`**name: type` where the server takes arguments that it does not name."""
+    """`**name: type` if the server accepts further arguments."""
     needs: tuple[str, ...] = ()
-    """Where there are alternatives: the parameters that each of them requires."""
+    """The required parameters of each alternative, if there are alternatives."""
 
     @property
     def parts(self) -> list[str]:
@@ -50,17 +52,18 @@ class ToolSignature:
 
     @property
     def renamed_arguments(self) -> dict[str, str]:
+        """The argument names of parameters whose Python name differs."""
         return {one.name: one.key for one in (*self.required, *self.optional) if one.name != one.key}
 
 
 def build_signature(schema: Any, definitions: TypeDefinitions) -> ToolSignature:
-    """The parameters that a tool's input schema asks for. Whatever is wrong with it, there is a signature."""
+    """Returns the signature for a tool's input schema. Invalid schemas give a signature as well."""
     root = as_schema(schema)
     whole, needs = join_alternatives(root, root)
     typer = SchemaTyper(root, definitions)
     known = properties(whole)
     needed = required_names(whole)
-    # A name that is required and nowhere described still has to be sent.
+    # A required name that the schema does not describe still has to be sent.
     keys = [
         *(key for key in known if known[key] is not False or key in needed),
         *(k for k in needed if k not in known),
@@ -71,22 +74,24 @@ def build_signature(schema: Any, definitions: TypeDefinitions) -> ToolSignature:
     for key, name in names.items():
         must = key in needed
         (first if must else second).append(_build_parameter(typer, key, name, known.get(key, True), must=must))
-    told = tuple(" and ".join(names.get(key, key) for key in keys) for keys in needs[:_MAX_NEEDS] if keys)
-    return ToolSignature(tuple(first), tuple(second), _extra_arguments(typer, whole, set(names.values())), told)
+    alternatives = tuple(" and ".join(names.get(key, key) for key in keys) for keys in needs[:_MAX_NEEDS] if keys)
+    return ToolSignature(
+        tuple(first), tuple(second), _extra_arguments(typer, whole, set(names.values())), alternatives
+    )
 
 
 def _build_parameter(typer: SchemaTyper, key: str, name: str, schema: Any, *, must: bool) -> Parameter:
     made = typer.type_of(schema, key)
     known = as_schema(schema)
     default = "" if must else OMITTED
-    unsaid: Any = ...
+    unwritten: Any = ...
     if "default" in known:
-        said = None if must else made.default_text(known["default"])
-        default = said or default
-        # That nothing is assumed goes without saying.
-        unsaid = ... if said or known["default"] is None else known["default"]
+        written = None if must else made.default_text(known["default"])
+        default = written or default
+        # A default of null needs no mention.
+        unwritten = ... if written or known["default"] is None else known["default"]
     return Parameter(
-        name, key, made.text, default, annotated_description(known, default=unsaid, longest=LONGEST_ARGUMENT_NOTE)
+        name, key, made.text, default, annotated_description(known, default=unwritten, longest=LONGEST_ARGUMENT_NOTE)
     )
 
 
@@ -101,6 +106,6 @@ def _extra_arguments(typer: SchemaTyper, schema: Schema, taken: set[str]) -> str
 
 
 def render_renames(renamed: dict[str, str]) -> str:
-    """The mapping of names as the decorator takes it."""
+    """Returns the mapping of names as an argument of the decorator."""
     pairs: Sequence[str] = [f"{python_literal(name)}: {python_literal(key)}" for name, key in renamed.items()]
     return f", {{{', '.join(pairs)}}}" if pairs else ""

@@ -1,4 +1,4 @@
-"""One tool as a Python file that is short to read: types, a signature, the description."""
+"""Generates the Python file of a tool: types, a signature, the description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolyard.codemode.files.signatures import Parameter, ToolSignature, build_s
 from toolyard.core.upstream import ToolSchema
 
 LONGEST_DESCRIPTION = 16_000
-"""Characters of a description in the docstring. The whole of a longer one stands in a text file beside."""
+"""Characters of a description in the docstring. A longer one is written to a text file beside it."""
 LONGEST_TEXT = 1_000_000
 _LONGEST_SUMMARY = 120
 _WIDTH = 110
@@ -30,34 +30,36 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 
 @dataclass(frozen=True, slots=True)
 class ToolFileLocation:
-    """Where a tool file will stand and what stands behind it."""
+    """Where a tool file is written, and the decorator it uses."""
 
     root: str
     """`servers` or `tools`."""
     folder: str
     decorator: str
-    """The call that makes it a tool, without its closing bracket."""
+    """The decorator call, without its closing bracket."""
     kind: str
     """`tool` or `custom_tool`, which the file imports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFile:
+    """A generated file."""
+
     tool: CompiledTool
     text: str
     rest: str = ""
-    """The whole description, where the docstring has only its beginning."""
+    """The complete description, if the docstring has only its beginning."""
 
 
 def render_tool_file(
     tool: ToolSchema, function: str, location: ToolFileLocation, inferred: Any = None, twin: str = ""
 ) -> ToolFile:
-    """The file of one tool. `twin` names the first tool of the same name, where a server lists a name twice."""
+    """Returns the file of one tool. `twin` names the first tool of the same name, if a server lists a name twice."""
     definitions = TypeDefinitions({function})
     arguments = build_signature(tool.input_schema, definitions)
     plain = (
         "Result" if location.kind == "tool" else definitions.any_type().text
-    )  # a custom tool returns what it returns
+    )  # a custom tool returns its plain value
     returns, guessed = _return_annotation(tool, function, inferred, definitions, plain)
     described = normalize_text(str(tool.description or "") or str(tool.title or ""))
     path = f"{location.root}/{location.folder}/{function}"
@@ -89,7 +91,7 @@ def render_tool_file(
 
 
 def first_sentence(description: str, name: str) -> str:
-    """The first sentence, on one line."""
+    """Returns the first sentence of the description, on one line."""
     first = description[: _LONGEST_SUMMARY * 4].partition("\n\n")[0]
     line = render_comment(_SENTENCE.split(first, 1)[0])
     return clip_text(line or render_comment(name.replace("_", " ").replace("-", " ")), _LONGEST_SUMMARY)
@@ -98,7 +100,7 @@ def first_sentence(description: str, name: str) -> str:
 def _return_annotation(
     tool: ToolSchema, function: str, inferred: Any, definitions: TypeDefinitions, plain: str
 ) -> tuple[str, bool]:
-    """The annotation of what comes back, and whether it was guessed from a real result."""
+    """Returns the return annotation, and whether it was inferred from a real result."""
     hint = f"{function} result"
     if isinstance(tool.output_schema, dict) and tool.output_schema:
         made = SchemaTyper(tool.output_schema, definitions, is_output=True).type_of({"$ref": "#"}, hint)
@@ -116,19 +118,19 @@ def _function_header(function: str, arguments: ToolSignature, returns: str) -> s
         return line
     inner = "".join(f"    {part},\n" for part in arguments.parts)
     if arguments.rest:
-        inner = inner[:-2] + "\n"  # Python takes no comma after **
+        inner = inner[:-2] + "\n"  # Python allows no comma after **
     return f"async def {function}(\n{inner}) -> {returns}:"
 
 
 def _docstring_text(described: str, arguments: ToolSignature, path: str, *, guessed: bool, twin: str) -> str:
-    """The description, then what has to be known of the arguments."""
+    """Returns the description and the notes about arguments."""
     parts = [described]
     if len(described) > LONGEST_DESCRIPTION:
         more = len(described) - LONGEST_DESCRIPTION
         parts = [f"{described[:LONGEST_DESCRIPTION]}…\n\n({more} more characters: {path}.txt)"]
     if twin:
         parts.append(
-            f"The server lists this name twice; {twin} is the other. Which of them a call reaches, it decides."
+            f"The server lists this name twice; {twin} is the other. The server decides which one a call reaches."
         )
     if len(arguments.needs) > 1:
         parts.append(f"Give one of: {'; '.join(arguments.needs)}.")
@@ -146,5 +148,5 @@ def _argument_lines(one: Parameter) -> str:
 
 
 def decorator_call(kind: str, *names: str) -> str:
-    """The beginning of a decorator's call. Names that are no text at all cannot come here."""
+    """Returns the beginning of a decorator call. The names are always text."""
     return f"{kind}({', '.join(python_literal(name) or repr('') for name in names)}"

@@ -1,4 +1,4 @@
-"""Ranked search over tools: one index file, built by sync, read by every search. Starts no server."""
+"""Ranked search over tools: one index file, written by sync and read by every search. Starts no server."""
 
 from toolyard.codemode.search.documents import Hit, ToolDoc
 from toolyard.codemode.search.index import ToolIndex

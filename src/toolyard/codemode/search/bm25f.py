@@ -1,8 +1,8 @@
-"""How much each word says about a tool: fielded keyword weights (BM25F), computed for one tool by itself.
+"""Fielded keyword weights (BM25F) of a tool, computed independently of other tools.
 
-A word counts more in a name than in a description, more in a short text than in a long one, and the second time less
-than the first. The lengths are compared with what is usual for tools rather than with the other tools at hand, so a
-tool weighs the same whatever else is indexed, and one server can be replaced without touching the others.
+A word counts more in a name than in a description, more in a short text than in a long one, and less when it is
+repeated. Lengths are compared with typical values instead of the indexed tools, so that a tool's weights do not
+depend on what else is indexed, and one server can be replaced without touching the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _FieldWeight:
     weight: float
     usual_words: int
     length_matters: float
-    """From 0, where a word counts the same in a text of any length, to 1."""
+    """From 0, where the length of the text does not matter, to 1."""
 
 
 _FIELDS = (
@@ -29,14 +29,14 @@ _FIELDS = (
     _FieldWeight(weight=2.0, usual_words=3, length_matters=0.2),  # name
     _FieldWeight(weight=1.0, usual_words=30, length_matters=0.6),  # description
     _FieldWeight(weight=0.6, usual_words=6, length_matters=0.6),  # parameter names
-    _FieldWeight(weight=0.3, usual_words=40, length_matters=0.6),  # what is said of the parameters
+    _FieldWeight(weight=0.3, usual_words=40, length_matters=0.6),  # descriptions of the parameters
 )
 _SATURATION = 1.2
 """The larger, the more a repeated word adds."""
 MAX_WEIGHT = _SATURATION + 1
-"""What a word can weigh at most."""
+"""The maximum weight of a word."""
 WEIGHT_UNITS = 1_000
-"""Weights are kept as whole numbers of this part of one."""
+"""Weights are stored as integers, in this fraction of one."""
 _SKETCH_WORDS = 16
 
 
@@ -45,13 +45,14 @@ class WeightedTool:
     """One tool, ready for the index."""
 
     weights: dict[str, int]
-    """By stem, in units."""
+    """Weights by stem, in units."""
     name_key: str
     sketch: bytes
-    """A sample of its words; two tools with nearly the same text have nearly the same sample."""
+    """A sample of its words; tools with nearly the same text have nearly the same sample."""
 
 
 def weigh_tool(fields: SearchFields) -> WeightedTool:
+    """Returns the weights of a tool's words."""
     counted: dict[str, float] = {}
     texts = [stemmed_words(text) for text in fields.texts()]
     for field, found in zip(_FIELDS, texts, strict=True):
@@ -64,7 +65,7 @@ def weigh_tool(fields: SearchFields) -> WeightedTool:
 
 
 def are_near_duplicates(one: bytes, other: bytes) -> bool:
-    """Whether two sketches are of texts that say the same: most of the sample is common to both."""
+    """Whether two sketches have most of their sample in common."""
     mine, theirs = set(array("I", one)), set(array("I", other))
     return len(mine & theirs) * 3 >= len(mine | theirs)
 

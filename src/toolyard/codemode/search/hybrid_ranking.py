@@ -1,6 +1,6 @@
-"""Keywords and meaning together: a tool gains from its own nearness to the query and from that of its server.
+"""Combines keyword scores with semantic similarity of tools and their servers.
 
-Every tool has a nearness, so this is done for all of them at once (numpy, which the extra `semantic` brings).
+Every tool has a similarity, so all tools are scored at once (with numpy, which the extra `semantic` installs).
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from toolyard.codemode.search.ranking import Ranking
 from toolyard.codemode.search.store import TOOL_BITS
 
 _MEANING_WEIGHT = 1.5
-"""What nearness in meaning counts beside the keywords' score."""
+"""Weight of the semantic similarity, relative to the keyword score."""
 _COVERAGE_WEIGHT = 0.25
-"""What the server's cover counts beside the tool's words and meaning together."""
+"""Weight of the server's coverage, relative to the tool's keywords and meaning together."""
 _SERVER_WEIGHT = 0.25
-"""What the server's own nearness counts beside the same."""
+"""Weight of the server's own similarity, relative to the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticNearness:
-    """How near in meaning tools and servers are to a query; the nearest of each have 1."""
+    """The similarity of tools and servers to a query; the nearest of each have 1."""
 
     keys: Any
-    """Of the tools that have a vector, in order: an array."""
+    """Sorted array of the keys of tools that have a vector."""
     tools: Any
-    """How near each of them is."""
+    """The similarity of each of them."""
     servers: Mapping[int, float]
 
 
 def hybrid_scores(
     ranking: Ranking, near: SemanticNearness, most: int, servers: Collection[int] | None = None
 ) -> dict[int, float]:
-    """The best scores by the tool's key, `most` of them, of `servers` alone where they are given.
+    """Returns the `most` best scores by tool key, optionally only for `servers`.
 
-    At most 1. Also finds tools that share no word with the query.
+    Scores are at most 1. Also finds tools that share no word with the query.
     """
     numpy: Any = import_module("numpy")
     keys, scores = _tool_scores(ranking, near)
@@ -56,7 +56,7 @@ def hybrid_scores(
 
 
 def _tool_scores(ranking: Ranking, near: SemanticNearness) -> tuple[Any, Any]:
-    """Keys and scores of all tools that have a vector or a word of the query, by themselves."""
+    """Returns keys and scores of all tools that have a vector or a word of the query, without their servers."""
     numpy: Any = import_module("numpy")
     count = len(ranking.tools)
     named = numpy.fromiter(ranking.tools, numpy.int64, count)

@@ -1,8 +1,8 @@
-"""The ranked search over every tool of every server.
+"""Ranked search over every tool of every server.
 
-`ToolIndex` owns one connection to the index file. A reader opens it without loading anything and follows what others
-commit; a writer (sync) replaces one server at a time. It may be used from several threads. `close` it; a process that
-dies without doing so loses nothing that was committed.
+`ToolIndex` owns one connection to the index file. A reader opens it without loading anything and sees what others
+commit; a writer (sync) replaces one server at a time. It is thread-safe. A process that ends without `close()` loses
+nothing that was committed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
 
 _CANDIDATE_FACTOR = 4
-"""So many times the wanted number are looked at, since tools that do the same share one place."""
+"""This many times the wanted number are ranked, since equivalent tools share one hit."""
 _MAX_COLUMNS = 4_000
-"""Words whose tools are kept in memory; a few hundred bytes each."""
-_SYNC_HINT = "`toolyard sync` builds it from the catalog; no server is started for that."
+"""Words whose tools are cached in memory; a few hundred bytes each."""
+_SYNC_HINT = "`toolyard sync` builds it from the catalog, without starting a server."
 
 
 class ToolIndex(Closeable):
+    """The search index of a workspace."""
+
     def __init__(self, path: str, store: IndexStore | None, note: str, *, writable: bool, semantic: bool) -> None:
         uses, lacks = _semantic_support(semantic)
         self._path = path
@@ -55,20 +57,20 @@ class ToolIndex(Closeable):
         self._columns: dict[str, Column | None] = {}
         self._vectors: VectorIndex | None = None
         self.note = _join_notes(note, lacks)
-        """What the user should know: that the file was absent, damaged, of another version; what is lacking."""
+        """A note for the user: the file was missing, damaged or of another version, or an extra is missing."""
 
     @classmethod
     def open(cls, path: str, *, semantic: bool = False) -> ToolIndex:
-        """To search. A file that is absent or cannot serve gives an index without tools, and a note.
+        """Opens the index for searching. A missing or unusable file gives an empty index and a note.
 
-        `semantic` asks for searching by meaning too, which the extra of that name brings; without it keywords serve.
+        `semantic` also searches by meaning, if the extra `semantic` is installed; otherwise only keywords are used.
         """
         store, note = IndexStore.open_existing(path)
         return cls(path, store, _join_notes(note, _SYNC_HINT if note else ""), writable=False, semantic=semantic)
 
     @classmethod
     def open_writable(cls, path: str, *, semantic: bool = False) -> ToolIndex:
-        """To change. A file that cannot serve is replaced by an empty one, and a note says so."""
+        """Opens the index for writing. An unusable file is replaced by an empty one, and a note says so."""
         store, note = IndexStore.open_or_create(path)
         return cls(path, store, note, writable=True, semantic=semantic)
 
@@ -79,7 +81,7 @@ class ToolIndex(Closeable):
                 self._store = None
 
     def fingerprints(self) -> dict[str, str]:
-        """By server: the fingerprint it was indexed with. Servers that still lack their vectors are left out."""
+        """Returns the indexed fingerprint of each server. Servers that still lack vectors are omitted."""
         with self._lock:
             store = self._current_store()
             servers = [] if store is None else store.servers()
@@ -90,9 +92,9 @@ class ToolIndex(Closeable):
     def replace_server(
         self, server: str, docs: Sequence[ToolDoc], fingerprint: str = "", instructions: str = ""
     ) -> bool:
-        """Index these tools as all that the server has. False where the fingerprint says that they already are.
+        """Indexes these tools as all tools of the server. Returns False if the fingerprint is unchanged.
 
-        `instructions` is what the server says of itself. It counts where meaning is searched.
+        `instructions` is the server's own description, used by the semantic search.
         """
         if fingerprint and self.fingerprints().get(server) == fingerprint:
             return False
@@ -109,7 +111,7 @@ class ToolIndex(Closeable):
         return True
 
     def _build_vectors(self, server: str, docs: Sequence[ToolDoc], instructions: str) -> Sequence[bytes | None]:
-        """The vector of the server, then those of its tools."""
+        """Returns the vector of the server, then those of its tools."""
         if not self._model:
             return [None] * (1 + len(docs))
         with self._lock:
@@ -119,7 +121,7 @@ class ToolIndex(Closeable):
         )
 
     def remove_server(self, server: str) -> bool:
-        """Forget a server. False where it was not there."""
+        """Removes a server. Returns False if it was not indexed."""
         with self._lock:
             store = self._writable_store()
             with store.write_transaction():
@@ -130,10 +132,10 @@ class ToolIndex(Closeable):
     def search(
         self, query: str, top: int = 5, servers: Collection[str] | None = None, budget_tokens: int | None = None
     ) -> list[Hit]:
-        """The best tools for the query, best first; of `servers` alone where they are given.
+        """Returns the best tools for the query, best first, optionally only of `servers`.
 
-        Tools that do the same on several servers come as one hit. `budget_tokens` bounds what the hits cost once
-        they are rendered.
+        Equivalent tools of several servers are merged into one hit. `budget_tokens` limits the tokens of the rendered
+        hits.
         """
         if top < 1 or not query.strip():
             return []
@@ -167,15 +169,15 @@ class ToolIndex(Closeable):
                 self._spelling = SpellingCorrector(store.words())
             return self._spelling.nearest_words(word)
 
-        asked, corpus = Query.parse(query), Corpus(sum(sizes.values()), sizes)
-        if asked.is_stopwords_only:
+        parsed_query, corpus = Query.parse(query), Corpus(sum(sizes.values()), sizes)
+        if parsed_query.is_stopwords_only:
             ranking = rank_tools(
-                asked, corpus, lambda wanted: scan_tools(store.tool_summaries(), wanted), lambda _: ()
+                parsed_query, corpus, lambda wanted: scan_tools(store.tool_summaries(), wanted), lambda _: ()
             )
         else:
-            ranking = rank_tools(asked, corpus, look_up_columns, nearest_words)
+            ranking = rank_tools(parsed_query, corpus, look_up_columns, nearest_words)
         allowed = None if servers is None else {key for key, name in names.items() if name in servers}
-        near = self._semantic_nearness(store, query) if asked.words else None
+        near = self._semantic_nearness(store, query) if parsed_query.words else None
         if near is not None:
             scores = hybrid_scores(ranking, near, top * _CANDIDATE_FACTOR, allowed)
         else:
@@ -203,7 +205,7 @@ class ToolIndex(Closeable):
             self._version = version
 
     def _current_store(self) -> IndexStore | None:
-        """The open file; another one where it was replaced or has appeared since."""
+        """Returns the open file; reopens it if it was replaced or has appeared since."""
         if self._store is not None and self._store.is_current:
             return self._store
         if self._writable:
@@ -255,7 +257,7 @@ def _is_duplicate(key: int, group: list[int], tools: dict[int, StoredTool]) -> b
 
 
 def _semantic_support(wanted: bool) -> tuple[bool, str]:
-    """Whether vectors are used, and what to tell where they are wanted and cannot be."""
+    """Returns whether vectors are used, and a note if they are wanted but unavailable."""
     if not wanted or embedding.is_installed():
         return wanted, ""
     return False, embedding.MISSING
@@ -271,5 +273,5 @@ def _stored_tool(doc: ToolDoc, weighed: WeightedTool, vector: bytes | None) -> S
 
 
 def _encodable_text(text: str) -> str:
-    """Half a surrogate pair, which JSON can spell, is no text that a file can hold."""
+    """Replaces lone surrogates, which JSON can represent and a file cannot store."""
     return text.encode("utf-8", "replace").decode("utf-8")

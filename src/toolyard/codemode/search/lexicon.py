@@ -1,7 +1,7 @@
-"""The two word lists of the search: words that say nothing, and words that stand for each other.
+"""The two word lists of the search: stopwords and synonyms.
 
-Both are plain files beside this one, to be read and corrected by anybody: `stopwords.txt` and `synonyms.txt`, where
-each line is a group of words of which one may be asked for and another be written.
+Both are plain files beside this one that anybody can correct: `stopwords.txt`, and `synonyms.txt`, in which each line
+is a group of interchangeable words.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ _COMMENT = "#"
 
 @cache
 def stopwords() -> frozenset[str]:
+    """Returns the words that carry no meaning for search."""
     return frozenset(word for line in _lines("stopwords.txt") for word in line.split())
 
 
 @cache
 def synonym_groups() -> tuple[str, ...]:
-    """The groups of words that stand for each other, one line each."""
+    """Returns the groups of synonyms, one line each."""
     return tuple(_lines("synonyms.txt"))
 
 

@@ -1,10 +1,10 @@
-"""A query against the index: which tools, in what order. Keyword ranking that can be told in a few sentences.
+"""Ranks tools for a query by keywords.
 
-- A rare word says more than a common one; rarity counts tools and servers alike.
-- A word also finds its synonyms, at a lower weight, and one spelt nearly like it where nobody wrote the word itself.
-- In a long query each tool is judged by all of it and by the one sentence that fits it best.
-- A tool gains from its server: the more of the query the server's tools cover together, the likelier it is the right
-  place. A large server covers more by chance, so the cover counts less the more tools it has.
+- Rare words count more than common ones; rarity is measured over tools and servers.
+- A word also matches its synonyms, with less weight, and similar spellings if the word itself does not occur.
+- In a long query each tool is judged by the whole query and by the one sentence that fits it best.
+- A tool gains from its server, the more of the query the server's tools cover together. Large servers cover more by
+  chance, so their coverage counts less.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from toolyard.codemode.search.store import TOOL_BITS, Posting
 from toolyard.codemode.search.tokenizer import split_sentences, stemmed_words, stopwords_in, synonyms_by_stem
 
 _LONGEST_QUERY = 8_000
-"""Characters; what comes after is not read."""
+"""Characters that are read of a query."""
 _MAX_WORDS = 400
-"""Different words of a query; the first ones are taken."""
+"""Distinct words of a query that are used."""
 _MAX_SENTENCES = 60
 _FEWEST_WORDS = 2
-"""Of a sentence that is judged by itself."""
+"""Words of a sentence that is judged by itself."""
 _MAX_TO_SPELL = 12
-"""Words of a query that is checked for slips; the unknown words of a longer one are talk."""
+"""Words of a query that is checked for typos; unknown words of a longer one are usually not typos."""
 _SYNONYM_WEIGHT = 0.4
-"""What a synonym counts beside the word itself."""
+"""Weight of a synonym, relative to the word itself."""
 _SENTENCE_WEIGHT = 0.5
-"""What the best sentence counts, the whole query counting the rest."""
+"""Weight of the best sentence; the whole query has the rest."""
 _SERVER_WEIGHT = 0.35
-"""What the server's cover counts beside the tool's own score."""
+"""Weight of the server's coverage, relative to the tool's own score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Everything one word finds: tools with their weights, and the best weight in each server."""
+    """All matches of one word: tools with their weights, and the best weight in each server."""
 
     tools: array[int]
     weights: array[int]
@@ -47,27 +47,27 @@ class Column:
 
 
 LookUpColumns = Callable[[Sequence[str]], Mapping[str, Column]]
-"""The columns of those of the words that are indexed at all."""
+"""Returns the columns of those words that are indexed."""
 NearestWords = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What ranking needs to know of everything that is indexed."""
+    """Totals of everything that is indexed."""
 
     tools: int
     sizes: dict[int, int]
-    """Tools by server."""
+    """Number of tools by server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The words of a query with their weights, and of each sentence that stands by itself."""
+    """The words of a query with their weights, and those of each sentence that is judged by itself."""
 
     words: dict[str, float]
     parts: tuple[dict[str, float], ...]
     is_stopwords_only: bool = False
-    """Whether it has none but words that say nothing. Those are not indexed."""
+    """Whether it has only stopwords, which are not indexed."""
 
     @classmethod
     def parse(cls, text: str) -> Query:
@@ -84,24 +84,24 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What the words of a query say, before it is put together."""
+    """The scores of a query's words, before they are combined."""
 
     tools: dict[int, float]
-    """Scores by the tool's key; at most 1."""
+    """Scores by tool key; at most 1."""
     servers: dict[int, float]
     """How much of the query each server covers; the best has 1."""
 
 
 @dataclass(slots=True)
 class _WordMatches:
-    """What one word of the query finds: each tool by the best of the word and its synonyms."""
+    """The matches of one word: for each tool, the best of the word and its synonyms."""
 
     tools: dict[int, float] = field(default_factory=dict[int, float])
     servers: dict[int, float] = field(default_factory=dict[int, float])
 
 
 def read_columns(postings: Iterable[Posting]) -> dict[str, Column]:
-    """By word, from the rows of the index."""
+    """Returns the columns by word, from the rows of the index."""
     found: dict[str, Column] = {}
     for posting in postings:
         column = found.get(posting.word)
@@ -118,6 +118,7 @@ def read_columns(postings: Iterable[Posting]) -> dict[str, Column]:
 
 
 def rank_tools(query: Query, corpus: Corpus, lookup: LookUpColumns, nearest: NearestWords) -> Ranking:
+    """Scores the tools and servers that match the query."""
     found = _look_up_words(query, corpus, lookup, nearest)
     scores = _total_scores(query.words, found)
     if query.parts and scores:
@@ -132,7 +133,7 @@ def rank_tools(query: Query, corpus: Corpus, lookup: LookUpColumns, nearest: Nea
 
 
 def keyword_scores(ranking: Ranking) -> dict[int, float]:
-    """Scores by the tool's key; 1 is what a tool could reach that has every word in the best place."""
+    """Returns scores by tool key; 1 means every word in the best place."""
     gain = _SERVER_WEIGHT * max(ranking.tools.values(), default=0.0)
     gains = {server: gain * share for server, share in ranking.servers.items()}
     return {
@@ -177,7 +178,7 @@ def _look_up_words(
 
 
 def _spelling_weights(word: str, others: list[str], rarities: dict[str, float]) -> dict[str, float]:
-    """What the word and those in its place are worth; a synonym never more than the word, however rare it is."""
+    """Returns the weights of a word and its alternatives; a synonym never counts more than the word."""
     if word not in rarities:
         return {other: _SYNONYM_WEIGHT * rarities[other] for other in others}
     own = rarities[word]
@@ -217,7 +218,7 @@ def _server_coverage(query: Query, corpus: Corpus, found: dict[str, _WordMatches
 
 
 def _rarity(column: Column, corpus: Corpus) -> float:
-    """The mean of how rare the word is among tools and among servers (BM25's inverse document frequency)."""
+    """Returns the mean rarity of a word among tools and among servers (BM25's inverse document frequency)."""
     among_tools = _inverse_frequency(len(column.tools), corpus.tools)
     return (among_tools + _inverse_frequency(len(column.servers), len(corpus.sizes))) / 2
 

@@ -1,4 +1,4 @@
-"""Hits as text for a model: the line that imports the tool, its signature, what it does, and nothing else."""
+"""Renders hits for a model: the import line, the signature and the summary of each tool."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from toolyard.codemode.search.documents import Hit
 from toolyard.core.tokens import estimate_tokens
 
-_NO_HITS = "No tool fits. Try other words, or fewer; `ls servers tools` lists what there is."
+_NO_HITS = "No tool matches. Try other words, or fewer; `ls servers tools` lists all of them."
 _LONGEST_SIGNATURE = 600
 _LONGEST_SUMMARY = 240
 _MAX_ALSO = 3
 _SUFFIX = ".py"
 _FALLBACK_PREFIX = ".toolyard/"
-"""Where our folder goes when the workspace has one of that name (`codemode/generated_folder.py`, slow to import)."""
+"""Where generated folders go if the workspace has its own (`codemode/generated_folder.py`, slow to import)."""
 
 
 def render_hits(hits: Sequence[Hit], budget: int) -> str:
-    """As many hits as `budget` tokens hold, best first; the first one always, shortened if it must be."""
+    """Renders as many hits as fit into `budget` tokens, best first; the first one always, clipped if necessary."""
     if not hits:
         return _NO_HITS
     shown = fit_to_budget(hits, budget)
     text = "\n\n".join(_render_hit(hit) for hit in shown)
     left = len(hits) - len(shown)
-    return f"{text}\n\n{left} more; ask for fewer words or raise the budget." if left else text
+    return f"{text}\n\n{left} more; use fewer words or raise the budget." if left else text
 
 
 def fit_to_budget(hits: Sequence[Hit], budget: int) -> list[Hit]:
-    """The hits that fit in `budget` tokens once rendered, and the first one in any case."""
+    """Returns the hits that fit into `budget` tokens once rendered, at least the first one."""
     room = budget
     for count, hit in enumerate(hits):
         room -= estimate_tokens(_render_hit(hit))
@@ -37,9 +37,9 @@ def fit_to_budget(hits: Sequence[Hit], budget: int) -> list[Hit]:
 
 
 def import_line(path: str) -> str:
-    """`servers/github/create_issue.py` as the statement that imports the function of the same name.
+    """Returns the statement that imports the tool of `servers/github/create_issue.py`.
 
-    The same where the folder was put aside: imports look there too.
+    It is the same for the fallback folder: imports search there too.
     """
     *folders, name = path.removeprefix(_FALLBACK_PREFIX).removesuffix(_SUFFIX).split("/")
     return f"from {'.'.join(folders)} import {name}" if folders else f"import {name}"

@@ -1,4 +1,4 @@
-"""For a word nobody wrote, the ones that were probably meant: one slip away, or begun and not finished."""
+"""Suggests indexed words for an unknown one: one typo away, or with the same beginning."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import re
 from collections.abc import Iterable
 
 _MIN_WORD_CHARS = 4
-"""Shorter words are one slip away from too many others."""
+"""Shorter words are one typo away from too many others."""
 _MAX_SUGGESTIONS = 4
 
 
 class SpellingCorrector:
-    """Every indexed word, as one text that a pattern runs over: small in memory, and quick without an index."""
+    """All indexed words as one text that a pattern searches: small in memory, and fast without an index."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = "\n" + "\n".join(known) + "\n"
 
     def nearest_words(self, word: str) -> tuple[str, ...]:
+        """Returns the indexed words nearest to an unknown one."""
         if len(word) < _MIN_WORD_CHARS or not word.isalpha():
             return ()
         slips = re.findall(f"(?<=\n)(?:{'|'.join(_typo_patterns(word))})(?=\n)", self._known)
@@ -26,7 +27,7 @@ class SpellingCorrector:
 
 
 def _typo_patterns(word: str) -> list[str]:
-    """One letter wrong, missing, too many, or two exchanged."""
+    """Returns patterns for one letter wrong, missing or extra, or two exchanged."""
     places = range(len(word))
     return [
         *(f"{word[:at]}[^\n]?{word[at + 1 :]}" for at in places),

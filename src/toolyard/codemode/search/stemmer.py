@@ -1,8 +1,8 @@
-"""Words without their endings, by the rules of Snowball's English stemmer (Porter2), as its version 3.1 has them.
+"""Snowball's English stemmer (Porter2), version 3.1.
 
 A word has two regions: the first begins after the first consonant that follows a vowel, the second is found the same
-way within the first. An ending comes off only where it lies in the region its rule names; so `nation` stays what it
-is, and `national` becomes `nation`. Of several endings that match, the longest alone is tried.
+way within the first. An ending is removed only in the region that its rule names; so `nation` stays unchanged, and
+`national` becomes `nation`. Of several matching endings, only the longest is tried.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _SHORTEST = 3
 """Shorter words have no endings."""
 
 _VOWELS = "aeiouy"
-"""A `y` that is spoken as a consonant is written `Y` while a word is worked on."""
+"""A consonant `y` is written `Y` while a word is processed."""
 _NOT_AFTER_SHORT = "aeiouywxY"
 _VOWEL = re.compile("[aeiouy]")
 _SPOKEN_Y = re.compile("([aeiouy])y")
 _REGION = re.compile("[^aeiouy]*[aeiouy]+[^aeiouy]")
 _WHOLE_BEGINNINGS = re.compile("arsen|commun|emerg|gener|inter|later|organ|past|univers")
-"""Where a word begins so, its first region begins after that: `general` and `generous` are two words."""
+"""The first region starts after one of these beginnings: `general` and `generous` are different words."""
 
 _SPECIAL = {
     **{word: word for word in ("andes", "atlas", "bias", "cosmos", "howe", "news", "sky")},
@@ -36,9 +36,9 @@ _SPECIAL = {
     "ugly": "ugli",
 }
 _NO_PARTICIPLES = frozenset({"cann", "earr", "even", "herr", "inn", "out"})
-"""`evening` is not what evens."""
+"""`evening` is not a form of `even`."""
 _NO_PAST = frozenset({"exc", "proc", "succ"})
-"""`proceed` is not what was proced."""
+"""`proceed` is not a past form of `proc`."""
 _DOUBLES = frozenset({"bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt"})
 _LOST_E = ("at", "bl", "iz")
 _BEFORE_LI = "cdeghkmnrt"
@@ -47,11 +47,11 @@ _BEFORE_LI = "cdeghkmnrt"
 class _Endings(NamedTuple):
     longest_first: tuple[str, ...]
     replacements: dict[str, str]
-    """What stands in an ending's place."""
+    """The replacement of each ending."""
 
     def longest_match(self, word: str) -> str:
-        """The longest one that the word has."""
-        if not word.endswith(self.longest_first):  # the usual case, in one step
+        """Returns the longest ending that the word has."""
+        if not word.endswith(self.longest_first):  # the usual case, checked in one step
             return ""
         return next(ending for ending in self.longest_first if word.endswith(ending))
 
@@ -76,7 +76,7 @@ _LAST = _parse_endings("al ance ence er ic able ible ant ement ment ent ism ate 
 
 @lru_cache(maxsize=_CACHED_STEMS)
 def stem(word: str) -> str:
-    """The stem of a word in small letters: `creates`, `created` and `creating` have the same."""
+    """Returns the stem of a lowercase word: `creates`, `created` and `creating` have the same."""
     if len(word) < _SHORTEST:
         return word
     special = _SPECIAL.get(word)
@@ -98,7 +98,7 @@ def stem(word: str) -> str:
 
 
 def _regions(word: str) -> tuple[int, int]:
-    """Where the two regions begin; at the word's end, where there are none."""
+    """Returns where the two regions begin; the length of the word if there are none."""
     found = _WHOLE_BEGINNINGS.match(word) or _REGION.match(word)
     if found is None:
         return len(word), len(word)
@@ -108,7 +108,7 @@ def _regions(word: str) -> tuple[int, int]:
 
 
 def _ends_short(word: str) -> bool:
-    """Whether it ends in a short syllable, as `hop` and `at` do and `hope` would, were it written so."""
+    """Whether the word ends in a short syllable, such as `hop` and `at`."""
     if len(word) == 2:
         return word[0] in _VOWELS and word[1] not in _VOWELS
     is_short = len(word) > 2 and word[-3] not in _VOWELS and word[-2] in _VOWELS and word[-1] not in _NOT_AFTER_SHORT

@@ -1,7 +1,7 @@
-"""Queries of nothing but words that say nothing, such as `say it again`.
+"""Queries that consist of stopwords only, such as `say it again`.
 
-Those words are not indexed: they would be most of the index and worth the least. A query that has no others is looked
-for in the names and summaries of all tools, one after the other: twenty milliseconds for four thousand of them.
+Stopwords are not indexed: they would be most of the index and worth the least. Such a query scans the names and
+summaries of all tools, which takes twenty milliseconds for four thousand tools.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SUMMARY_WEIGHT = WEIGHT_UNITS
 
 
 def scan_tools(tools: Iterable[tuple[int, str, str]], wanted: Sequence[str]) -> dict[str, Column]:
-    """What each word finds among tools, which come by key with their names and summaries."""
+    """Returns the matches of each word among tools, given as keys with names and summaries."""
     if not wanted:
         return {}
     any_of = "|".join(map(re.escape, wanted))
@@ -28,7 +28,7 @@ def scan_tools(tools: Iterable[tuple[int, str, str]], wanted: Sequence[str]) -> 
     columns: dict[str, Column] = {}
     for key, name, summary in tools:
         weights = dict.fromkeys(whole.findall(summary.lower()), _SUMMARY_WEIGHT)
-        if part.search(name):  # few names are taken apart, which costs more than the rest
+        if part.search(name):  # splitting names is expensive, so only matching ones are split
             weights |= dict.fromkeys(whole.findall(split_identifier(name).lower()), _NAME_WEIGHT)
         for word, weight in weights.items():
             column = columns.setdefault(word, Column(array("I"), array("H"), array("I"), array("H")))

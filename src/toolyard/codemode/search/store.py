@@ -1,10 +1,10 @@
-"""The index on disk: one SQLite file of the state folder.
+"""The index on disk: one SQLite file in the state folder.
 
-One row holds a word's weights in the tools of one server, so that replacing a server touches its own rows and a query
-reads a few rows by key. Nothing is loaded when the file is opened. Readers see one committed state while a writer is
-at work (WAL). The file belongs to whoever syncs; it can be deleted at any time and costs one sync.
+A row holds a word's weights in the tools of one server, so that replacing a server touches only its own rows and a
+query reads a few rows by key. Opening the file loads nothing. Readers see one committed state while a writer works
+(WAL). Sync owns the file; it can be deleted at any time at the cost of one sync.
 
-A file of another format, or a damaged one, is never repaired: it counts as absent, and a writer starts a new one.
+A damaged file, or one of another format, is never repaired: it counts as missing, and a writer creates a new one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _FORMAT = 2
 _PRIVATE_FILE = 0o600
 _BUSY_TIMEOUT_MS = 10_000
 _WORDS_PER_QUERY = 500
-"""Of one SQL statement; SQLite takes 999 and more."""
+"""Words of one SQL statement; SQLite allows at least 999."""
 TOOL_BITS = 16
-"""A tool's key is its server's number and its place there: `server << TOOL_BITS | place`."""
+"""A tool's key is its server's number and its position there: `server << TOOL_BITS | position`."""
 MAX_TOOLS = 1 << TOOL_BITS
 
 _SCHEMA = f"""
@@ -46,6 +46,8 @@ CREATE TABLE word (word TEXT PRIMARY KEY) WITHOUT ROWID;
 
 @dataclass(frozen=True, slots=True)
 class StoredTool:
+    """One tool as stored."""
+
     name: str
     path: str
     signature: str
@@ -62,21 +64,23 @@ class Posting(NamedTuple):
     server: int
     peak: int
     data: bytes
-    """Unsigned 16-bit numbers: the places of the tools, then as many weights."""
+    """Unsigned 16-bit numbers: the positions of the tools, then as many weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedServer:
+    """One server as stored."""
+
     id: int
     name: str
     tools: int
     fingerprint: str
     model: str
-    """What made its vectors; empty where there are none."""
+    """The model of its vectors; empty if it has none."""
 
 
 class IndexStore:
-    """One open index file. Not for several threads at once: the index holds a lock around it."""
+    """One open index file. Not thread-safe: the index holds a lock around it."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
@@ -86,7 +90,7 @@ class IndexStore:
 
     @classmethod
     def open_existing(cls, path: str) -> tuple[IndexStore | None, str]:
-        """The file as it is, or None and why it cannot serve."""
+        """Opens the file, or returns None and the reason."""
         if not os.path.exists(path):
             return None, "There is no search index yet."
         try:
@@ -96,18 +100,18 @@ class IndexStore:
 
     @classmethod
     def open_or_create(cls, path: str) -> tuple[IndexStore, str]:
-        """The file, made anew where it cannot serve; then also a note of why."""
+        """Opens the file for writing. An unusable one is recreated, with a note."""
         note = ""
         if os.path.exists(path):
             try:
                 return cls(_connect_checked(path, thorough=True), path), ""
             except _UnusableIndex as fault:
-                note = f"{fault} It was started anew."
+                note = f"{fault} A new one was created."
         return cls(_create_file(path), path), note
 
     @property
     def is_current(self) -> bool:
-        """Whether the file under this name is still the open one."""
+        """Whether the path still names the open file."""
         try:
             return os.stat(self._path).st_ino == self._inode
         except OSError:
@@ -118,7 +122,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def read_transaction(self) -> Generator[None]:
-        """One committed state for everything inside."""
+        """Shows one committed state to the whole block."""
         self._connection.execute("BEGIN")
         try:
             yield
@@ -127,7 +131,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def write_transaction(self) -> Generator[None]:
-        """All of what is inside, or nothing of it."""
+        """Commits everything in the block, or nothing."""
         self._has_removed = False
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -142,7 +146,7 @@ class IndexStore:
             raise
 
     def version(self) -> int:
-        """Changes when another connection has committed."""
+        """Returns a number that changes when another connection commits."""
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def servers(self) -> list[IndexedServer]:
@@ -152,6 +156,7 @@ class IndexStore:
         ]
 
     def remove(self, server: str) -> bool:
+        """Removes a server and its tools. Returns False if it is not stored."""
         row = self._connection.execute("SELECT id FROM server WHERE name = ?", (server,)).fetchone()
         if row is None:
             return False
@@ -173,7 +178,7 @@ class IndexStore:
         *,
         vector: bytes | None = None,
     ) -> None:
-        """`vector` is the server's own."""
+        """Stores a server and its tools. `vector` is the server's own."""
         row = self._connection.execute(
             "INSERT INTO server (name, tools, fingerprint, model, vector) VALUES (?, ?, ?, ?, ?) RETURNING id",
             (server, len(tools), fingerprint, model, vector),
@@ -201,6 +206,7 @@ class IndexStore:
         self._connection.executemany("INSERT OR IGNORE INTO word VALUES (?)", ((row[0],) for row in rows))
 
     def postings(self, wanted: Sequence[str]) -> Iterator[Posting]:
+        """Yields the postings of these words."""
         for at in range(0, len(wanted), _WORDS_PER_QUERY):
             some = wanted[at : at + _WORDS_PER_QUERY]
             marks = ",".join("?" * len(some))
@@ -209,16 +215,17 @@ class IndexStore:
                 yield Posting(*row)
 
     def tools(self, keys: Sequence[int]) -> dict[int, StoredTool]:
+        """Returns the tools with these keys."""
         marks = ",".join("?" * len(keys))
         question = f"SELECT key, name, path, signature, summary, name_key, sketch FROM tool WHERE key IN ({marks})"  # noqa: S608
         return {row[0]: StoredTool(*row[1:]) for row in self._connection.execute(question, keys)}
 
     def tool_summaries(self) -> Iterator[tuple[int, str, str]]:
-        """Key, name and summary of every tool, those of a server together."""
+        """Yields key, name and summary of every tool, grouped by server."""
         yield from self._connection.execute("SELECT key, name, summary FROM tool ORDER BY key")
 
     def vectors(self, model: str) -> list[tuple[int, bytes]]:
-        """Of every tool of the servers whose vectors that model made."""
+        """Returns the vectors of all tools that were computed by `model`."""
         question = (
             "SELECT key, tool.vector FROM tool JOIN server ON server.id = key >> ? "
             "WHERE server.model = ? AND tool.vector IS NOT NULL ORDER BY key"
@@ -226,11 +233,12 @@ class IndexStore:
         return list(self._connection.execute(question, (TOOL_BITS, model)))
 
     def server_vectors(self, model: str) -> list[tuple[int, bytes]]:
+        """Returns the vectors of all servers that were computed by `model`."""
         question = "SELECT id, vector FROM server WHERE model = ? AND vector IS NOT NULL ORDER BY id"
         return list(self._connection.execute(question, (model,)))
 
     def server_and_tool_vectors(self, server: str) -> list[bytes]:
-        """Those of its tools and its own."""
+        """Returns the vectors of a server and of its tools."""
         question = (
             "SELECT tool.vector FROM tool JOIN server ON server.id = key >> ? "
             "WHERE server.name = ? AND tool.vector IS NOT NULL "
@@ -239,10 +247,11 @@ class IndexStore:
         return [row[0] for row in self._connection.execute(question, (TOOL_BITS, server, server))]
 
     def words(self) -> list[str]:
+        """Returns all indexed words."""
         return [row[0] for row in self._connection.execute("SELECT word FROM word")]
 
 
-class _UnusableIndex(Exception):  # noqa: N818 - says what is wrong with a file, and stays in this module
+class _UnusableIndex(Exception):  # noqa: N818 - describes a file, and stays in this module
     pass
 
 
@@ -268,12 +277,12 @@ def _check_format(connection: sqlite3.Connection, path: str, *, thorough: bool) 
             f"The search index {path} has format {version}; this version of Toolyard reads format {_FORMAT}."
         )
     connection.execute("SELECT count(*) FROM server").fetchone()
-    if thorough and (said := _pragma(connection, "quick_check")) != "ok":
-        raise _UnusableIndex(f"The search index {path} is damaged ({str(said).splitlines()[0]}).")
+    if thorough and (report := _pragma(connection, "quick_check")) != "ok":
+        raise _UnusableIndex(f"The search index {path} is damaged ({str(report).splitlines()[0]}).")
 
 
 def _create_file(path: str) -> sqlite3.Connection:
-    """A new, empty file; or that of another writer who was quicker."""
+    """Creates an empty file, unless another writer was faster."""
     draft = f"{path}.{os.getpid()}.new"
     try:
         for name in (path, f"{path}-wal", f"{path}-shm", f"{path}-journal", draft):
@@ -303,7 +312,7 @@ def _connect(path: str) -> sqlite3.Connection:
         path, timeout=_BUSY_TIMEOUT_MS / 1_000, isolation_level=None, check_same_thread=False
     )
     try:
-        # With a WAL this can lose the last sync in a power cut, which the fingerprints show, and never the file.
+        # In WAL mode, a power failure can lose the last sync (detected by its fingerprints), but never the file.
         connection.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
         connection.close()

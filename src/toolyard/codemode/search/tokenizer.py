@@ -1,7 +1,7 @@
-"""Text to the words it is found by: identifiers split, endings taken off, words that say nothing left out.
+"""Splits text into search terms: identifiers are split, words are stemmed, stopwords are dropped.
 
-Scripts without spaces (Chinese, Japanese, Thai, ...) are cut into pairs of characters, which find each other without
-a dictionary.
+Scripts without spaces (Chinese, Japanese, Thai, ...) are split into pairs of characters, which match without a
+dictionary.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from toolyard.codemode.search.lexicon import stopwords, synonym_groups
 from toolyard.codemode.search.stemmer import stem
 
 _LONGEST_WORD = 40
-"""Longer ones are keys, hashes or noise: their beginning is enough."""
+"""Longer words are keys, hashes or noise: their beginning is enough."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-"""`createPullRequest`, `create_pull_request` and `HTTPServer2` come apart where a reader would cut them."""
+"""Splits `createPullRequest`, `create_pull_request` and `HTTPServer2` at their word boundaries."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _MARKS = re.compile("[\u0300-\u036f]")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[\n\u3002\uff01\uff1f]+")
 
 
 def stemmed_words(text: str) -> list[str]:
-    """The stems of the words of `text` that mean something, in order."""
+    """Returns the stems of the meaningful words of `text`, in order."""
     if not text.isascii():
         text = _strip_accents(text)
     skipped = stopwords()
@@ -43,18 +43,19 @@ def stemmed_words(text: str) -> list[str]:
 
 
 def stopwords_in(text: str) -> list[str]:
-    """The words of `text` that say nothing, in order, as they are written but for capitals."""
+    """Returns the stopwords of `text` in lower case, in order."""
     found = (match.group().lower() for match in _WORD.finditer(text))
     return [word for word in found if word in stopwords()]
 
 
 def split_sentences(text: str) -> list[str]:
+    """Splits a text into sentences."""
     return [part for part in _SENTENCE_END.split(text) if part and not part.isspace()]
 
 
 @cache
 def synonyms_by_stem() -> dict[str, tuple[str, ...]]:
-    """By the stem of a word: the stems that may stand in its place."""
+    """Returns the stems of the synonyms of each stem."""
     found: dict[str, dict[str, None]] = {}
     for line in synonym_groups():
         group = list(dict.fromkeys(stemmed_words(line)))
@@ -64,7 +65,7 @@ def synonyms_by_stem() -> dict[str, tuple[str, ...]]:
 
 
 def _strip_accents(text: str) -> str:
-    """`café` as `cafe`; what is put together from other parts, such as Korean syllables, stays together."""
+    """Converts `café` to `cafe`. Composed characters such as Korean syllables stay composed."""
     return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
 
 

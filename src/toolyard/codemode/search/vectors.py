@@ -1,6 +1,6 @@
-"""Vectors of tools: made once for each text, kept with the tool, compared with those of a query.
+"""Vectors of tools: computed once per text, stored with the tool, compared with those of a query.
 
-A stored vector begins with a hash of its text, so that a changed server costs only its changed tools.
+A stored vector begins with a hash of its text, so that only changed tools of a server are computed again.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from toolyard.codemode.search.tokenizer import split_sentences
 
 _HASH_BYTES = 8
 _MAX_SENTENCES = 4
-"""Each costs a vector. What a request is about is said early; more of them found no more."""
+"""Each costs a vector. The topic of a request is stated early; more sentences did not improve results."""
 _FEWEST_WORDS = 3
 _SENTENCE_WEIGHT = 0.7
-"""What the nearest sentence of a long query counts, its beginning as a whole counting the rest."""
+"""Weight of the nearest sentence of a long query; its beginning as a whole has the rest."""
 _UNRELATED_COSINE = 0.1
-"""The cosine of two texts that have nothing to do with each other, about."""
+"""The approximate cosine of unrelated texts."""
 _MEDIAN_HALF_WEIGHT_COUNT = 10
-"""With so many texts their own median counts half."""
+"""With this many texts, their own median has half the weight."""
 _MIN_NEARNESS = 0.1
-"""Where none is nearer than that, none is near: the nearest has less than 1."""
+"""If no text exceeds this, none is near: the nearest has less than 1."""
 
 StoredVectors = Sequence[tuple[int, bytes]]
-"""Vectors as they are kept, by key."""
+"""Vectors by key, as stored."""
 
 
 def build_vectors(texts: Sequence[str], before: Iterable[bytes]) -> list[bytes]:
-    """The vectors of the texts; those that are there already are not made again."""
+    """Returns the vectors of the texts. Vectors in `before` are reused."""
     known = {vector[:_HASH_BYTES]: vector for vector in before}
     hashes = [_hash(text) for text in texts]
     missing = {digest: text for digest, text in zip(hashes, texts, strict=True) if digest not in known}
@@ -43,7 +43,7 @@ def build_vectors(texts: Sequence[str], before: Iterable[bytes]) -> list[bytes]:
 
 
 class VectorIndex:
-    """All vectors of an index, in memory: 1.5 kB a tool."""
+    """All vectors of an index, in memory: 1.5 kB per tool."""
 
     def __init__(self, tools: StoredVectors, servers: StoredVectors) -> None:
         numpy: Any = import_module("numpy")
@@ -52,6 +52,7 @@ class VectorIndex:
         self._of_tools, self._of_servers = map(_matrix, (tools, servers))
 
     def nearness_to(self, query: str) -> SemanticNearness:
+        """Returns the similarity of all tools and servers to a query."""
         parts = [part for part in split_sentences(query) if len(part.split()) >= _FEWEST_WORDS][:_MAX_SENTENCES]
         rows = embedding.embed_texts([query, *(parts if len(parts) > 1 else ())])
         servers = _relative_nearness(self._of_servers, rows).tolist()
@@ -65,10 +66,10 @@ def _matrix(stored: StoredVectors) -> Any:
 
 
 def _relative_nearness(matrix: Any, query: Any) -> Any:
-    """How much nearer than the usual each row of the matrix is to a query; the nearest has 1.
+    """Returns how much nearer than the baseline each row is to a query; the nearest has 1.
 
-    `query` has a row for the whole and one for each sentence. What is usual differs from one to the other: talk is a
-    little like everything. So each counts from its own median.
+    `query` has a row for the whole and one for each sentence. The baseline differs between them, because small talk
+    is slightly similar to everything, so each is compared with its own median.
     """
     numpy: Any = import_module("numpy")
     if not len(matrix):
@@ -83,9 +84,9 @@ def _relative_nearness(matrix: Any, query: Any) -> Any:
 
 
 def _baseline(cosines: Any) -> Any:
-    """The median of each row. Few rows do not tell what is usual: then what is known of texts at large counts too."""
+    """Returns the median of each row, combined with the typical value for unrelated texts if there are few rows."""
     numpy: Any = import_module("numpy")
-    trust = _median_weight(cosines.answer_format[1])
+    trust = _median_weight(cosines.shape[1])
     return trust * numpy.median(cosines, 1, keepdims=True) + (1 - trust) * _UNRELATED_COSINE
 
 

@@ -1,7 +1,7 @@
-"""Text to the word pieces of the embedding model: BERT's uncased vocabulary, longest piece first.
+"""Splits text into the word pieces of the embedding model: BERT's uncased vocabulary, longest match first.
 
-`wordpieces.txt.xz` is that vocabulary (Google's BERT base, Apache-2.0). It is read here rather than through a
-tokenizer library, which would bring a client for a model hub with it.
+`wordpieces.txt.xz` is that vocabulary (Google's BERT base, Apache-2.0). It is read here because a tokenizer library
+would install a model hub client as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd\ud800-\udfff\u200b-
 
 
 def wordpiece_ids(text: str, max_pieces: int) -> list[int]:
-    """The numbers of the pieces of `text`, at most so many, between the marks of beginning and end."""
+    """Returns the ids of at most `max_pieces` pieces of `text`, including the start and end marks."""
     known = _vocabulary()
     numbers = [known[_START]]
     plain = unicodedata.normalize("NFD", _CONTROL.sub("", text).lower())

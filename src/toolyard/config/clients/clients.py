@@ -1,7 +1,7 @@
-"""The programs that an entry of ours can be put into: where their file lies, and what an entry looks like in it.
+"""The client programs that Toolyard can be installed in: the location of their file and the format of an entry.
 
-`Client` says this as data, read from the programs themselves: the file each one's own `mcp add` writes. The project's
-file lies below the folder of the project, the user's where the program looks for it on this machine.
+`Client` describes this as data, taken from the files that each program's own `mcp add` writes. The project's file is
+in the project's folder, the user's file where the program looks for it on this machine.
 """
 
 from __future__ import annotations
@@ -23,49 +23,51 @@ _SERVER_COMMANDS: Final = (["mcp"], ["assistant"])
 
 @dataclass(frozen=True, slots=True)
 class Client:
+    """A client program: the location of its files and the format of its entries."""
+
     name: str
     title: str
     section: str
-    """The key of the file that holds the servers by name."""
+    """The key of the file that contains the servers by name."""
     user_files: Callable[[Settings], tuple[str, ...]]
-    """The files it reads for the user. The first that exists is the one to change, else the last is made."""
+    """The user's files that it reads. The first that exists is edited, otherwise the last is created."""
     project_files: tuple[str, ...]
-    """The same, below a project's folder."""
+    """The same, in a project's folder."""
     entry: Callable[[tuple[str, ...]], dict[str, Any]]
-    """What makes it start a program."""
+    """Builds the entry that starts a program."""
     variable_pattern: str = ""
-    """A pattern of what it would replace in a text."""
+    """A regular expression of what it would expand in a text."""
     check_command: str = ""
-    """The command that shows its servers, and whether they answer."""
+    """The command that lists its servers and checks that they answer."""
     project_note: str = ""
-    """What the user has to do before it uses a project's servers."""
+    """What the user must do before it uses a project's servers."""
     env_passthrough: Callable[[tuple[str, ...]], dict[str, Any]] = lambda _: {}
-    """What makes it hand variables of its own on, by their names, whether they are set or not. Codex hands on next to
-    nothing, Gemini CLI nothing that is called a key; the others hand on all they have."""
+    """Builds the part of an entry that passes variables on by name, whether or not they are set. Codex passes on
+    almost no variables by itself, Gemini CLI none that are called a key; the others pass on all of them."""
     tool_timeout: tuple[str, int] | None = None
-    """The key of an entry that says how long a call may take, and how many of its units are a second. Without it
-    Codex waits 60 s, opencode 5 s, Gemini CLI and Qwen Code 600 s. Claude Code, Cursor and VS Code have none."""
+    """The entry's key for the time limit of a call, and its units per second. Without it Codex waits 60 s, opencode
+    5 s, Gemini CLI and Qwen Code 600 s. Cursor and VS Code have no such key."""
 
     def with_timeout(self, seconds: float | None) -> dict[str, Any]:
-        """What of an entry lets a call take that long, where the client has such a setting."""
+        """Returns the part of an entry that sets the time limit of a call, if the client supports one."""
         if seconds is None or self.tool_timeout is None:
             return {}
         key, units = self.tool_timeout
         return {key: math.ceil(seconds * units)}
 
     def paths(self, scope: Scope, settings: Settings, folder: str) -> tuple[str, ...]:
-        """Where the servers of that scope may be, best first."""
+        """Returns the files that may contain the servers of that scope, best first."""
         if scope == "user":
             return self.user_files(settings)
         return tuple(os.path.join(folder, *path.split("/")) for path in self.project_files)
 
     def path(self, scope: Scope, settings: Settings, folder: str) -> str:
-        """The file to change; it need not exist."""
+        """Returns the file to edit; it need not exist."""
         paths = self.paths(scope, settings, folder)
         return next((path for path in paths if os.path.lexists(path)), paths[-1])
 
     def first_expanded_word(self, words: tuple[str, ...]) -> str:
-        """The first word in which the program would replace something, if there is one."""
+        """Returns the first word in which the program would expand a variable; empty if there is none."""
         return next((word for word in words if self.variable_pattern and re.search(self.variable_pattern, word)), "")
 
 
@@ -97,7 +99,7 @@ def _env_vars_by_name(variables: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _env_references(variables: tuple[str, ...]) -> dict[str, Any]:
-    """As references, which the program fills in: no value gets into its file. What is not set becomes empty."""
+    """Returns variables as references that the program expands, so that its file contains no values."""
     return {"env": {name: f"${name}" for name in variables}} if variables else {}
 
 
@@ -107,7 +109,7 @@ def _opencode_entry(words: tuple[str, ...]) -> dict[str, Any]:
 
 def _claude_files(settings: Settings) -> tuple[str, ...]:
     chosen = settings.client_folders.get("CLAUDE_CONFIG_DIR")
-    # The first is what older versions wrote. Claude Code goes on with it where it is there.
+    # Older versions wrote the first file, and Claude Code still uses it if it exists.
     old = os.path.join(chosen or os.path.join(settings.home, ".claude"), ".config.json")
     return (old, os.path.join(chosen or settings.home, ".claude.json"))
 
@@ -158,7 +160,7 @@ CLIENTS: Final = {
             _typed_stdio_entry,
             _BRACES,
             "claude mcp list",
-            "Claude Code asks once, when it is opened there, whether it may start the project's servers.",
+            "When opened in the project, Claude Code asks once whether it may start the project's servers.",
             tool_timeout=("timeout", 1000),
         ),
         Client(
@@ -169,7 +171,7 @@ CLIENTS: Final = {
             (".codex/config.toml",),
             _stdio_entry,
             check_command="codex mcp list",
-            project_note="Codex reads it in projects that it was told to trust.",
+            project_note="Codex reads it only in projects that you have marked as trusted.",
             env_passthrough=_env_vars_by_name,
             tool_timeout=("tool_timeout_sec", 1),
         ),
@@ -182,7 +184,7 @@ CLIENTS: Final = {
             _stdio_entry,
             _SHELL,
             "gemini mcp list",
-            "Gemini CLI reads it in folders that it was told to trust.",
+            "Gemini CLI reads it only in folders that you have marked as trusted.",
             env_passthrough=_env_references,
             tool_timeout=("timeout", 1000),
         ),

@@ -1,7 +1,7 @@
-"""An entry of ours in the text of a client's file: looked up, put in, taken out. Text in, text out.
+"""Finds, adds and removes our entry in the text of a client's file. It does no I/O.
 
-Whatever the text is, the outcome is parsed and compared with what was meant before anybody gets it: a layout that is
-not understood is refused, never spoiled.
+Every edit is verified: the new text is parsed and compared with the intended result. A layout that cannot be edited
+safely is refused, never damaged.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from toolyard.config.clients.clients import Entry, is_toolyard_entry
 from toolyard.config.jsonc import parse_jsonc
 from toolyard.core.errors import ConfigError, ToolError
 
-_REPAIR_HINT: Final = "Mend the file, then try again. Nothing was written."
-_MANUAL_HINT: Final = "Change it by hand, or simplify it around there and try again."
+_REPAIR_HINT: Final = "Repair the file, then try again. Nothing was written."
+_MANUAL_HINT: Final = "Edit the file by hand, or simplify that section and try again."
 
 
 @dataclass(frozen=True, slots=True)
 class ClientDocument:
-    """A client's file: its path says which format it has."""
+    """A client's file; the file name extension determines its format."""
 
     path: str
     section: str
@@ -34,7 +34,7 @@ class ClientDocument:
         return self.path.endswith(".toml")
 
     def parse(self) -> dict[str, Any]:
-        """Raises ConfigError where the text is not what the client could read either."""
+        """Parses the text. Raises ConfigError if it is invalid, also for the client."""
         if self.is_toml:
             try:
                 return tomllib.loads(self.text)
@@ -44,28 +44,31 @@ class ClientDocument:
             return {}
         value = parse_jsonc(self.text, name=self.path)
         if not isinstance(value, dict):
-            raise ConfigError("is no object", where=self.path, hint=_REPAIR_HINT)
+            raise ConfigError("is not an object", where=self.path, hint=_REPAIR_HINT)
         return cast("dict[str, Any]", value)
 
     def servers(self) -> Mapping[str, Any]:
         found = self.parse().get(self.section, {})
         if not isinstance(found, Mapping):
-            raise ConfigError(f"`{self.section}` holds no servers by name", where=self.path, hint=_REPAIR_HINT)
+            raise ConfigError(f"`{self.section}` is not a map of servers by name", where=self.path, hint=_REPAIR_HINT)
         return cast("Mapping[str, Any]", found)
 
     def entry(self, name: str) -> Any:
-        """What stands there under that name; None for nothing."""
+        """Returns the entry of that name; None if there is none."""
         return self.servers().get(name)
 
     def has_entry(self, name: str, entry: Entry) -> bool:
-        """Whether the entry is there already. Further keys are the user's."""
+        """Whether the file already has the entry. Additional keys, set by the user, are ignored."""
         found = self.entry(name)
         return isinstance(found, Mapping) and all(
             cast("Mapping[str, Any]", found).get(key) == value for key, value in entry.items()
         )
 
     def with_entry(self, name: str, entry: Entry, *, force: bool = False) -> str:
-        """The text with the entry in it. One of ours keeps what the user added to it; another's needs `force`."""
+        """Returns the text with the entry.
+
+        An existing entry of ours keeps the keys that the user added; replacing another server's needs `force`.
+        """
         found = self.entry(name)
         if found is not None and not is_toolyard_entry(found):
             if not force:
@@ -87,7 +90,7 @@ class ClientDocument:
         return self._verify_edit(lambda: self._update_entry_text(name, entry), wanted)
 
     def without_entry(self, name: str, *, keep_section: bool) -> str:
-        """The text without that entry. The section goes with its last entry, unless it is kept."""
+        """Returns the text without that entry. The section is removed with its last entry, unless `keep_section`."""
         wanted = self.parse()
         servers = wanted[self.section]
         del servers[name]
@@ -106,7 +109,7 @@ class ClientDocument:
         return text
 
     def _verify_edit(self, make: Callable[[], str], wanted: dict[str, Any]) -> str:
-        """What `make` gives, when it says what is `wanted`. An empty section is the same as none."""
+        """Returns the text that `make` produces if it parses as `wanted`. An empty section equals a missing one."""
         try:
             text = make()
             if _canonical_text(
@@ -114,15 +117,15 @@ class ClientDocument:
             ) == _canonical_text(wanted, self.section):
                 return text
         except (json_text.LayoutError, ConfigError, RecursionError):
-            pass  # said below, in words that help
+            pass  # reported below with a useful hint
         raise ConfigError(
-            f"`{self.section}` is laid out in a way that cannot be changed safely; nothing was written.",
+            f"`{self.section}` has a layout that cannot be edited safely; nothing was written.",
             where=self.path,
             hint=_MANUAL_HINT,
         )
 
 
 def _canonical_text(document: dict[str, Any], section: str) -> str:
-    """What a document says, to be compared: 1 is not 1.0, and a number that is none equals itself."""
+    """Returns a text for comparing documents: 1 differs from 1.0, and NaN equals itself."""
     kept = {key: value for key, value in document.items() if key != section or value}
     return json.dumps(kept, sort_keys=True, default=repr)

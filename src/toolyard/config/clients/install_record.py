@@ -1,4 +1,7 @@
-"""The files and folders that install made, remembered in the state folder, so that they alone go with the entry."""
+"""Records the files and folders that install creates, so that uninstall removes exactly those.
+
+The record is a JSON file in the state folder.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ _RECORD_NAME: Final = "client-folders.json"
 
 @contextlib.contextmanager
 def record_created_files(path: str, state_home: str, *, has_entry: bool) -> Generator[None]:
-    """Whatever is made at `path` and above it in here is remembered; with an error, the folders go at once.
+    """Records the file `path` and its parent folders if the block creates them; removes the folders on an error.
 
-    A file that is there already is somebody else's from now on, whoever made one of that name before.
+    If the file already exists without our entry, an earlier record of it is dropped: it is now another program's.
     """
     file = os.path.realpath(path)
     missing = [*_missing_paths(file)]
@@ -35,12 +38,12 @@ def record_created_files(path: str, state_home: str, *, has_entry: bool) -> Gene
 
 
 def was_created(path: str, state_home: str) -> bool:
-    """Whether install made the file: where nobody knows, it did not."""
+    """Whether install created the file; False if there is no record of it."""
     return os.path.realpath(path) in _recorded_paths(settings_file.read_content(_record_path(state_home)))
 
 
 def remove_created_folders(path: str, state_home: str) -> None:
-    """The folders that were made for a file that is gone, where nothing else is in them by now."""
+    """Removes the folders that install created for a file that is now gone, if they are empty."""
     known = {*_recorded_paths(settings_file.read_content(_record_path(state_home)))}
     made = [os.path.realpath(path)]
     while (folder := os.path.dirname(made[-1])) in known:
@@ -56,7 +59,7 @@ def _record_path(state_home: str) -> str:
 
 
 def _missing_paths(path: str) -> Generator[str]:
-    """Deepest first."""
+    """Yields the path and its parents that do not exist, deepest first."""
     while not os.path.lexists(path):
         yield path
         path = os.path.dirname(path)
@@ -64,7 +67,7 @@ def _missing_paths(path: str) -> Generator[str]:
 
 def _remove_folders(folders: Iterable[str]) -> None:
     for folder in folders:
-        with contextlib.suppress(OSError):  # something is in it, it was never made, or it is a file
+        with contextlib.suppress(OSError):  # it is not empty, was never created, or is a file
             os.rmdir(folder)
 
 
@@ -79,7 +82,7 @@ def _update_record(state_home: str, *, add: Iterable[str] = (), drop: Iterable[s
 
 
 def _recorded_paths(content: SettingsContent) -> list[str]:
-    """What the record says; one that cannot be read says nothing, and no folder is removed."""
+    """Returns the recorded paths. An unreadable record counts as empty, so that no folder is removed."""
     try:
         found = json.loads(content.text or "[]")
     except (ValueError, ConfigError):

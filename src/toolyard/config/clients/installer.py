@@ -1,6 +1,6 @@
-"""An entry of ours in a client's real file: installed, found, and taken away again.
+"""Installs, finds and uninstalls our entry in a client's settings file.
 
-A dry run reads and tells; it writes nothing, not even a lock.
+A dry run only reads and reports; it writes nothing and takes no lock.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ InstallOutcome = Literal["added", "updated", "replaced", "unchanged", "removed",
 
 @dataclass(frozen=True, slots=True)
 class InstallTarget:
-    """Whose file, which of them, and the entry's name in it."""
+    """A client's file, selected by client and scope, and the name of the entry in it."""
 
     client: Client
     scope: Scope
     settings: Settings
     folder: str
-    """Of the project."""
+    """The project's folder."""
     name: str
 
     @property
     def path(self) -> str:
-        """The file that has the entry, else the one to put it in."""
+        """The file that has the entry, otherwise the one to add it to."""
         return self.find_file() or self.client.path(self.scope, self.settings, self.folder)
 
     def find_file(self) -> str:
-        """The file that has an entry of this name; empty for none."""
+        """Returns the file that has an entry of this name; empty if there is none."""
         for path in self.client.paths(self.scope, self.settings, self.folder):
             if self.document(settings_file.read_content(path)).entry(self.name) is not None:
                 return path
@@ -50,12 +50,14 @@ class InstallTarget:
 
 @dataclass(frozen=True, slots=True)
 class InstallReport:
+    """The result of an installation or removal."""
+
     outcome: InstallOutcome
     path: str
     before: str = ""
     after: str = ""
     backup_path: str = ""
-    """Where the original lies."""
+    """The path of the backup of the original file."""
 
 
 def install(
@@ -67,9 +69,9 @@ def install(
     force: bool = False,
     dry_run: bool = False,
 ) -> InstallReport:
-    """Put the entry that starts `words` where the client looks for it.
+    """Adds the entry that starts `words` to the client's file.
 
-    `variables` are to reach what is started; `tool_seconds` is how long its tools may take.
+    `variables` are passed on to the started program; `tool_seconds` is the time limit of its tools.
     """
     path = target.path
     passed = {**target.client.env_passthrough(variables), **target.client.with_timeout(tool_seconds)}
@@ -94,19 +96,19 @@ def install(
     former = settings_file.read_content(path)
     new = edited_content(former)
     outcome = _install_outcome(target.document(former).entry(target.name), is_same=new == former.raw)
-    kept = ""
+    saved_path = ""
     if not dry_run and outcome != "unchanged":
         has_entry = target.document(former).entry(target.name) is not None
         with install_record.record_created_files(path, target.settings.state_home, has_entry=has_entry):
-            kept = settings_file.update_file(path, edited_content, should_backup=is_original)
+            saved_path = settings_file.update_file(path, edited_content, should_backup=is_original)
     backups = settings_file.list_backups(path)
     return InstallReport(
-        outcome, path, former.text, _decoded_text(former, new), kept or (backups[0] if backups else "")
+        outcome, path, former.text, _decoded_text(former, new), saved_path or (backups[0] if backups else "")
     )
 
 
 def uninstall(target: InstallTarget, *, dry_run: bool = False) -> InstallReport:
-    """Take the entry away, and whatever was made for it alone."""
+    """Removes the entry and the files and folders that were created only for it."""
     path = target.find_file()
     if not path:
         return InstallReport("absent", target.path)
@@ -114,8 +116,8 @@ def uninstall(target: InstallTarget, *, dry_run: bool = False) -> InstallReport:
     former = settings_file.read_content(path)
     if not is_toolyard_entry(target.document(former).entry(target.name)):
         raise ToolError(
-            f'The server "{target.name}" in {path} is not one of Toolyard\'s; nothing was changed.',
-            hint="Remove it by hand, or say with --name which entry is meant.",
+            f'The server "{target.name}" in {path} was not installed by Toolyard; nothing was changed.',
+            hint="Remove it by hand, or select another entry with --name.",
         )
     make = _entry_remover(target, path)
     new = make(former)
@@ -129,7 +131,7 @@ def uninstall(target: InstallTarget, *, dry_run: bool = False) -> InstallReport:
 
 
 def _merge_user_values(passed: Entry, found: Any) -> dict[str, Any]:
-    """Our keys, with what the user put there: other or more variables, a longer time for tools."""
+    """Merges our keys with the user's changes to them: other or more variables, a longer tool timeout."""
     if not is_toolyard_entry(found):
         return dict(passed)
     return {key: _merge_value(value, found.get(key)) for key, value in passed.items()}
@@ -155,7 +157,7 @@ def _entry_remover(target: InstallTarget, path: str) -> Callable[[SettingsConten
         if entry is None:
             return content.raw
         for original in originals:
-            # Where nobody wrote the file since, it becomes what it was, to the byte.
+            # If the file was not changed since the installation, the original is restored byte for byte.
             if _installs_to(target, original, content, entry):
                 return original.raw
         had_section = any(_has_section(target, original) for original in originals)
@@ -180,7 +182,7 @@ def _installs_to(target: InstallTarget, original: SettingsContent, content: Sett
 
 def _has_section(target: InstallTarget, original: SettingsContent) -> bool:
     try:
-        # The backup's own name says nothing of its format.
+        # The backup's own extension does not show its format.
         path = original.path.partition(settings_file.BACKUP_SUFFIX)[0]
         return target.client.section in ClientDocument(path, target.client.section, original.text).parse()
     except ConfigError:
@@ -188,7 +190,7 @@ def _has_section(target: InstallTarget, original: SettingsContent) -> bool:
 
 
 def _remove_redundant_backups(path: str, now: bytes | None) -> None:
-    """A backup that says what the file says again has done its work."""
+    """Removes the backups that are identical to the current content."""
     for backup in settings_file.list_backups(path):
         if now is not None and _read_or_empty(backup).raw == now:
             os.unlink(backup)
@@ -218,11 +220,11 @@ def _install_outcome(entry: Any, *, is_same: bool) -> InstallOutcome:
 
 
 def _check_inside_project(target: InstallTarget, path: str) -> None:
-    """A project may be a stranger's: a link in it is not to choose which file of the user's is written."""
+    """Refuses links that lead out of a project: an untrusted project must not choose which user file is written."""
     real = os.path.realpath(path)
     if target.scope == "project" and not is_beneath(real, os.path.realpath(target.folder)):
         raise ConfigError(
-            f"a link leads out of the project, to {real}; nothing was changed", where=path, hint="Remove the link."
+            f"a link leads out of the project to {real}; nothing was changed", where=path, hint="Remove the link."
         )
 
 
@@ -230,6 +232,6 @@ def _check_words(target: InstallTarget, words: tuple[str, ...]) -> None:
     expanded = target.client.first_expanded_word(words)
     if expanded:
         raise ConfigError(
-            f"{target.client.title} would read a variable in {expanded!r}.",
-            hint="Use a path without it: a link to that folder will do.",
+            f"{target.client.title} would expand a variable in {expanded!r}.",
+            hint="Use a path without it, for example through a link to that folder.",
         )

@@ -1,7 +1,7 @@
-"""One member of a JSON text set or removed; every other byte of it stays, comments and trailing commas included.
+"""Sets or removes one member of a JSON text and preserves every other byte, comments and trailing commas included.
 
-The text is walked token by token, never written anew. It has to be one that `parse_jsonc` accepts;
-what becomes of another is caught where the outcome is compared with what was meant (`editing`).
+The text is scanned token by token and never reserialised. It must be text that `parse_jsonc` accepts; the caller
+(`entry_editor`) verifies the result.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _INDENT: Final = "  "
 
 
 class LayoutError(ValueError):
-    """The text is laid out in a way that cannot be changed here."""
+    """The text has a layout that cannot be edited here."""
 
 
 @dataclass(slots=True)
 class _Member:
     key: str
     before: int
-    """Where whatever stands before the key ends, a comment included."""
+    """The end of the token or comment before the key."""
     start: int
     follows_line: bool
-    """Whether that is a comment that runs to the end of its line."""
+    """Whether that token is a comment that extends to the end of its line."""
     value: int = -1
     end: int = -1
     comma: int = -1
@@ -44,18 +44,18 @@ class _Member:
 class _Object:
     start: int
     end: int = -1
-    """Of its closing bracket."""
+    """The position of its closing bracket."""
     tail: int = -1
-    """Where the last thing before that bracket ends."""
+    """The end of the last token before that bracket."""
     members: list[_Member] = field(default_factory=list[_Member])
 
     def find_member(self, key: str) -> _Member | None:
-        """The member of that name. Of several the last one counts, as it does for every reader."""
+        """Returns the member of that name; the last one if there are several, as in other parsers."""
         return next((each for each in reversed(self.members) if each.key == key), None)
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
-    """`text` with `value` at `path`; objects that are missing on the way are made."""
+    """Returns `text` with `value` at `path`; missing objects on the way are created."""
     if not text.strip():
         return f"{_dump_json(_nest_value(path, value), _INDENT)}{detect_newline(text)}"
     here, depth, found = _find_deepest_object(text, path)
@@ -70,7 +70,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """`text` without what is at `path`."""
+    """Returns `text` without the member at `path`."""
     here, _, found = _find_deepest_object(text, path)
     if found is None:
         return text
@@ -79,17 +79,18 @@ def without_member(text: str, path: Sequence[str]) -> str:
     if found.comma >= 0:
         rest, close = text[found.end : found.comma] + text[found.comma + 1 :], close - 1
     elif number:
-        # The one before is the last one now, and its comma would dangle.
+        # The previous member is now the last one, so its comma is removed.
         comma = here.members[number - 1].comma
         head = head[:comma] + head[comma + 1 :]
     if found.follows_line and not _LINE_END.match(rest):
-        head += detect_newline(text)  # else the comment would swallow the rest of the line
+        head += detect_newline(text)  # otherwise the rest of the line would become part of the comment
     if len(here.members) == 1 and not (head[here.start + 1 :] + rest[:close]).strip():
         return head[: here.start + 1] + rest[close:]
     return head + rest
 
 
 def detect_newline(text: str) -> str:
+    """Returns the line ending that the text uses."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
@@ -123,7 +124,7 @@ def _insert_member(text: str, here: _Object, key: str, value: Any) -> str:
 
 
 def _find_deepest_object(text: str, path: Sequence[str]) -> tuple[_Object, int, _Member | None]:
-    """The innermost object on the way, how many steps lead to it, and what is at the path's end."""
+    """Returns the innermost existing object on the path, its depth, and the member at the path's end."""
     at = next((each.start() for each in _tokens(text, 0) if each.lastgroup != "comment"), len(text))
     here = _parse_object(text, at)
     for depth, key in enumerate(path):
@@ -135,7 +136,7 @@ def _find_deepest_object(text: str, path: Sequence[str]) -> tuple[_Object, int, 
 
 
 def _parse_object(text: str, start: int) -> _Object:
-    """The object that begins at `start`, with its own members; what lies deeper is passed over."""
+    """Parses the object that begins at `start` with its direct members; nested values are skipped."""
     if text[start : start + 1] != "{":
         raise LayoutError("an object was expected")
     here = _Object(start)
@@ -158,7 +159,7 @@ def _parse_object(text: str, start: int) -> _Object:
 def _parse_member_token(
     here: _Object, member: _Member | None, found: re.Match[str], before: re.Match[str]
 ) -> _Member | None:
-    """One piece between the brackets of `here`; the member that is being read after it."""
+    """Processes one token inside the object `here` and returns the member in progress after it."""
     piece = found[0]
     if member is None:
         if found.lastgroup != "string":
@@ -194,7 +195,7 @@ def _nest_value(path: Sequence[str], value: Any) -> Any:
 
 
 def _indent_unit(text: str) -> str:
-    """One step of the text's indentation: that of the first line that is indented evenly, comments only at need."""
+    """Returns the text's indentation step, from the first evenly indented line; comment lines only as a fallback."""
     depth, end, beside_comment = 0, 0, ""
     for found in _tokens(text, 0):
         is_mark = found.lastgroup == "mark"

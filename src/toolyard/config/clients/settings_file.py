@@ -1,10 +1,10 @@
-"""A client's file, changed in one step.
+"""Updates a client's settings file atomically.
 
-The file belongs to another program, and may be a link into somebody's collection of settings: the link is followed
-and stays. New content takes the file's name whole, with its mode and owner, under a lock on its folder that every
-Toolyard process honours; a program that wrote in between is noticed, and the change is made again on what it wrote.
-What the file held before is kept beside it, once, under a name of ours; nothing that was kept is ever overwritten. A
-change that fails leaves nothing behind.
+The file belongs to another program and may be a symbolic link, for example into a dotfiles repository: the link is
+followed and preserved. New content replaces the file by a rename, with the same mode and owner, under a lock on its
+folder that every Toolyard process honours. If another program writes the file meanwhile, the edit is repeated on the
+new content. The original content is saved in a backup beside the file; a backup is never overwritten. A failed update
+leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ _ATTEMPTS: Final = 5
 _MAX_BACKUPS: Final = 99
 _NEW_FILE: Final = 0o600
 _NEW_FOLDER: Final = 0o700
-_READ_HINT: Final = "Look at what stands there; nothing was written."
+_READ_HINT: Final = "Check what is at that path; nothing was written."
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsContent:
-    """What a file holds. `raw` is None where there is no file."""
+    """The content of a file. `raw` is None if the file does not exist."""
 
     path: str
     raw: bytes | None = None
     version: tuple[int, ...] = ()
-    """Changes whenever somebody writes the file."""
+    """Changes whenever the file is written."""
 
     @property
     def text(self) -> str:
         return decode_text(self.raw, self.path) if self.raw else ""
 
     def encode(self, text: str) -> bytes:
-        """`text` with the mark at its beginning that the file has."""
+        """Encodes `text`, with a byte order mark if the file has one."""
         mark = codecs.BOM_UTF8 if self.raw and self.raw.startswith(codecs.BOM_UTF8) else b""
         return mark + text.encode()
 
 
 def read_content(path: str) -> SettingsContent:
-    """Raises ConfigError where something stands there that cannot be read."""
+    """Returns the content of a file. Raises ConfigError if the path exists but cannot be read."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def read_content(path: str) -> SettingsContent:
 
 
 def list_backups(path: str) -> list[str]:
-    """What was kept of a file, oldest first."""
+    """Returns the paths of a file's backups, oldest first."""
     found = (name for name in _backup_names(path) if os.path.lexists(name))
     return [*found]
 
@@ -74,9 +74,9 @@ def list_backups(path: str) -> list[str]:
 def update_file(
     path: str, edit: Callable[[SettingsContent], bytes | None], *, should_backup: Callable[[SettingsContent], bool]
 ) -> str:
-    """Give the file what `edit` makes of its content; None removes it. Answers with where the original was kept.
+    """Replaces the content of a file with the result of `edit`; None removes the file. Returns the backup's path.
 
-    `should_backup` says whether the content as it is now is an original. When either raises, nothing is changed.
+    `should_backup` says whether the current content is an original. If either raises, nothing is changed.
     """
     with _folder_lock(path):
         for _ in range(_ATTEMPTS):
@@ -84,9 +84,9 @@ def update_file(
             new = edit(former)
             if new == former.raw:
                 return ""
-            kept = _write_backup(former) if former.raw is not None and should_backup(former) else ""
+            saved_path = _write_backup(former) if former.raw is not None and should_backup(former) else ""
             if _replace_file(former, new):
-                return kept
+                return saved_path
     raise SystemFault(
         f"{path} is being written by another program; nothing was changed.",
         hint="Close that program, or try again in a moment.",
@@ -100,7 +100,7 @@ def _backup_names(path: str) -> Iterator[str]:
 
 
 def _write_backup(former: SettingsContent) -> str:
-    """Where the content is kept: in a new file, or in one that holds the same."""
+    """Writes a backup of the content and returns its path; an existing backup with the same content is reused."""
     raw = former.raw or b""
     for name in _backup_names(former.path):
         if os.path.lexists(name):
@@ -123,7 +123,7 @@ def _has_content(path: str, raw: bytes) -> bool:
 
 
 def _replace_file(former: SettingsContent, new: bytes | None) -> bool:
-    """Whether the change was made. It is not, when somebody else wrote the file meanwhile."""
+    """Replaces the file and returns True, or False if another program wrote it meanwhile."""
     target = os.path.realpath(former.path)
     with _as_config_error(former.path):
         if former.raw is not None and not os.access(target, os.W_OK):
@@ -147,11 +147,11 @@ def _replace_file(former: SettingsContent, new: bytes | None) -> bool:
 
 
 def _write_new(path: str, raw: bytes, like: os.stat_result | None) -> None:
-    """A new file with the mode and owner of another."""
+    """Writes a new file with the mode and owner of `like`."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _NEW_FILE)
     with os.fdopen(handle, "wb") as file:
         if like is not None:
-            with contextlib.suppress(PermissionError):  # another's file: then it becomes ours
+            with contextlib.suppress(PermissionError):  # another user's file: the new one is owned by us
                 os.fchown(handle, like.st_uid, like.st_gid)
             os.fchmod(handle, stat.S_IMODE(like.st_mode))
         file.write(raw)
@@ -169,7 +169,7 @@ def _sync_folder(path: str) -> None:
 
 @contextlib.contextmanager
 def _folder_lock(path: str) -> Generator[None]:
-    """The lock is on the folder, so that it leaves no file of its own."""
+    """Holds a lock on the file's folder, so that no lock file is left behind."""
     folder = os.path.dirname(os.path.realpath(path))
     with _as_config_error(path):
         os.makedirs(folder, mode=_NEW_FOLDER, exist_ok=True)

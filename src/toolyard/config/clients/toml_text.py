@@ -1,7 +1,7 @@
-"""One table of a TOML text set or removed; every other byte of it stays.
+"""Sets or removes one table of a TOML text and preserves every other byte.
 
-The text is cut into statements (a header, or a key with its value), never written anew. It has to be valid TOML:
-whoever calls this has parsed it, and compares the outcome with what was meant (`editing`).
+The text is split into statements (a header, or a key with its value) and never reserialised. It must be valid TOML:
+the caller (`entry_editor`) has parsed it, and verifies the result.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 class _Statement:
     start: int
     end: int
-    """Where its last character ends; a comment behind it and the line's end are not part of it."""
+    """The end of its last character; a trailing comment and the line end are not part of it."""
     table: tuple[str, ...]
     key: tuple[str, ...] = ()
     """Empty for a header."""
 
 
 def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
-    """`text` with those keys in the table at `path`, which is added at the end where it is missing."""
+    """Returns `text` with those keys in the table at `path`; a missing table is added at the end."""
     line = detect_newline(text)
     here = tuple(path)
     statements = [*_statements(text)]
@@ -66,7 +66,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
-    """`text` without the table at `path`, the tables below it, and the blank line before each."""
+    """Returns `text` without the table at `path`, its subtables, and the blank line before each."""
     here = tuple(path)
     ours = [each for each in _statements(text) if (each.table + each.key)[: len(here)] == here]
     for start, end in reversed(_blocks(text, ours)):
@@ -79,7 +79,7 @@ def without_table(text: str, path: Sequence[str]) -> str:
 
 
 def _blocks(text: str, statements: Sequence[_Statement]) -> list[tuple[int, int]]:
-    """Each header with what stands below it, in whole lines; a statement outside of our tables by itself."""
+    """Returns the line ranges of each header with its keys; a statement outside our tables is its own range."""
     blocks: list[tuple[int, int]] = []
     for each in statements:
         start, end = text.rfind("\n", 0, each.start) + 1, _line_end(text, each.end)
@@ -117,7 +117,7 @@ def _statements(text: str) -> Iterator[_Statement]:
 
 
 def _parse_dotted_name(text: str) -> tuple[tuple[str, ...], int]:
-    """The dotted name at the beginning of `text`, and how much of the text it takes."""
+    """Returns the dotted name at the beginning of `text`, and its length in the text."""
     parts: list[str] = []
     at = 0
     while True:
@@ -151,7 +151,7 @@ def _value_end(text: str, start: int) -> int:
 
 
 def _line_end(text: str, at: int) -> int:
-    """Behind the end of the line that `at` is on."""
+    """Returns the position after the end of the line that contains `at`."""
     found = text.find("\n", at)
     return len(text) if found < 0 else found + 1
 
@@ -164,7 +164,7 @@ def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # A JSON text is a TOML text, but for one character that JSON lets stand.
+        # A JSON string is a valid TOML string, except for DEL, which only JSON allows unescaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_format_value(item) for item in cast('Sequence[Any]', value))}]"

@@ -1,1 +1,1 @@
-"""The agent CLIs that can be driven, one file each. `registry.py` finds them by name."""
+"""The supported agent CLIs, one module each. `registry.py` finds them by name."""

@@ -1,4 +1,4 @@
-"""Claude Code."""
+"""Driver for Claude Code."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ class Claude(Cli):
 
     def launch_spec(self, run: RunSpec) -> LaunchSpec:
         server = {"type": "http", "url": run.url, "headers": {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}}
-        words = ["--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
-        words += ["--mcp-config", f"{run.folder}/servers.json", "--strict-mcp-config"]
-        words += ["--tools", "", "--setting-sources", "", "--disable-slash-commands", "--no-session-persistence"]
+        arguments = ["--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
+        arguments += ["--mcp-config", f"{run.folder}/servers.json", "--strict-mcp-config"]
+        arguments += ["--tools", "", "--setting-sources", "", "--disable-slash-commands", "--no-session-persistence"]
         if run.approve_tool:
             prompt_tool = self.shown_name(run.approve_tool)
-            words += ["--permission-mode", "default", "--permission-prompt-tool", prompt_tool]
+            arguments += ["--permission-mode", "default", "--permission-prompt-tool", prompt_tool]
         else:
-            words += [
+            arguments += [
                 "--permission-mode",
                 "dontAsk",
                 "--allowedTools",
                 self.tool_name_template.format(server=self.server, tool="*"),
             ]
         if run.model:
-            words += ["--model", run.model]
+            arguments += ["--model", run.model]
         variables = {
             "CLAUDE_CONFIG_DIR": f"{run.folder}/{_CONFIG}",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",  # Those of all folders above.
+            "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",  # CLAUDE.md of all parent folders
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-            "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # Else `@/a/path` in a prompt brings that file.
+            "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # otherwise `@/a/path` in a prompt would include that file
             "CLAUDE_CODE_MAX_RETRIES": str(ATTEMPTS - 1),
             "DISABLE_AUTOUPDATER": "1",
-            "MCP_CONNECTION_NONBLOCKING": "0",  # Else the first turn may begin before our tools are there.
-            # Our results are bounded by ourselves, but for an approval: that says the whole input again.
+            "MCP_CONNECTION_NONBLOCKING": "0",  # otherwise the first turn may start before our tools are listed
+            # Our results are bounded already, except approvals, which repeat the whole input.
             "MAX_MCP_OUTPUT_TOKENS": str(_MAX_RESULT_TOKENS),
             "MCP_TIMEOUT": str(START_SECONDS * 1000),
             "MCP_TOOL_TIMEOUT": str(TOOL_SECONDS * 1000),
@@ -77,8 +77,8 @@ class Claude(Cli):
         files = {"servers.json": json.dumps({"mcpServers": {self.server: server}}, indent=1)}
         if run.instructions:
             files[_INSTRUCTIONS] = run.instructions
-            words += ["--append-system-prompt-file", f"{run.folder}/{_INSTRUCTIONS}"]
-        return LaunchSpec(tuple(words), variables, files, run.prompt)
+            arguments += ["--append-system-prompt-file", f"{run.folder}/{_INSTRUCTIONS}"]
+        return LaunchSpec(tuple(arguments), variables, files, run.prompt)
 
     def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         return ClaudeStreamReader(self, run, tuple(tools))

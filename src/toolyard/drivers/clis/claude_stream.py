@@ -1,4 +1,4 @@
-"""The output of Claude Code, and of Qwen Code, which prints the same: `--output-format stream-json`."""
+"""Reads the `--output-format stream-json` of Claude Code, which Qwen Code prints as well."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolyard.drivers.driver import OutputReader
 from toolyard.drivers.messages import Message, Tokens
 
 _SYNTHETIC = "<synthetic>"
-"""The model of what Claude Code says in the model's place."""
+"""The model name in messages that Claude Code writes in place of the model."""
 _UNREACHABLE_STATUSES = frozenset({"failed", "needs-auth", "disabled", "disconnected"})
 
 
@@ -29,14 +29,14 @@ class ClaudeStreamReader(BaseOutputReader, OutputReader):
     refusal = re.compile(r"^(Error: )?(Permission to use \S+ has been denied|Claude requested permissions to use )")
     unknown = re.compile(r"^(<tool_use_error>)?(Error: )?No such tool available")
     error_text = re.compile(r"(?!)")
-    """What looks like a text of the model and is an error."""
+    """Matches text of the model that is really an error."""
     counts_cached_apart = True
-    """Anthropic does not count what was read from the cache among the input."""
+    """Anthropic does not count cached tokens as input."""
 
     def __init__(self, cli: Cli, run: str, tools: Collection[str]) -> None:
         super().__init__(cli, run, tools)
         self._pieces: list[str] = []
-        """Text that came bit by bit and will come again, whole."""
+        """Streamed text deltas, which the complete message repeats."""
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
         kind = get_text(record, "type")
@@ -49,8 +49,8 @@ class ClaudeStreamReader(BaseOutputReader, OutputReader):
         elif kind == "user":
             for block in get_objects(get_object(record, "message"), "content"):
                 if get_text(block, "type") == "tool_result":
-                    words, ok = blocks_text(block.get("content")), block.get("is_error") is not True
-                    yield from self.add_result(get_text(block, "tool_use_id"), words, ok=ok)
+                    result_text, ok = blocks_text(block.get("content")), block.get("is_error") is not True
+                    yield from self.add_result(get_text(block, "tool_use_id"), result_text, ok=ok)
         elif kind == "result":
             yield from self._result(record)
 
@@ -58,7 +58,7 @@ class ClaudeStreamReader(BaseOutputReader, OutputReader):
         if get_text(record, "subtype") == "api_retry":
             status = record.get("error_status") or ""
             yield from self.report_error(
-                f"The provider was asked again: {status} {error_message(record.get('error'))}"
+                f"The provider request was retried: {status} {error_message(record.get('error'))}"
             )
         if get_text(record, "subtype") != "init":
             return
@@ -73,49 +73,49 @@ class ClaudeStreamReader(BaseOutputReader, OutputReader):
             self._pieces = []
         delta = get_object(event, "delta")
         if get_text(event, "type") == "content_block_delta" and get_text(delta, "type") == "text_delta":
-            words = get_text(delta, "text")
-            if not self.error_text.search(words):
-                self._pieces.append(words)
-                yield from self.add_text(words)
+            text = get_text(delta, "text")
+            if not self.error_text.search(text):
+                self._pieces.append(text)
+                yield from self.add_text(text)
 
     def _assistant(self, record: Mapping[str, Any]) -> Iterator[Message]:
         message = get_object(record, "message")
         is_error = get_text(message, "model") == _SYNTHETIC or bool(get_text(record, "error"))
         for block in get_objects(message, "content"):
-            kind, words = get_text(block, "type"), get_text(block, "text")
+            kind, text = get_text(block, "type"), get_text(block, "text")
             if kind in {"tool_use", "text"}:
-                self.state.error = ""  # It came over what it told before.
+                self.state.error = ""  # It recovered from the error it reported before.
             if kind == "tool_use":
                 yield from self.add_call(
                     get_text(block, "id"), get_text(block, "name"), parse_arguments(block.get("input"))
                 )
-            elif kind == "text" and (is_error or self.error_text.search(words)):
-                yield from self.report_final_error(words)
-            elif kind == "text" and self._was_streamed(words):
+            elif kind == "text" and (is_error or self.error_text.search(text)):
+                yield from self.report_final_error(text)
+            elif kind == "text" and self._was_streamed(text):
                 continue
             elif kind == "text":
-                yield from self.add_text(words)
+                yield from self.add_text(text)
 
-    def _was_streamed(self, words: str) -> bool:
+    def _was_streamed(self, text: str) -> bool:
         streamed = "".join(self._pieces)
-        if not words or not streamed.startswith(words):
+        if not text or not streamed.startswith(text):
             return False
-        self._pieces = [streamed.removeprefix(words)]
+        self._pieces = [streamed.removeprefix(text)]
         return True
 
     def _result(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        heard, usage = self.state, get_object(record, "usage")
+        state, usage = self.state, get_object(record, "usage")
         cached = get_count(usage, "cache_read_input_tokens")
         fresh = get_count(usage, "input_tokens") + get_count(usage, "cache_creation_input_tokens")
-        heard.tokens = Tokens(fresh + cached * self.counts_cached_apart, get_count(usage, "output_tokens"), cached)
-        heard.cost = get_cost(record, "total_cost_usd")
-        heard.is_over = True
+        state.tokens = Tokens(fresh + cached * self.counts_cached_apart, get_count(usage, "output_tokens"), cached)
+        state.cost = get_cost(record, "total_cost_usd")
+        state.is_over = True
         yield from self.report_usage()
         if record.get("is_error") is True or get_text(record, "subtype") != "success":
-            said = get_text(record, "result") or error_message(record.get("error")) or _joined_errors(record)
-            yield from self.report_final_error(said or get_text(record, "subtype").replace("_", " "))
+            message = get_text(record, "result") or error_message(record.get("error")) or _joined_errors(record)
+            yield from self.report_final_error(message or get_text(record, "subtype").replace("_", " "))
 
 
 def _joined_errors(record: Mapping[str, Any]) -> str:
-    said = record.get("errors")
-    return "; ".join(str(each) for each in cast("list[object]", said)) if isinstance(said, list) else ""
+    errors = record.get("errors")
+    return "; ".join(str(each) for each in cast("list[object]", errors)) if isinstance(errors, list) else ""

@@ -1,4 +1,4 @@
-"""What all drivers share: names of tools, and the bookkeeping of a reader."""
+"""Base classes of the drivers: tool names, and the state of an output reader."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from toolyard.drivers.messages import (
 from toolyard.models.pricing import ModelRef
 
 TOOL_PREFIX = "ws_"
-"""Before the name of a tool of ours that the CLI has one of its own for."""
+"""Prefix of our tools whose names the CLI uses itself."""
 TOOL_SECONDS = 3600
-"""What a CLI is told to wait for a tool at most. The limits of our own tools and the run's deadline are shorter."""
+"""Maximum time a CLI waits for a tool. Our tools' limits and the run's deadline are shorter."""
 START_SECONDS = 30
-"""What a CLI is told to wait for our server."""
+"""Maximum time a CLI waits for our server."""
 
 ATTEMPTS = 4
-"""How often a CLI asks a provider that fails. Their own ten take minutes in which nobody is told anything."""
+"""How often a CLI retries a failing provider. Their default of ten takes minutes without any output."""
 
 
 def split_words(text: str) -> frozenset[str]:
+    """Returns the words of a text."""
     return frozenset(text.split())
 
 
 class Cli:
-    """One agent CLI: subclasses fill in the data, the recipe and the reader."""
+    """One agent CLI: subclasses fill in the data, the launch spec and the reader."""
 
     name = ""
     title = ""
@@ -51,37 +52,39 @@ class Cli:
     asks_first = False
     builtins: frozenset[str] = frozenset()
     shadows_bare_names = False
-    """It compares names with those of its own before it puts the server's in front."""
+    """The CLI compares bare tool names with its own before it adds the server's prefix."""
     tool_name_template = ""
-    """How the model sees a tool: `{server}` and `{tool}`."""
+    """Tool name as the model sees it, with `{server}` and `{tool}`."""
     provider = ""
-    """Whose models it uses, as genai-prices names it."""
+    """Provider of its models, as genai-prices names it."""
     base_url_variable = ""
-    """The variable with another address of the provider."""
+    """Variable that overrides the provider's address."""
     default_model = ""
-    """Where none is named, and its output does not tell."""
+    """Model for prices if none is named and the output does not say."""
 
     def __init__(self, server: str = SERVER) -> None:
         self.server = server
 
     def served_name(self, tool: str) -> str:
+        """Returns the name under which this CLI gets one of our tools."""
         return TOOL_PREFIX + tool if self.shadows_bare_names and tool in self.builtins else tool
 
     def model_ref(self, model: str, variables: Mapping[str, str]) -> ModelRef:
+        """Returns the provider and model for a price lookup."""
         return ModelRef(self.provider, model or self.default_model, variables.get(self.base_url_variable, ""))
 
     def shown_name(self, tool: str) -> str:
-        """What the model calls a tool of ours."""
+        """Returns the name by which the model calls one of our tools."""
         return self.tool_name_template.format(server=self.server, tool=self.served_name(tool))
 
 
 class BaseOutputReader:
-    """Keeps what a stream has said. A reader says what happened; this makes the messages and remembers the rest."""
+    """Base of output readers: builds the messages and keeps the state of the run."""
 
     refusal: re.Pattern[str] = re.compile(r"(?!)")
-    """The words with which the CLI itself refuses a call. They begin so: our own refusals speak of permission too."""
+    """Start of the text with which the CLI itself refuses a call. Our own refusals mention permission too."""
     unknown: re.Pattern[str] = re.compile(r"(?!)")
-    """The words with which it says that there is no such tool."""
+    """Start of the text with which the CLI reports an unknown tool."""
 
     def __init__(self, cli: Cli, run: str, tools: Collection[str]) -> None:
         self.state = OutputState()
@@ -96,13 +99,14 @@ class BaseOutputReader:
         self._is_new_paragraph = False
 
     def begin_session(self, model: str = "", session: str = "") -> Iterator[Message]:
+        """Yields SessionStarted once."""
         if not self._has_begun:
             self._has_begun = True
             self.state.model = model
             yield SessionStarted(self._run, self.cli.name, model, session)
 
     def add_text(self, text: str) -> Iterator[Message]:
-        """A piece of text. What follows a call begins a paragraph: the CLIs print nothing between the two."""
+        """Adds model text. Text after a call starts a new paragraph, because CLIs print no separator."""
         if not text:
             return
         if self._is_new_paragraph and self.state.text:
@@ -112,7 +116,8 @@ class BaseOutputReader:
         yield TextDelta(text)
 
     def add_call(self, call: str, name: str, arguments: Mapping[str, Any]) -> Iterator[Message]:
-        if call in self.state.open_calls:  # told before; one that is answered has left its id to others
+        """Yields the ToolCall, once per open call."""
+        if call in self.state.open_calls:  # already reported; an answered call frees its id
             return
         tool, ours = self._resolve_tool_name(name)
         self._call_names[call] = name
@@ -121,6 +126,7 @@ class BaseOutputReader:
         yield ToolCall(call, tool, dict(arguments), ours)
 
     def add_result(self, call: str, text: str, *, ok: bool) -> Iterator[Message]:
+        """Yields the ToolResult of a call."""
         name = self._call_names.get(call, "")
         self.state.open_calls.pop(call, None)
         was_refused = self._record_refusal(name, text, ok=ok)
@@ -128,33 +134,34 @@ class BaseOutputReader:
         yield ToolResult(call, status, text)
 
     def report_error(self, message: str) -> Iterator[Message]:
-        """An error on the way."""
+        """Reports an error that does not end the run."""
         yield Fault(message, error_hint(message, self.cli.title, self.cli.keys), is_retryable(message))
 
     def report_final_error(self, message: str) -> Iterator[Message]:
-        """The error it ends with, told once."""
-        message = message or "an error that it does not name"
+        """Reports the error that ends the run, once."""
+        message = message or "unspecified error"
         is_new = message != self.state.error
         self.state.error = message
         if is_new:
             yield from self.report_error(message)
 
     def report_usage(self) -> Iterator[Message]:
+        """Yields the tokens so far."""
         yield Usage(self.state.tokens, self.state.cost)
 
     def _record_refusal(self, name: str, text: str, *, ok: bool) -> bool:
-        """Whether the CLI itself refused the call. Counts calls of our tools by how they ended."""
-        heard, (tool, ours) = self.state, self._resolve_tool_name(name)
+        """Returns whether the CLI itself refused the call, and counts the calls of our tools."""
+        state, (tool, ours) = self.state, self._resolve_tool_name(name)
         if not ok and self.unknown.search(text):
             if ours:
-                heard.refused_tools.append(tool)
+                state.refused_tools.append(tool)
             elif name in self._tools_by_bare_name:
-                heard.unknown_tools.append(self._tools_by_bare_name[name])
+                state.unknown_tools.append(self._tools_by_bare_name[name])
             return True
         if ours and not ok and self.refusal.search(text):
-            heard.refused_tools.append(tool)
+            state.refused_tools.append(tool)
             return True
-        heard.answered_calls += ours
+        state.answered_calls += ours
         return False
 
     def _resolve_tool_name(self, name: str) -> tuple[str, bool]:

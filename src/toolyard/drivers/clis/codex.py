@@ -1,7 +1,7 @@
-"""Codex.
+"""Driver for Codex.
 
-`--strict-config` and `required` make it fail rather than run with a setting it does not know or without our tools.
-Its sandbox is read-only and asks nobody: a second wall behind the tools that are turned off.
+`--strict-config` and `required` make it fail rather than run with an unknown setting or without our tools. Its own
+sandbox is read-only and never asks: a second barrier behind the disabled tools.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _DISABLED_FEATURES = (
     "image_generation",
     "tool_suggest",
     "hooks",
-    "shell_snapshot",  # It writes all variables to a file, the token among them.
+    "shell_snapshot",  # writes all variables to a file, including the token
     "unbounded_connection_retries",
 )
-"""Features: tools of its own, what it loads from elsewhere, and waiting for a provider for ever."""
+"""Features to disable: its own tools, external content, and unlimited provider retries."""
 _MODEL = "gpt-5.5"
-"""Where none is named. Its own default is part of the list that is replaced."""
+"""Default model. Codex's own default is part of the model list that we replace."""
 _CATALOG = "models.json"
 _CONTEXT_TOKENS = 272_000
 _INSTRUCTIONS = """\
@@ -68,7 +68,7 @@ class Codex(Cli):
     provider = "openai"
     base_url_variable = "OPENAI_BASE_URL"
     default_model = _MODEL
-    # What it declared to models of its own list with all features on, 0.166.0. Ours are in a namespace beside them.
+    # What 0.166.0 declared to models of its own list with all features on. Ours are in a separate namespace.
     builtins = split_words(
         """shell_command exec_command write_stdin apply_patch view_image web_search update_plan tool_search exec wait
         spawn_agent send_message followup_task wait_agent interrupt_agent list_agents request_user_input
@@ -76,16 +76,16 @@ class Codex(Cli):
     )
 
     def launch_spec(self, run: RunSpec) -> LaunchSpec:
-        words = ["exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules"]
+        arguments = ["exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules"]
         for feature in _DISABLED_FEATURES:
-            words += ["--disable", feature]
+            arguments += ["--disable", feature]
         variables = {"CODEX_HOME": f"{run.folder}/{_CONFIG}"}
         model = run.model or _MODEL
         files = {
             f"{_CONFIG}/config.toml": self._settings(run),
             f"{_CONFIG}/{_CATALOG}": json.dumps(_model_catalog(model)),
         }
-        return LaunchSpec((*words, "-"), variables, files, run.prompt)
+        return LaunchSpec((*arguments, "-"), variables, files, run.prompt)
 
     def _settings(self, run: RunSpec) -> str:
         top: dict[str, object] = {
@@ -95,7 +95,7 @@ class Codex(Cli):
             "check_for_update_on_startup": False,
             "project_doc_max_bytes": 0,
             "project_root_markers": [],
-            "include_permissions_instructions": False,  # They say that no file can be written.
+            "include_permissions_instructions": False,  # they say that no file can be written
             "include_environment_context": False,
             "model_reasoning_summary": "none",
             "model": run.model or _MODEL,
@@ -138,10 +138,10 @@ class Codex(Cli):
 
 
 def _model_catalog(model: str) -> dict[str, object]:
-    """What Codex knows of the one model it may use: without this, its own list says which tools of its own it adds.
+    """Returns a model list with only the chosen model; Codex's own list decides which of its tools it adds.
 
-    Newer models of that list are given a shell in JavaScript, agents and patches whatever the features say, and the
-    tools of a server only behind a search.
+    Newer models of that list get a JavaScript shell, agents and patches regardless of the features, and see the tools
+    of a server only through a search.
     """
     entry = {
         "slug": model,
@@ -169,6 +169,8 @@ def _model_catalog(model: str) -> dict[str, object]:
 
 
 class CodexReader(BaseOutputReader, OutputReader):
+    """Reads the JSON events of `codex exec --json`."""
+
     refusal = re.compile(r"^(MCP tool call requires approval|user (rejected|cancelled) MCP tool call)")
     unknown = re.compile(r"^(unsupported call|unknown MCP tool)")
 
@@ -179,7 +181,7 @@ class CodexReader(BaseOutputReader, OutputReader):
         elif kind in {"item.started", "item.updated", "item.completed"}:
             yield from self._item(get_object(record, "item"), is_done=kind == "item.completed")
         elif kind == "error":
-            # It says so before it tries again as well: what decides is how the turn ends.
+            # It reports retried errors too: what counts is how the turn ends.
             yield from self.report_final_error(error_message(record))
         elif kind == "turn.failed":
             self.state.is_over = True
@@ -199,9 +201,9 @@ class CodexReader(BaseOutputReader, OutputReader):
             yield from self.add_call(call, name, parse_arguments(item.get("arguments")))
             if is_done:
                 result, error = get_object(item, "result"), error_message(item.get("error"))
-                said = error or blocks_text(result.get("content"))
+                result_text = error or blocks_text(result.get("content"))
                 ok = get_text(item, "status") == "completed" and not error and result.get("is_error") is not True
-                yield from self.add_result(call, said, ok=ok)
+                yield from self.add_result(call, result_text, ok=ok)
         elif kind in _OWN_TOOLS:
             yield from self.add_call(call, kind, {})
             if is_done:
@@ -210,9 +212,9 @@ class CodexReader(BaseOutputReader, OutputReader):
                 )
 
     def _turn_completed(self, usage: Mapping[str, Any]) -> Iterator[Message]:
-        heard = self.state
-        heard.is_over = True
-        heard.error = ""
+        state = self.state
+        state.is_over = True
+        state.error = ""
         cached = get_count(usage, "cached_input_tokens")
-        heard.tokens = Tokens(get_count(usage, "input_tokens"), get_count(usage, "output_tokens"), cached)
+        state.tokens = Tokens(get_count(usage, "input_tokens"), get_count(usage, "output_tokens"), cached)
         yield from self.report_usage()

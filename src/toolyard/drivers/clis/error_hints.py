@@ -1,7 +1,7 @@
-"""What usually lies behind an error of a CLI or of its provider, and what its user can do about it.
+"""Classifies errors of CLIs and their providers, and suggests what the user can do.
 
-The CLIs pass on what the provider said, each in words of its own, so it is the words that are looked at. The first
-kind that matches is the one: an invalid key is told with status 400 by some.
+CLIs pass on the provider's error in different words, so the text is matched. The first pattern wins: some providers
+report an invalid key with status 400.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ErrorPattern:
+    """A kind of error, recognized by its text."""
+
     pattern: re.Pattern[str]
     hint: str
-    """`{cli}` and `{key}` stand for the CLI's title and the variable its key is in."""
+    """`{cli}` and `{key}` are replaced by the CLI's title and the variable of its key."""
     retryable: bool = False
 
 
@@ -25,7 +27,7 @@ def _error_pattern(pattern: str, hint: str, *, retryable: bool = False) -> Error
 ERROR_PATTERNS = (
     _error_pattern(
         r"enterprise (mcp config|policy)",
-        "Settings of {cli} for the whole machine allow only the MCP servers that they name: ask who manages them.",
+        "Machine-wide settings of {cli} allow only certain MCP servers: ask their administrator.",
     ),
     _error_pattern(
         r"api.?key|\b401\b|\b403\b|unauthori[sz]ed|authenticat|not logged in|/login|auth method|credential"
@@ -34,13 +36,13 @@ ERROR_PATTERNS = (
     ),
     _error_pattern(
         r"\b429\b|rate.?limit|quota|resource_exhausted|too many requests|overloaded|\b529\b|credit balance",
-        "The provider limits how much may be asked of it. Try again later, or look at your plan with it.",
+        "The provider's rate limit or quota is exhausted. Try again later, or check your plan.",
         retryable=True,
     ),
     _error_pattern(
         r"\b404\b|model[^.]{0,80}(not found|not exist|not supported|unknown|invalid|may not have access)"
         r"|(unknown|invalid|unsupported) model",
-        "Name a model that your provider has and your key may use.",
+        "Name a model that your provider offers and your key may use.",
     ),
     _error_pattern(
         r"input.?(exceeds|too.?large)", "Put the prompt into a file of the workspace, and name that file."
@@ -51,13 +53,13 @@ ERROR_PATTERNS = (
     ),
     _error_pattern(
         r"\b5\d\d\b|internal.?server|high demand|unavailable|bad gateway|\binternal\b",
-        "The provider has a fault of its own. Try again later.",
+        "The provider reports an internal error. Try again later.",
         retryable=True,
     ),
     _error_pattern(
         r"ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|fetch failed|connection|disconnected|network"
         r"|unable to connect|timed? ?out",
-        "The provider could not be reached. Look at the network, the proxy variables and the base URL.",
+        "The provider could not be reached. Check the network, the proxy variables and the base URL.",
         retryable=True,
     ),
     _error_pattern(
@@ -67,15 +69,17 @@ ERROR_PATTERNS = (
 
 
 def matching_pattern(message: str) -> ErrorPattern | None:
+    """Returns the first pattern that matches the message."""
     return next((each for each in ERROR_PATTERNS if each.pattern.search(message)), None)
 
 
 def error_hint(message: str, cli: str, keys: tuple[str, ...]) -> str:
-    """What to do about an error; nothing where that is not known."""
+    """Returns what to do about an error; empty if unknown."""
     trouble = matching_pattern(message)
     return trouble.hint.format(cli=cli, key=" or ".join(keys[:2])) if trouble else ""
 
 
 def is_retryable(message: str) -> bool:
+    """Whether the same run may succeed later."""
     trouble = matching_pattern(message)
     return trouble is not None and trouble.retryable

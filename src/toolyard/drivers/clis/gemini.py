@@ -1,8 +1,8 @@
-"""Gemini CLI.
+"""Driver for Gemini CLI.
 
-Its settings are found by `GEMINI_CLI_HOME` (the other way, a path for system settings, is ignored without a word
-where a parent folder is writable for others). A policy file turns its own tools off and ours on: without one the
-tools of a server are silently absent where nobody can be asked.
+`GEMINI_CLI_HOME` locates its settings. (A system settings path is silently ignored if others can write to a parent
+folder.) A policy file disables its own tools and enables ours: without it, the tools of a server are silently missing
+in non-interactive mode.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ deny_message = {reason}
 priority = 950
 """
 _LOOP_DETECTED = "Loop detected"
-"""It ends the model's turn, calls that a warning, and the run a success."""
+"""It ends the model's turn with this warning, and reports success."""
 
 
 class Gemini(Cli):
@@ -105,16 +105,16 @@ class Gemini(Cli):
         files = {
             ".gemini/settings.json": json.dumps(settings, indent=1),
             "policy.toml": self._policy(run),
-            workdir_relative_path(run, ".env"): "",  # The first one on the way up to the root is read.
+            workdir_relative_path(run, ".env"): "",  # it reads the first one on the way up to the root
         }
         if run.instructions:
             files[f".gemini/{INSTRUCTIONS_FILE_NAME}"] = run.instructions
-        words = ["--output-format", "stream-json", "--skip-trust", "--policy", f"{run.folder}/policy.toml"]
-        words += ["--allowed-mcp-server-names", self.server]
+        arguments = ["--output-format", "stream-json", "--skip-trust", "--policy", f"{run.folder}/policy.toml"]
+        arguments += ["--allowed-mcp-server-names", self.server]
         if run.model:
-            words += ["--model", run.model]
+            arguments += ["--model", run.model]
         variables = {"GEMINI_CLI_HOME": run.folder, "GEMINI_CLI_NO_RELAUNCH": "true"}
-        return LaunchSpec(tuple(words), variables, files, escape_slash_command(run.prompt))
+        return LaunchSpec(tuple(arguments), variables, files, escape_slash_command(run.prompt))
 
     def _policy(self, run: RunSpec) -> str:
         rules = [_POLICY.format(server=self.server)]
@@ -129,7 +129,7 @@ class Gemini(Cli):
 
 
 def _auth_type(run: RunSpec) -> str:
-    """It takes one from the environment too, but another where a base URL is set."""
+    """Returns the auth type. From the environment Gemini CLI would choose another one if a base URL is set."""
     if run.has_login:
         return "oauth-personal"
     is_vertex = run.variables.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"true", "1"}
@@ -137,34 +137,38 @@ def _auth_type(run: RunSpec) -> str:
 
 
 def _billed_tokens(stats: Mapping[str, Any]) -> Tokens:
-    """The tokens of a model as they are billed: its thoughts are output, which is told in the total alone."""
-    given = get_count(stats, "input_tokens")
-    output = max(get_count(stats, "output_tokens"), get_count(stats, "total_tokens") - given)
-    return Tokens(given, output, get_count(stats, "cached"))
+    """Returns the billed tokens of a model: thoughts count as output, but only the total includes them."""
+    input_tokens = get_count(stats, "input_tokens")
+    output = max(get_count(stats, "output_tokens"), get_count(stats, "total_tokens") - input_tokens)
+    return Tokens(input_tokens, output, get_count(stats, "cached"))
 
 
 class GeminiReader(BaseOutputReader, OutputReader):
+    """Reads the `stream-json` output of Gemini CLI."""
+
     refusal = re.compile(r"^Tool execution (for .{0,200} )?(denied by policy|requires user confirmation)")
     unknown = re.compile(r'^Tool "[^"]*" not found')
 
     def read(self, record: Mapping[str, Any]) -> Iterator[Message]:
         kind = get_text(record, "type")
         if kind in {"message", "tool_use"}:
-            self.state.error = ""  # It came over what it told before.
+            self.state.error = ""  # It recovered from the error it reported before.
         if kind == "init":
             yield from self.begin_session(get_text(record, "model"), get_text(record, "session_id"))
         elif kind == "message" and get_text(record, "role") == "assistant":
             yield from self.add_text(get_text(record, "content"))
         elif kind == "tool_use":
-            found = parse_arguments(record.get("parameters"))
-            yield from self.add_call(get_text(record, "tool_id"), get_text(record, "tool_name"), found)
+            call_arguments = parse_arguments(record.get("parameters"))
+            yield from self.add_call(get_text(record, "tool_id"), get_text(record, "tool_name"), call_arguments)
         elif kind == "tool_result":
-            said = get_text(record, "output") or error_message(record.get("error"))
-            yield from self.add_result(get_text(record, "tool_id"), said, ok=get_text(record, "status") == "success")
+            result_text = get_text(record, "output") or error_message(record.get("error"))
+            yield from self.add_result(
+                get_text(record, "tool_id"), result_text, ok=get_text(record, "status") == "success"
+            )
         elif kind == "error":
-            words = error_message(record)
-            is_end = get_text(record, "severity") == "error" or words.startswith(_LOOP_DETECTED)
-            yield from self.report_final_error(words) if is_end else self.report_error(words)
+            message = error_message(record)
+            is_end = get_text(record, "severity") == "error" or message.startswith(_LOOP_DETECTED)
+            yield from self.report_final_error(message) if is_end else self.report_error(message)
         elif kind == "result":
             yield from self._result(record)
         elif not kind and is_object(record.get("stats")):
@@ -184,7 +188,7 @@ class GeminiReader(BaseOutputReader, OutputReader):
             yield from self.report_final_error(error_message(record.get("error")))
 
     def _single_object(self, record: Mapping[str, Any]) -> Iterator[Message]:
-        """All in one object, as `--output-format json` prints it."""
+        """Reads the single object that `--output-format json` prints."""
         yield from self.begin_session(session=get_text(record, "session_id"))
         yield from self.add_text(get_text(record, "response"))
         self.state.is_over = True

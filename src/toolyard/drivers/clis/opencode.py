@@ -1,4 +1,4 @@
-"""opencode."""
+"""Driver for opencode."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from toolyard.models.pricing import ModelRef
 _CONFIG = "opencode.json"
 _INSTRUCTIONS = "instructions.md"
 _PROVIDER = "endpoint"
-"""What an endpoint that speaks as OpenAI does is called, where the user has set the address of one."""
+"""Provider name for an OpenAI-compatible endpoint, used if the user has set its address."""
 _MODELS = "models.json"
-"""What it knows of the models of all providers. Of an endpoint that is nothing: without it, it starts sooner."""
+"""Its database of models. A custom endpoint is not in it, and an empty one makes the start faster."""
 _LOCK = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
 _INSTALLED_PLUGIN_FILES = {
     ".config/opencode/package-lock.json": json.dumps(_LOCK),
     ".config/opencode/node_modules/.keep": "",
 }
-"""It fetches a package for plugins into its folder from npm, unless this says that the package is there."""
+"""Files that make it believe its plugin package is installed; otherwise it fetches the package from npm."""
 _PROJECT_ROOT_FILES = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/.keep": "", ".git/refs/.keep": ""}
-"""It starts plugins of every folder up to the project's, whatever it is told of configurations: here that ends."""
+"""It loads plugins of every folder up to the project root, regardless of its settings: this is that root."""
 _INVALID_TOOL = "invalid"
-"""The tool of its own that it puts in the place of one it does not know."""
+"""Its own tool that replaces a call of an unknown tool."""
 _KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
@@ -51,7 +51,7 @@ _KEYS = {
 }
 
 _PRICED_AS = {"xai": "x-ai"}
-"""Providers that genai-prices has under another name."""
+"""Providers with another name in genai-prices."""
 
 
 class Opencode(Cli):
@@ -61,11 +61,11 @@ class Opencode(Cli):
     package = "opencode-ai"
     minimum_version = "1.18.3"
     keys = tuple(_KEYS.values())
-    works_without_key = True  # It has a provider of its own with models that are free.
+    works_without_key = True  # it has a provider with free models
     passed_variables = ("OPENAI_BASE_URL", "OPENAI_MODEL", "GEMINI_API_KEY")
     logins = (Login(".local/share", "opencode/auth.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME"),)
     tool_name_template = "{server}_{tool}"
-    # The first argument of every definition of a tool in the program's source, 1.18.33. Ours have a prefix.
+    # The first argument of every tool definition in the program's source, 1.18.33. Ours have a prefix.
     builtins = split_words(
         """bash shell execute read write edit glob grep task todowrite todoread webfetch websearch codesearch skill
         question invalid apply_patch patch lsp plan_exit batch list"""
@@ -103,10 +103,10 @@ class Opencode(Cli):
             settings["provider"] = {_PROVIDER: _endpoint_provider(name)}
             files[_MODELS] = "{}"
         files[_CONFIG] = json.dumps(settings, indent=1)
-        # A title keeps it from asking the model for one.
-        words = ["run", "--format", "json", "--pure", "--title", "run"]
+        # With a title it does not ask the model for one.
+        arguments = ["run", "--format", "json", "--pure", "--title", "run"]
         if model:
-            words += ["--model", model]
+            arguments += ["--model", model]
         variables = {
             "OPENCODE_CONFIG": f"{run.folder}/{_CONFIG}",
             "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
@@ -119,7 +119,7 @@ class Opencode(Cli):
         }
         if _MODELS in files:
             variables["OPENCODE_MODELS_PATH"] = f"{run.folder}/{_MODELS}"
-        return LaunchSpec(tuple(words), variables, files, run.prompt)
+        return LaunchSpec(tuple(arguments), variables, files, run.prompt)
 
     def _is_of_another_provider(self, model: str) -> bool:
         provider, slash, _ = model.partition("/")
@@ -146,6 +146,8 @@ def _endpoint_provider(model: str) -> dict[str, object]:
 
 
 class OpencodeReader(BaseOutputReader, OutputReader):
+    """Reads the events of `opencode run --format json`."""
+
     refusal = re.compile(r"^The user (rejected permission|has specified a rule which prevents)")
     unknown = re.compile(r"^Model tried to call unavailable tool")
 
@@ -165,25 +167,25 @@ class OpencodeReader(BaseOutputReader, OutputReader):
             yield from self.report_final_error(error_message(record.get("error")))
 
     def _tool_used(self, part: Mapping[str, Any]) -> Iterator[Message]:
-        """It tells of a call when it is over."""
+        """Reads a tool call, which opencode reports only when it is over."""
         state, call = get_object(part, "state"), get_text(part, "callID")
-        given = parse_arguments(state.get("input"))
+        call_arguments = parse_arguments(state.get("input"))
         if get_text(part, "tool") == _INVALID_TOOL:
-            yield from self.add_call(call, get_text(given, "tool"), {})
-            yield from self.add_result(call, get_text(given, "error"), ok=False)
+            yield from self.add_call(call, get_text(call_arguments, "tool"), {})
+            yield from self.add_result(call, get_text(call_arguments, "error"), ok=False)
             return
-        yield from self.add_call(call, get_text(part, "tool"), given)
+        yield from self.add_call(call, get_text(part, "tool"), call_arguments)
         status = get_text(state, "status")
         if status in {"completed", "error"}:
-            said = get_text(state, "output") or error_message(state.get("error"))
-            yield from self.add_result(call, said, ok=status == "completed")
+            result_text = get_text(state, "output") or error_message(state.get("error"))
+            yield from self.add_result(call, result_text, ok=status == "completed")
 
     def _step_finished(self, part: Mapping[str, Any]) -> Iterator[Message]:
-        heard, tokens = self.state, get_object(part, "tokens")
+        state, tokens = self.state, get_object(part, "tokens")
         cached = get_count(get_object(tokens, "cache"), "read")
-        heard.tokens = add_tokens(
-            heard.tokens, Tokens(get_count(tokens, "input") + cached, get_count(tokens, "output"), cached)
+        state.tokens = add_tokens(
+            state.tokens, Tokens(get_count(tokens, "input") + cached, get_count(tokens, "output"), cached)
         )
-        heard.cost = (heard.cost or 0.0) + (get_cost(part, "cost") or 0.0)
-        heard.is_over = get_text(part, "reason") != "tool-calls"
+        state.cost = (state.cost or 0.0) + (get_cost(part, "cost") or 0.0)
+        state.is_over = get_text(part, "reason") != "tool-calls"
         yield from self.report_usage()

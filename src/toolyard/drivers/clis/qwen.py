@@ -1,6 +1,6 @@
-"""Qwen Code: settings in the manner of Gemini CLI, output in that of Claude Code.
+"""Driver for Qwen Code: settings like Gemini CLI, output like Claude Code.
 
-It keeps the tools of a server behind a search tool of its own. Denying that tool makes it declare them all.
+It hides the tools of a server behind its own search tool. Denying that tool makes it declare them all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolyard.drivers.clis.workdir import INSTRUCTIONS_FILE_NAME, escape_slash_c
 from toolyard.drivers.driver import TOKEN_VARIABLE, LaunchSpec, Login, OutputReader, RunSpec
 
 _NO_TOOL = "none"
-"""The list of its own tools that it may use has to name something. Versions to come have tools that nobody denied."""
+"""Its list of allowed own tools must not be empty, and future versions may have tools that we do not deny."""
 
 
 class Qwen(Cli):
@@ -32,7 +32,7 @@ class Qwen(Cli):
     tool_name_template = "mcp__{server}__{tool}"
     provider = "openai"
     base_url_variable = "OPENAI_BASE_URL"
-    # ToolNames of packages/core/src/tools/tool-names.ts, as bundled in 0.15.10, and what 0.24.4 has beside them.
+    # ToolNames of packages/core/src/tools/tool-names.ts, as bundled in 0.15.10, and what 0.24.4 adds to them.
     builtins = split_words(
         """edit write_file read_file grep_search glob run_shell_command todo_write save_memory agent skill
         exit_plan_mode web_fetch list_directory lsp ask_user_question cron_create cron_list cron_delete task_stop
@@ -71,12 +71,12 @@ class Qwen(Cli):
         files = {".qwen/settings.json": json.dumps(settings, indent=1), workdir_relative_path(run, ".env"): ""}
         if run.instructions:
             files[f".qwen/{INSTRUCTIONS_FILE_NAME}"] = run.instructions
-        words = ["--output-format", "stream-json", "--include-partial-messages", "--approval-mode", "default"]
-        words += ["--chat-recording", "false", "--allowed-mcp-server-names", self.server]
+        arguments = ["--output-format", "stream-json", "--include-partial-messages", "--approval-mode", "default"]
+        arguments += ["--chat-recording", "false", "--allowed-mcp-server-names", self.server]
         if run.model:
-            words += ["--model", run.model]
+            arguments += ["--model", run.model]
         variables = {"QWEN_HOME": f"{run.folder}/.qwen", "QWEN_CODE_NO_RELAUNCH": "true"}
-        return LaunchSpec(tuple(words), variables, files, escape_slash_command(run.prompt))
+        return LaunchSpec(tuple(arguments), variables, files, escape_slash_command(run.prompt))
 
     def reader(self, run: str, tools: Iterable[str]) -> OutputReader:
         return QwenReader(self, run, tuple(tools))

@@ -1,4 +1,4 @@
-"""Where a CLI stands: an empty folder, so that nothing around it takes effect. And how it is spoken to."""
+"""The empty working folder of a CLI, in which no settings of the surroundings apply."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 from toolyard.drivers.driver import RunSpec
 
 INSTRUCTIONS_FILE_NAME = "toolyard-run.md"
-"""The name under which a CLI is told to look for instructions: nobody else has a file of that name."""
+"""Name of the instructions file that a CLI looks for; chosen so that no other file has it."""
 
 
 def workdir_relative_path(run: RunSpec, name: str) -> str:
-    """The path of a file in the folder where the CLI stands, as a recipe names files.
+    """Returns the path of a file in the working folder, relative to the run's folder as in a launch spec.
 
-    Some CLIs go up from there until they find a file of some name. An empty one is where they stop.
+    Some CLIs search parent folders for a file of a given name; an empty file here stops them.
     """
     return os.path.join(os.path.relpath(run.workdir, run.folder), name)
 
 
 def escape_slash_command(prompt: str) -> str:
-    """The prompt as words for the model. A slash at its very beginning would make it a command of the CLI's own."""
+    """Returns the prompt so that the CLI does not take a leading slash for one of its commands."""
     return "\n" + prompt if prompt.startswith("/") else prompt

@@ -1,7 +1,7 @@
-"""What is inside files: pure functions on bytes and text. No path is handled and no disk touched here.
+"""The content of files: pure functions on bytes and text, without paths or disk access.
 
-`render` shows a file, `apply_edits` changes one, `decode`/`encode` go from bytes to text and back without loss,
-`sniff` tells what a file is.
+`render` shows a file, `apply_edits` changes one, `decode`/`encode` convert bytes to text and back without loss,
+`sniff` detects the type of a file.
 """
 
 from toolyard.files.content.edits import EditOutcome, EditStep, LineRange, apply_edits

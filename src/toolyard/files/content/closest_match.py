@@ -1,7 +1,7 @@
-"""The text in a file that comes nearest to what an edit asked for, and how the two differ.
+"""Finds the text in a file that is closest to what an edit asked for, and describes how the two differ.
 
-Time is bounded whatever the file: some words of the wanted text are looked up in the file (at most SCAN_CHARS read
-in all), each place votes for the window of lines it suggests, and only a few windows are compared closely.
+Time is bounded whatever the file: some words of the wanted text are looked up in the file (at most SCAN_CHARS read in
+all), each occurrence votes for a window of lines, and only a few windows are compared closely.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TYPOGRAPHY = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """The closest text. `exact` says that only the named difference keeps it from matching."""
+    """The closest text. `exact` says that only the named difference prevents a match."""
 
     first_line: int
     last_line: int
@@ -66,7 +66,7 @@ class NearMiss:
 
 
 def find_closest(text: str, wanted: str) -> NearMiss | None:
-    r"""The text nearest to `wanted`, which does not occur. Both have `\n` line ends."""
+    r"""Returns the text closest to `wanted`, which does not occur. Both have `\n` line ends."""
     for diagnosis, repaired in _repairs(wanted):
         at = text.find(repaired) if repaired.strip() and repaired != wanted else -1
         if at >= 0:
@@ -88,7 +88,7 @@ def find_closest(text: str, wanted: str) -> NearMiss | None:
 
 
 def _repairs(wanted: str) -> Iterator[tuple[str, str]]:
-    """What models are known to do to a text, undone: what was wrong, and the text without it."""
+    """Yields the mistakes that models are known to make, undone: a description, and the corrected text."""
     if len(_PASTED.findall(wanted)) == wanted.rstrip("\n").count("\n") + 1:
         yield "line numbers from Read were pasted in; the file does not have them", _PASTED.sub("", wanted)
     if "\\" in wanted:
@@ -103,7 +103,7 @@ def _repairs(wanted: str) -> Iterator[tuple[str, str]]:
 
 
 def _windows(text: str, head: str) -> list[int]:
-    """Where windows worth comparing begin, the most promising first."""
+    """Returns where windows worth comparing begin, the most promising first."""
     votes: dict[int, float] = {}
     scans = max(1, SCAN_CHARS // max(1, len(text)))
     for token, line in _longest_words(head)[: min(_TOKENS, scans)]:
@@ -115,7 +115,7 @@ def _windows(text: str, head: str) -> list[int]:
 
 
 def _longest_words(head: str) -> list[tuple[str, int]]:
-    """Words of `head` with the line each stands on, longest first: a long word is seldom a common one."""
+    """Returns words of `head` with their line, longest first: a long word is seldom a common one."""
     pattern = _WORD if _WORD.search(head) else _ANYTHING
     found: dict[str, int] = {}
     for line, content in enumerate(head.split("\n")):
@@ -134,7 +134,7 @@ def _places(text: str, token: str) -> list[int]:
 
 
 def _start_of_window(text: str, at: int, lines_above: int) -> int:
-    """Where the line `lines_above` the one at `at` begins, looking back only so far."""
+    """Returns where the line `lines_above` the one at `at` begins, within a limited distance."""
     floor = max(0, at - _LOOKBACK_CHARS)
     for _ in range(lines_above + 1):
         feed = text.rfind("\n", floor, at)

@@ -1,4 +1,4 @@
-"""Diffs that stay small and quick whatever the texts are: as hunks for programs, and as unified text."""
+"""Diffs of bounded size and cost: as hunks for programs, and as unified text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from toolyard.files.content.text import with_lf
 DIFF_CHARS = 8_000
 CONTEXT = 3
 _CAREFUL_LINES = 600
-"""Between the first and the last change: more lines than this are told as one block, for difflib is quadratic."""
+"""More lines than this between the first and the last change become one block, because difflib is quadratic."""
 _LINE_CHARS = 500
 _NO_END = "\n\\ No newline at end of file"
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One place that changed. Lines are counted from 1; `lines` begin with a blank, `-`, `+` or a backslash.
+    """One changed place. Lines are counted from 1; `lines` begin with a blank, `-`, `+` or a backslash.
 
-    Where there are no lines on one side, its start is the line that would come next.
+    If one side has no lines, its start is the line that would come next.
     """
 
     old_start: int
@@ -29,7 +29,7 @@ class Hunk:
 
 
 def hunks(before: str, after: str, context: int = CONTEXT) -> list[Hunk]:
-    """What changed from `before` to `after`, without telling line ends apart."""
+    """Returns the changes from `before` to `after`, ignoring kinds of line ends."""
     old, new = _lines(before), _lines(after)
     head = _common_prefix(old, new)
     tail = _common_prefix(old[head:][::-1], new[head:][::-1])
@@ -56,9 +56,9 @@ def unified_diff(
     headings: tuple[str, ...] = (),
     context: int = CONTEXT,
 ) -> str:
-    """What changed from `before` to `after` as a unified diff; cut with a note when long.
+    """Returns the changes from `before` to `after` as a unified diff; a long one is cut, with a note.
 
-    `headings` stand above the first hunk; without any they name the file as git does.
+    `headings` precede the first hunk; the default names the file as git does.
     """
     found = hunks(before, after, context)
     if not found:
@@ -68,13 +68,13 @@ def unified_diff(
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of `text`; a last one that has no line end carries the mark that diffs have for it."""
+    """Splits `text` into lines; a last one without a line end gets the mark that diffs use for it."""
     *lines, rest = with_lf(text).split("\n")
     return [*lines, rest + _NO_END] if rest else lines
 
 
 def _common_prefix(one: list[str], other: list[str]) -> int:
-    """How many lines the two begin with alike."""
+    """Counts the equal lines at the beginning."""
     for index, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return index
@@ -82,16 +82,16 @@ def _common_prefix(one: list[str], other: list[str]) -> int:
 
 
 def _aligned_hunks(old: list[str], new: list[str], start: int, around: tuple[int, int], context: int) -> list[Hunk]:
-    """`around` is how many lines both begin and end with: only what lies between is to be paired.
+    """Aligns the lines with difflib. `around` is how many lines both begin and end with: only the rest is compared.
 
-    Otherwise a line could be told as added behind the last one that is shown, as if the file ended there.
+    Otherwise an added line could be reported after the last line shown, as if the file ended there.
     """
     from difflib import SequenceMatcher
 
     lead, trail = around
     between = SequenceMatcher(None, old[lead : len(old) - trail], new[lead : len(new) - trail], autojunk=False)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    # Where it keeps what it has worked out; typeshed does not tell of it.
+    # Where difflib caches its result; typeshed does not declare it.
     matcher.opcodes = [  # pyright: ignore[reportAttributeAccessIssue]
         *([("equal", 0, lead, 0, lead)] if lead else []),
         *((tag, i1 + lead, i2 + lead, j1 + lead, j2 + lead) for tag, i1, i2, j1, j2 in between.get_opcodes()),
@@ -117,25 +117,25 @@ def _block_hunk(old: list[str], new: list[str], start: int) -> Hunk:
 
 
 def _hunk(old: tuple[int, int], new: tuple[int, int], lines: list[str]) -> Hunk:
-    """`old` and `new` are the lines before the first one and those before the end, so equal where there are none."""
-    # A file that ends without a line end says so in a line of the hunk.
+    """Builds a hunk. `old` and `new` are half-open ranges of line indices, equal where there are no lines."""
+    # The mark for a missing line end is a line of its own in the hunk.
     parts = tuple(part for line in lines for part in line.split("\n"))
     return Hunk(old[0] + 1, old[1] - old[0], new[0] + 1, new[1] - new[0], parts)
 
 
 def _hunk_header(hunk: Hunk) -> str:
-    # The format names the line before, where there are none.
+    # Without lines on a side, the format names the line before.
     old, new = hunk.old_start - (not hunk.old_lines), hunk.new_start - (not hunk.new_lines)
     return f"@@ -{old},{hunk.old_lines} +{new},{hunk.new_lines} @@"
 
 
 def _cut_lines(lines: list[str], max_chars: int) -> str:
-    kept: list[str] = []
+    fitting: list[str] = []
     room = max_chars
     for index, line in enumerate(lines):
         line = line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}..."
         room -= len(line) + 1
         if room < 0:
-            return "\n".join([*kept, f"... [{len(lines) - index} more lines of diff]"])
-        kept.append(line)
-    return "\n".join(kept)
+            return "\n".join([*fitting, f"... [{len(lines) - index} more lines of diff]"])
+        fitting.append(line)
+    return "\n".join(fitting)

@@ -1,4 +1,4 @@
-"""Why an edit was not done, in words that let a model do it right the next time."""
+"""Errors of edits, worded so that a model can correct its next attempt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTED_LINES = 10
 
 @dataclass(frozen=True, slots=True)
 class EditPosition:
-    """Which edit of how many is spoken of."""
+    """Which edit of how many an error is about."""
 
     number: int
     total: int
@@ -32,6 +32,7 @@ class EditPosition:
         return " None of the edits was written." if self.total > 1 else " Nothing was written."
 
     def field(self, name: str) -> str:
+        """Returns the name of an argument, with the index of the edit if there are several."""
         return f"edits[{self.number - 1}].{name}" if self.total > 1 else name
 
 
@@ -40,6 +41,7 @@ def no_edits() -> ToolyardError:
 
 
 def same_text(at: EditPosition) -> ToolyardError:
+    """Builds the error for an edit whose old and new text are equal."""
     return ValidationError.of(
         at.field("new_string"),
         f"is the same as old_string.{at.suffix}",
@@ -48,6 +50,7 @@ def same_text(at: EditPosition) -> ToolyardError:
 
 
 def empty_old(at: EditPosition) -> ToolyardError:
+    """Builds the error for an empty old_string in a file that is not empty."""
     return ValidationError.of(
         at.field("old_string"),
         f"is empty, and the file is not.{at.suffix}",
@@ -56,6 +59,7 @@ def empty_old(at: EditPosition) -> ToolyardError:
 
 
 def not_encodable(character: str, encoding: str, at: EditPosition) -> ToolyardError:
+    """Builds the error for a character that the file's encoding lacks."""
     shown = f"U+{ord(character):04X}"
     if encoding.startswith("utf"):
         what = f"new_string has an unpaired surrogate ({shown}), which no text file can hold."
@@ -67,6 +71,7 @@ def not_encodable(character: str, encoding: str, at: EditPosition) -> ToolyardEr
 
 
 def too_large(most: int, at: EditPosition) -> ToolyardError:
+    """Builds the error for a result above the size limit."""
     return ToolError(
         f"{at.prefix}The file would grow beyond {most} bytes, the most a file may have.{at.suffix}",
         hint="Replace fewer places, or split the content over several files.",
@@ -76,6 +81,7 @@ def too_large(most: int, at: EditPosition) -> ToolyardError:
 def ambiguous(
     file: TextFile, found: text_match.UniformReplacement | text_match.SpanReplacements, at: EditPosition
 ) -> ToolyardError:
+    """Builds the error for an old_string that occurs several times: lists the lines."""
     text = file.text
     total = text_match.count_matches(text, found)
     lines: list[int] = []
@@ -92,7 +98,7 @@ def ambiguous(
 
 
 def not_found(file: TextFile, original: str, texts: tuple[str, str], at: EditPosition) -> ToolyardError:
-    """No such text: say what comes nearest to it. `texts` are the old and the new."""
+    """Builds the error for a text that does not occur, with the closest match. `texts`: the old and the new one."""
     old, new = texts
     text = file.printable
     head = f"{at.prefix}old_string was not found in the file."

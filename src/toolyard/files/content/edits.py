@@ -1,9 +1,9 @@
 """The engine behind Edit and MultiEdit: replacements in a file's bytes, all of them or none.
 
-Each step works on the result of the one before. A text to be replaced must occur exactly once unless the step says
-`replace_all`; `matching` says what counts as an occurrence. The text is taken apart and put together by a lossless,
-stateless codec (see `text`), so bytes outside the replaced places are the same afterwards, whatever they are.
-An empty `old` writes the first content of an empty file, and is refused elsewhere.
+Each step works on the result of the previous one. The text to replace must occur exactly once unless the step has
+`replace_all`; `text_match` defines what counts as an occurrence. The text is decoded and encoded by a lossless,
+stateless codec (see `text`), so bytes outside the replaced places never change. An empty `old` writes the first
+content of an empty file, and is refused elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SNIPPET_LINE_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class EditStep:
-    """Replace `old` by `new`: in its one place, or everywhere."""
+    """Replaces `old` by `new`: in its one place, or everywhere."""
 
     old: str
     new: str
@@ -46,13 +46,13 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class EditOutcome:
-    """A file after its edits. Lines are counted in the new content."""
+    """A file after its edits. Line numbers refer to the new content."""
 
     data: bytes
     replacements: tuple[int, ...]
     """How many places each step replaced."""
     changed: tuple[LineRange, ...]
-    """Where the new text stands; far too many places end in one range that covers the rest."""
+    """The lines of the new text; with too many places the last range covers the rest."""
     snippet: str
     """The lines around the first change, with their numbers."""
     encoding: str
@@ -61,12 +61,12 @@ class EditOutcome:
     after: str = field(repr=False)
 
     def diff(self, name: str, max_chars: int = DIFF_CHARS) -> str:
-        """What changed, as a unified diff of at most about `max_chars`. Worked out when asked for."""
+        """Returns the changes as a unified diff of at most about `max_chars`. Computed on demand."""
         return unified_diff(self.before, self.after, name, max_chars)
 
 
 def apply_edits(data: bytes, edits: Sequence[EditStep], *, limits: Limits = DEFAULT_LIMITS) -> EditOutcome:
-    """`data` with all the `edits` done in order. Raises ToolError or ValidationError, and then nothing was done."""
+    """Applies all `edits` to `data`, in order. Raises ToolError or ValidationError, and then nothing is changed."""
     if not edits:
         raise edit_errors.no_edits()
     file = decode(data)
@@ -97,9 +97,9 @@ def apply_edits(data: bytes, edits: Sequence[EditStep], *, limits: Limits = DEFA
 
 
 def _newline_after(text: str, step: EditStep, before: TextFile) -> Newline:
-    r"""How lines end after a step. Unless it spelled out a `\r`, it used the line end that was there."""
-    kept = before.newline != "mixed" and "\r" not in step.old and "\r" not in step.new
-    return before.newline if kept else newline_of(text)
+    r"""Returns the line end after a step. Unless the step contains a `\r`, it keeps the current one."""
+    keeps_newline = before.newline != "mixed" and "\r" not in step.old and "\r" not in step.new
+    return before.newline if keeps_newline else newline_of(text)
 
 
 def _apply_step(
@@ -121,7 +121,7 @@ def _apply_step(
     if not step.old:
         if text:
             raise edit_errors.empty_old(at)
-        # An earlier step may have emptied the file: its line ends are kept all the same.
+        # An earlier step may have emptied the file: its line ends are kept anyway.
         new = step.new if file.newline == "mixed" or "\r" in step.new else with_newline(step.new, file.newline)
         return text_match.ReplaceResult(new, 1, ((0, len(new)),))
     found = text_match.find_matches(text, step.old, step.new, file.newline)
@@ -132,10 +132,10 @@ def _apply_step(
     if not step.replace_all and next(places, None) is not None:
         raise edit_errors.ambiguous(file, found, at)
     if isinstance(found, text_match.UniformReplacement) and not step.replace_all and not spans:
-        # The usual edit. `replace` copies the text once, where slices and a sum would copy it three times.
+        # The common case. `replace` copies the text once, where slicing and joining would copy it three times.
         end = first + len(found.replacement)
         return text_match.ReplaceResult(text.replace(found.needle, found.replacement, 1), 1, ((first, end),))
-    # Asked before it is done: a short text in very many places can grow beyond all memory.
+    # Checked before replacing: a short text in very many places can exhaust the memory.
     if text_match.length_after(text, found) > limits.file_bytes:
         raise edit_errors.too_large(limits.file_bytes, at)
     return text_match.replace_matches(text, found, spans)
@@ -157,7 +157,7 @@ def _line_ranges(file: TextFile, spans: tuple[text_match.Span, ...]) -> tuple[Li
 
 
 def _snippet(text: str, newline: Newline, position: int, changed: LineRange) -> str:
-    """The lines around the first change, which begins at `position`, numbered."""
+    """Returns the lines around the first change, which begins at `position`, numbered."""
     if newline in {"\r", "mixed"}:
         position -= text.count("\r\n", 0, position)
         text = with_lf(text)

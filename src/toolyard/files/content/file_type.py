@@ -1,4 +1,4 @@
-"""What a file is, told from its bytes; the name only decides between text and notebook."""
+"""Detects what a file is from its bytes; the name only decides between text and notebook."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from toolyard.files.content.images import media_type_of
 
 _SAMPLE_BYTES = 8 * KIB
 _PDF_MARK_WITHIN = 1 * KIB
-"""Readers accept a PDF whose header comes after some other bytes, within the first kilobyte."""
+"""Readers accept a PDF whose header follows other bytes, within the first kilobyte."""
 _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
-# Tab, line feed, form feed, carriage return, backspace, escape and the DOS end-of-file mark occur in honest text.
+# Tab, line feed, form feed, carriage return, backspace, escape and the DOS end-of-file mark occur in plain text.
 _CONTROLS = bytes(b for b in (*range(32), 127) if b not in b"\b\t\n\f\r\x1a\x1b")
 _CONTROL_SHARE_UTF8 = 0.30
 _CONTROL_SHARE_OTHER = 0.05
@@ -21,6 +21,8 @@ _LONGEST_UTF8 = 4
 
 
 class Category(StrEnum):
+    """The types of files that are rendered differently."""
+
     TEXT = "text"
     IMAGE = "image"
     PDF = "pdf"
@@ -30,6 +32,8 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
+    """A category with its media type."""
+
     category: Category
     media_type: str
 
@@ -41,11 +45,11 @@ BINARY = FileKind(Category.BINARY, "application/octet-stream")
 
 
 def sniff(data: bytes, name: str) -> FileKind:
-    """What `data` is. `name` is the file's name or path."""
+    """Returns what `data` is. `name` is the file's name or path."""
     media_type = media_type_of(data)
     if media_type is not None:
         return FileKind(Category.IMAGE, media_type)
-    # A mark further in counts only when the name agrees: a text may well speak of "%PDF-".
+    # A later mark counts only with a matching name: a text may well mention "%PDF-".
     if data.startswith(b"%PDF-") or (name.lower().endswith(".pdf") and b"%PDF-" in data[:_PDF_MARK_WITHIN]):
         return PDF
     if _is_binary(data):

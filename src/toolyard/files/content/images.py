@@ -1,7 +1,7 @@
-"""Images as a model can be shown them: known by their first bytes, measured from their headers, never decoded.
+"""Images for models: recognised by their first bytes, measured from their headers, never decoded.
 
-An image that a model's API would refuse poisons the whole conversation it lands in, so what is cut short, damaged
-or too large is refused here, where there is still something to be done about it.
+An image that a model's API refuses breaks the whole conversation, so truncated, damaged or too large images are
+refused here, where the model can still react.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ _JPEG_END = b"\xff\xd9"
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
+    """Type and size of an image."""
+
     media_type: str
     width: int
     height: int
 
 
 def media_type_of(data: bytes) -> str | None:
-    """The media type of an image we can show, or None."""
+    """Returns the media type of an image that can be shown, or None."""
     if data.startswith(_PNG):
         return "image/png"
     if data.startswith(_JPEG):
@@ -52,7 +54,7 @@ def media_type_of(data: bytes) -> str | None:
 
 
 def measure_image(data: bytes) -> ImageInfo:
-    """Type and size of an image. Raises ToolError when it is none, or damaged."""
+    """Returns type and size of an image. Raises ToolError if it is not an image, or damaged."""
     media_type = media_type_of(data)
     if media_type is None:
         raise ToolError("This is not a PNG, JPEG, GIF or WebP image.", hint="Convert it to PNG to have it shown.")
@@ -69,7 +71,7 @@ def measure_image(data: bytes) -> ImageInfo:
 
 
 def load_image(data: bytes) -> tuple[Image, ImageInfo]:
-    """An image to show, with its measures. Raises ToolError when it is damaged or too large."""
+    """Returns an image to show, with its size. Raises ToolError if it is damaged or too large."""
     info = measure_image(data)
     if len(data) > IMAGE_BYTES:
         raise ToolError(
@@ -129,7 +131,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
 
 
 def _gif(data: bytes) -> tuple[int, int]:
-    # Frames are not walked: an image block and the trailer after it are sign enough of a whole file.
+    # Frames are not walked: an image block followed by the trailer is enough evidence of a complete file.
     if data.find(b";", data.index(b",", 13)) < 0:
         raise ValueError("no trailer")
     return _read_little_endian(data, 6, 2), _read_little_endian(data, 8, 2)

@@ -1,6 +1,7 @@
-"""Where the members of an object and the items of an array stand in a JSON text, so that one can be replaced alone.
+"""Locates the members of objects and the items of arrays in a JSON text, so that a single one can be replaced.
 
-The text has to be valid JSON; what is not raises ValueError. Nothing is written anew: whoever edits cuts and joins.
+The text must be valid JSON; otherwise ValueError is raised. Nothing is formatted again: the caller cuts and joins the
+text.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ class JsonSpan:
 
     @property
     def whole(self) -> tuple[int, int]:
+        """Returns start and end, including the name of a member."""
         return (self.start if self.name_start < 0 else self.name_start), self.end
 
 
 def members(text: str, at: int = 0) -> list[JsonSpan]:
-    """The members of the object that begins at `at`, blanks before it allowed."""
+    """Returns the members of the object that begins at `at`; leading whitespace is allowed."""
     found: list[JsonSpan] = []
     at = _position_after(text, at, "{")
     while text[at : at + 1] != "}":
@@ -45,7 +47,7 @@ def members(text: str, at: int = 0) -> list[JsonSpan]:
 
 
 def items(text: str, at: int) -> list[JsonSpan]:
-    """The items of the array that begins at `at`."""
+    """Returns the items of the array that begins at `at`."""
     found: list[JsonSpan] = []
     at = _position_after(text, at, "[")
     while text[at : at + 1] != "]":
@@ -56,7 +58,7 @@ def items(text: str, at: int) -> list[JsonSpan]:
 
 
 def without_span(text: str, spans: list[JsonSpan], index: int) -> str:
-    """`text` without one of the `spans` of a container, and without the comma that held it."""
+    """Returns `text` without one of the `spans` of a container and its comma."""
     start, end = spans[index].whole
     if index:
         return text[: spans[index - 1].end] + text[end:]
@@ -66,7 +68,7 @@ def without_span(text: str, spans: list[JsonSpan], index: int) -> str:
 
 
 def _position_after(text: str, at: int, mark: str) -> int:
-    """Where what follows `mark` begins."""
+    """Returns where the text after `mark` begins."""
     at = _skip_space(text, at)
     if text[at : at + 1] != mark:
         raise ValueError(f"{mark} was expected at character {at}")
@@ -74,7 +76,7 @@ def _position_after(text: str, at: int, mark: str) -> int:
 
 
 def _next_value(text: str, end: int, closing: str) -> int:
-    """Where the next value begins, or the closing bracket stands."""
+    """Returns where the next value begins, or the position of the closing bracket."""
     at = _skip_space(text, end)
     if text[at : at + 1] == closing:
         return at

@@ -1,7 +1,7 @@
-r"""Text with line numbers, page by page, in the form of `cat -n`.
+r"""Shows text with line numbers, page by page, in the format of `cat -n`.
 
-A line ends at `\n`, `\r\n` or `\r` and nowhere else: form feeds and Unicode separators are content. What is shown
-of a line is exactly what the file has, except that a very long one is cut, with a note saying so.
+A line ends at `\n`, `\r\n` or `\r` and nowhere else: form feeds and Unicode separators are content. Lines are shown
+exactly as they are in the file, except that a very long one is cut, with a note.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolyard.files.content.text import TextFile
 
 _NUMBER_CHARS = 7
-"""What a number and its tab add to a line, at least."""
+"""The least that a number and its tab add to a line."""
 _USUAL_NUMBERS = 2_001
 EMPTY_NOTE = "The file exists but is empty."
 
@@ -31,7 +31,7 @@ class TextPage:
 
     text: str
     raw: str
-    """The same lines as the file has them, without numbers, each with a line feed at its end if the file has one."""
+    """The same lines without numbers, each with a line feed at its end if the file has one."""
     note: str
     first_line: int
     line_count: int
@@ -40,7 +40,7 @@ class TextPage:
 
 
 def text_page(file: TextFile, offset: int | None, limit: int | None, limits: Limits) -> TextPage:
-    """At most `limit` lines of `file` from line `offset` (1-based) on, within the limits."""
+    """Returns at most `limit` lines of `file` from line `offset` (1-based) on, within the limits."""
     first = _first_line(offset)
     if limit is not None and limit < 1:
         raise ValidationError.of(
@@ -73,13 +73,13 @@ def text_page(file: TextFile, offset: int | None, limit: int | None, limits: Lim
 
 
 def number_lines(lines: Sequence[str], first: int, line_chars: int) -> str:
-    """`lines` with their numbers from `first` on, each cut to `line_chars`."""
+    """Returns `lines` with their numbers from `first` on, each cut to `line_chars`."""
     cut, _ = cut_long_lines(list(lines), line_chars)
     return "\n".join(_with_numbers(cut, first))
 
 
 def lines_around(text: str, position: int, before: int, count: int) -> tuple[int, list[str]]:
-    r"""Up to `count` lines from `before` lines above the one at `position` on, and how many lines above there were.
+    r"""Returns up to `count` lines, starting `before` lines above `position`, and how many lines above there were.
 
     Expects `\n` or `\r\n` line ends.
     """
@@ -107,14 +107,14 @@ def _first_line(offset: int | None) -> int:
 
 
 def _lines_from(text: str, first: int, count: int) -> list[str]:
-    """`count` lines from line `first` on, without splitting all of a big file."""
+    """Returns `count` lines from line `first` on, without splitting all of a big file."""
     start = _start_of(text, first) if first > 1 else 0
     parts = text[start:].split("\n", count) if start else text.split("\n", count)
     return parts[:count]
 
 
 def _start_of(text: str, line: int) -> int:
-    """Where `line` begins, found by halving: each half is counted once, at the speed of C."""
+    """Returns where `line` begins, by binary search: each half is counted once, at the speed of C."""
     low, high, missing = 0, len(text), line - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -127,7 +127,7 @@ def _start_of(text: str, line: int) -> int:
 
 
 def cut_long_lines(lines: list[str], max_chars: int) -> tuple[list[str], int]:
-    """The lines with long ones cut, and how many were."""
+    """Returns the lines with long ones cut, and how many were cut."""
     if not lines or max(map(len, lines)) <= max_chars:
         return lines, 0
     cut = sum(len(line) > max_chars for line in lines)
@@ -138,7 +138,7 @@ def cut_long_lines(lines: list[str], max_chars: int) -> tuple[list[str], int]:
 
 
 def _numbered_within(lines: list[str], first: int, most_chars: int) -> tuple[str, int]:
-    """The numbered lines that fit in `most_chars`, and how many; at least one, so that paging makes progress."""
+    """Returns the numbered lines that fit in `most_chars`, and how many; at least one, so that paging advances."""
     shown = _with_numbers(lines, first)
     text = "\n".join(shown)
     if len(text) <= most_chars:
@@ -162,7 +162,7 @@ def _with_numbers(lines: list[str], first: int) -> list[str]:
 
 @cache
 def _usual_numbers() -> tuple[str, ...]:
-    """The numbers nearly every page needs, written once: that is most of the cost of a page."""
+    """Returns the numbers that nearly every page needs, formatted once: that is most of the cost of a page."""
     return tuple(f"{n:6d}\t" for n in range(_USUAL_NUMBERS))
 
 

@@ -1,8 +1,8 @@
-"""One cell of a Jupyter notebook replaced, inserted or deleted; every other byte of the file stays.
+"""Replaces, inserts or deletes one cell of a Jupyter notebook; every other byte of the file stays.
 
-Only the members of the cell that change are written, in the layout that the file has: its indentation, lines of a
-source as a list or as one string, plain or escaped characters. What a replaced code cell had put out is removed,
-since it belongs to the old source.
+Only the members of the cell that change are written, in the file's own layout: its indentation, the source as a list
+of lines or one string, plain or escaped characters. The outputs of a replaced code cell are removed, since they
+belong to the old source.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _ID_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class CellEdit:
+    """One edit of a notebook."""
+
     mode: Mode
     cell: str | None
     """The id of the cell, or `cell-N` for the one at index N. An insertion without one goes to the beginning."""
@@ -37,9 +39,11 @@ class CellEdit:
 
 @dataclass(frozen=True, slots=True)
 class NotebookOutcome:
+    """A notebook after an edit."""
+
     data: bytes
     cell: str
-    """The id of the cell that was edited."""
+    """The id of the edited cell."""
     type: str
     before: str
     after: str
@@ -52,7 +56,7 @@ class _Notebook:
     array: JsonSpan
     has_ids: bool
     unit: str
-    """One step of indentation; empty where all stands in one line."""
+    """One step of indentation; empty if everything is on one line."""
     escapes: bool
 
     def cell(self, index: int) -> dict[str, Any]:
@@ -60,7 +64,7 @@ class _Notebook:
 
 
 def edit_notebook(data: bytes, edit: CellEdit) -> NotebookOutcome:
-    """`data` with one edit. Raises ToolError or ValidationError, and then nothing was done."""
+    """Applies one edit to `data`. Raises ToolError or ValidationError, and then nothing is changed."""
     file = decode(data)
     notebook = _parse(file.text)
     index = _cell_index(notebook, edit)
@@ -105,7 +109,7 @@ def _parse(text: str) -> _Notebook:
 
 
 def _cell_index(notebook: _Notebook, edit: CellEdit) -> int:
-    """Of the cell that is meant; for an insertion, where the new one will be."""
+    """Returns the index of the cell; for an insertion, that of the new one."""
     after = int(edit.mode == "insert")
     if edit.cell is None:
         return 0
@@ -141,7 +145,7 @@ def _replace_cell(notebook: _Notebook, index: int, edit: CellEdit) -> str:
 
 
 def _with_member(notebook: _Notebook, text: str, cell: int, name: str, value: Any) -> str:
-    """`text` with one member of the cell set. A value that is the same already is left as it is spelled."""
+    """Returns `text` with one member of the cell set. An equal value keeps its formatting."""
     spans = members(text, cell)
     span = next((span for span in reversed(spans) if span.name == name), None)
     if span is not None and json.loads(text[span.start : span.end]) == value:
@@ -189,7 +193,7 @@ def _source_value(text: str, *, as_lines: bool) -> str | list[str]:
 
 
 def _dump_json(notebook: _Notebook, value: Any, depth: int) -> str:
-    """`value` in the layout of the notebook, where it stands `depth` steps from the margin."""
+    """Formats `value` in the layout of the notebook, indented by `depth` steps."""
     shown = json.dumps(value, ensure_ascii=notebook.escapes, indent=notebook.unit or None)
     newline = "\r\n" if "\r\n" in notebook.text else "\n"
     return shown.replace("\n", newline + notebook.unit * depth)

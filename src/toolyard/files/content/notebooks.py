@@ -1,7 +1,7 @@
-"""Jupyter notebooks as text a model can read: cells with their ids, and what they put out.
+"""Renders Jupyter notebooks as text for a model: cells with their ids, and their outputs.
 
-Formats 3 and 4 are understood, and what is missing or of another type than the format says is passed over: only a
-file that is not a notebook at all is refused. `offset` and `limit` count cells.
+Formats 3 and 4 are supported, and missing or invalid parts are skipped: only a file that is not a notebook at all is
+refused. `offset` and `limit` count cells.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _RenderedCell:
 
 
 def read(data: bytes, offset: int | None, limit: int | None, limits: Limits) -> NotebookPage:
-    """At most `limit` cells from cell `offset` (1-based) on, within the limits. Raises ToolError for no notebook."""
+    """Returns at most `limit` cells from cell `offset` (1-based) on. Raises ToolError if it is not a notebook."""
     for name, value, least in (("offset", offset, 0), ("limit", limit, 1)):
         if value is not None and value < least:
             raise ValidationError.of(name, f"must be at least {least}, not {value}", hint="It counts cells, from 1.")
@@ -137,12 +137,12 @@ def _render_cell(cell: Json, index: int, language: str, pictures_left: int) -> _
 
 
 def _render_output(output: Json, *, able: bool) -> tuple[str, Image | None]:
-    """What one output says, and the picture in it when there is one that can be shown."""
+    """Returns the text of one output, and its image if there is one that can be shown."""
     kind = output.get("output_type")
     if kind in {"error", "pyerr"}:
         trace = "\n".join(_strings(output.get("traceback")))
-        said = f"{output.get('ename', 'Error')}: {output.get('evalue', '')}"
-        return _ANSI.sub("", trace or said), None
+        message = f"{output.get('ename', 'Error')}: {output.get('evalue', '')}"
+        return _ANSI.sub("", trace or message), None
     if kind == "stream":
         return _ANSI.sub("", _join_text(output.get("text"))), None
     bundle = _object(output.get("data")) or {new: output[old] for old, new in _V3_KEYS.items() if old in output}
@@ -194,5 +194,5 @@ def _strings(value: object) -> list[str]:
 
 
 def _join_text(value: object) -> str:
-    """Text as notebooks hold it: one string, or lines that bring their own ends."""
+    """Joins text as notebooks store it: one string, or lines with their own line ends."""
     return "".join(_strings(value))

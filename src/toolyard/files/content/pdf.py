@@ -1,8 +1,8 @@
-"""The text of PDF pages.
+"""Extracts the text of PDF pages.
 
-pypdf is imported when the first PDF is read, for it is slow to import. PDFs come broken in every way there is, and
-pypdf meets some of them with errors of all kinds; here each becomes a ToolError, and one bad page does not
-keep the others from being read.
+pypdf is imported when the first PDF is read, because it is slow to import. PDFs can be broken in many ways, and pypdf
+raises errors of all kinds for them; here each becomes a ToolError, and one bad page does not prevent reading the
+others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PdfPages:
 
 
 def parse_pages(spec: str, total: int) -> tuple[int, ...]:
-    """The pages that `spec` ("1-5,8", "10-") names, in order and once each. Raises ValidationError for nonsense."""
+    """Parses `spec` ("1-5,8", "10-") into page numbers, in order and once each. Raises ValidationError."""
     if not spec.strip() or len(spec) > _SPEC_CHARS:
         raise ValidationError.of("pages", f"cannot be read: {spec[:_SPEC_CHARS]!r}", hint=_HINT)
     wanted: set[int] = set()
@@ -70,7 +70,7 @@ def parse_pages(spec: str, total: int) -> tuple[int, ...]:
 
 
 def read(data: bytes, pages: str | None, limits: Limits) -> PdfPages:
-    """The text of the pages asked for, or of the first ones."""
+    """Returns the text of the requested pages, or of the first ones."""
     reader = _open(data)
     total = _call_pypdf(lambda: len(reader.pages), "its list of pages is broken")
     if not total:
@@ -92,7 +92,7 @@ def read(data: bytes, pages: str | None, limits: Limits) -> PdfPages:
 
 
 def _open(data: bytes) -> PdfReader:
-    # What pypdf has to say about a broken file goes nowhere: standard error belongs to the server's own log.
+    # pypdf's warnings about broken files are dropped: standard error is the server's own log.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL + 1)
     try:
         from pypdf import PdfReader
@@ -103,7 +103,7 @@ def _open(data: bytes) -> PdfReader:
         ) from error
 
     reader = _call_pypdf(lambda: PdfReader(io.BytesIO(data), strict=False), "it cannot be opened")
-    # Many files are encrypted with an empty password, only to carry restrictions on printing.
+    # Many files are encrypted with an empty password, only to restrict printing.
     locked = _call_pypdf(lambda: reader.is_encrypted and not reader.decrypt(""), "its encryption is not supported")
     if locked:
         raise ToolError("The PDF is protected by a password.", hint="Save a copy without the password and read that.")
@@ -113,7 +113,7 @@ def _open(data: bytes) -> PdfReader:
 def _call_pypdf(job: Callable[[], Value], what: str) -> Value:
     try:
         return job()
-    except Exception as error:  # a stranger's bytes can make the library raise anything
+    except Exception as error:  # untrusted bytes can make the library raise anything
         raise ToolError(
             f"The PDF is damaged or unusual: {what} ({type(error).__name__}: {str(error)[:200]}).",
             hint="Make or fetch the file again, or convert it to text with another program.",

@@ -1,7 +1,7 @@
-"""A file's content as Read shows it, whatever kind of file it is.
+"""Renders a file's content for Read, whatever type of file it is.
 
-`render` is a pure function of the bytes. Its result holds the parts for a reader and the same facts as plain values:
-a text without line numbers, and which lines they are. A client that shows only those misses nothing but the pictures.
+`render` is a pure function of the bytes. Its result has the parts for a model and the same facts as plain values: the
+text without line numbers, and which lines they are. A client that uses only those misses nothing but the images.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class RenderedFile:
     parts: tuple[Part, ...]
     kind: FileKind
     content: str
-    """What a program wants: the lines of a text as they are, cells, pages, or an image's description."""
+    """The content for programs: the unchanged lines of a text, cells, pages, or an image's description."""
     note: str = ""
-    """What is missing and how to get it; empty when nothing is."""
+    """What is missing and how to get it; empty if nothing is."""
     encoding: str | None = None
     newline: Newline | None = None
     first_line: int = 0
@@ -46,7 +46,7 @@ def render(
     pages: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RenderedFile:
-    """The content of a file called `name`. Raises ToolError for what cannot be shown."""
+    """Renders the content of a file called `name`. Raises ToolError for what cannot be shown."""
     kind = sniff(data, name)
     if pages is not None and kind.category is not Category.PDF:
         raise ValidationError.of("pages", "is only for PDF files", hint="Use offset and limit for this file.")

@@ -1,11 +1,11 @@
-"""Bytes to text and back, without losing one byte.
+"""Decodes bytes to text and back, without losing one byte.
 
 The contract is `encode(decode(data)) == data` for every input. The text keeps the file's own line endings; a byte
-order mark is remembered beside it. What is not UTF-8 and carries no mark is guessed, and a guess is taken only when
-it gives the same bytes back; latin-1, which always does, is the last resort.
+order mark is stored beside it. For text that is not UTF-8 and has no mark the encoding is guessed, and a guess is
+used only if it gives the same bytes back; latin-1, which always does, is the last resort.
 
-Only stateless codecs are ever chosen: each character stands for the same bytes wherever it occurs, so replacing
-part of the text leaves the bytes of all the rest as they were.
+Only stateless codecs are used: each character has the same bytes wherever it occurs, so replacing part of the text
+leaves the bytes of the rest unchanged.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _GUESSES = (
 _SAMPLE_BEFORE = 1024
 _SAMPLE_BYTES = 16 * 1024
 _HIGH_BYTES_TO_GUESS = 16
-"""With fewer non-ASCII bytes than this a statistical guess is noise, and Western European the likelier answer."""
+"""With fewer non-ASCII bytes than this a statistical guess is noise, and Western European is more likely."""
 _GOOD_TO_BAD = 4
-"""With this many well-formed characters for each broken byte a file is UTF-8 with damage, not something else."""
+"""With this many well-formed characters per broken byte a file is damaged UTF-8, not another encoding."""
 _HIGH = bytes(range(128, 256))
 _BROKEN = re.compile(r"[\udc80-\udcff]")
 _BARE_LF = re.compile(r"(?<!\r)\n")
@@ -56,7 +56,7 @@ _BARE_LF = re.compile(r"(?<!\r)\n")
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file's text, exactly as it is, and what is needed to write the same bytes again."""
+    """A file's exact text, and what is needed to write the same bytes again."""
 
     text: str
     encoding: str
@@ -64,16 +64,16 @@ class TextFile:
     newline: Newline
     final_newline: bool
     damaged: bool = False
-    """UTF-8 with stray bytes in it; those stand in `text` as lone surrogates, see `printable`."""
+    """UTF-8 with invalid bytes; those are lone surrogates in `text`, see `printable`."""
 
     @property
     def printable(self) -> str:
-        """The text for showing to somebody: stray bytes become U+FFFD, so that it can be sent as UTF-8."""
+        """Returns the text for display: invalid bytes become U+FFFD, so that it can be sent as UTF-8."""
         return _BROKEN.sub("\ufffd", self.text) if self.damaged else self.text
 
 
 def decode(data: bytes) -> TextFile:
-    """The text of `data`, in an encoding that gives the same bytes back."""
+    """Decodes `data`, in an encoding that gives the same bytes back."""
     if data.startswith(_MARK_BYTES) and (marked := _decode_marked(data)):
         return marked
     try:
@@ -83,7 +83,7 @@ def decode(data: bytes) -> TextFile:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether `data` is plain UTF-8, so that nothing has to be guessed to read it."""
+    """Returns whether `data` is plain UTF-8, so that no encoding has to be guessed."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -92,13 +92,13 @@ def is_utf8(data: bytes) -> bool:
 
 
 def encode(file: TextFile) -> bytes:
-    """The bytes of `file`. Raises UnicodeEncodeError where its encoding has no such character."""
+    """Returns the bytes of `file`. Raises UnicodeEncodeError if its encoding lacks a character."""
     body = file.text.encode(file.encoding, "surrogateescape" if file.damaged else "strict")
     return _MARK_OF[file.encoding] + body if file.bom else body
 
 
 def newline_of(text: str) -> Newline:
-    r"""How the lines of `text` end; a text without line ends counts as `\n`."""
+    r"""Returns how the lines of `text` end; a text without line ends counts as `\n`."""
     if "\r" not in text:
         return "\n"
     pairs, returns, feeds = text.count("\r\n"), text.count("\r"), text.count("\n")
@@ -108,17 +108,17 @@ def newline_of(text: str) -> Newline:
 
 
 def with_lf(text: str) -> str:
-    r"""`text` with every line end as `\n`."""
+    r"""Returns `text` with every line end as `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def with_newline(text: str, newline: str) -> str:
-    r"""`text` with each bare `\n` as `newline`; a `\r` that was written out stays."""
+    r"""Returns `text` with each bare `\n` as `newline`; an explicit `\r` stays."""
     return text if newline == "\n" or "\n" not in text else _BARE_LF.sub(newline, text)
 
 
 def line_at(text: str, position: int, newline: Newline, *, known: tuple[int, int] = (0, 1)) -> int:
-    """The 1-based line of the character at `position`; `known` is an earlier (position, line) to count on from."""
+    """Returns the 1-based line of the character at `position`; `known` is an earlier (position, line) to start at."""
     start, line = known
     if newline != "mixed":
         return line + text.count(newline[-1], start, position)
@@ -128,7 +128,7 @@ def line_at(text: str, position: int, newline: Newline, *, known: tuple[int, int
 
 
 def _before_pair(text: str, position: int) -> int:
-    r"""`position`, moved to the `\r` when it stands on the `\n` of a pair: halves of one line end are not two."""
+    r"""Returns `position`, moved to the `\r` if it is on the `\n` of a pair: one line end is not counted twice."""
     return position - 1 if text.startswith("\r\n", position - 1) and position else position
 
 
@@ -155,10 +155,10 @@ def _decode_lossless(data: bytes, encoding: str) -> str | None:
 
 def _decode_unmarked(data: bytes, first_bad: int) -> TextFile:
     repaired = data.decode("utf-8", "surrogateescape")
-    # Counted without naming each: ten million broken bytes as a list would take a gigabyte.
-    kept = len(data.decode("utf-8", "ignore"))
-    broken = len(repaired) - kept
-    well_formed = kept - len(data.translate(None, _HIGH))
+    # Counted without a list of them: ten million broken bytes would take a gigabyte.
+    valid_chars = len(data.decode("utf-8", "ignore"))
+    broken = len(repaired) - valid_chars
+    well_formed = valid_chars - len(data.translate(None, _HIGH))
     if well_formed >= broken * _GOOD_TO_BAD:
         return _text_file(repaired, "utf-8", damaged=True)
     for encoding in (*_guess(data, first_bad), "cp1252"):
@@ -169,12 +169,12 @@ def _decode_unmarked(data: bytes, first_bad: int) -> TextFile:
 
 
 def _guess(data: bytes, first_bad: int) -> tuple[str, ...]:
-    """The likeliest encoding of a bounded sample around the first byte that is not UTF-8, or none."""
+    """Returns the likeliest encoding of a bounded sample around the first byte that is not UTF-8, or none."""
     start = max(0, first_bad - _SAMPLE_BEFORE)
     sample = data[start : start + _SAMPLE_BYTES]
     if len(sample) - len(sample.translate(None, _HIGH)) < _HIGH_BYTES_TO_GUESS:
         return ()
-    # Heavy, and hardly any file needs it.
+    # Imported here: it is slow to import, and hardly any file needs it.
     from charset_normalizer import from_bytes
 
     best = from_bytes(sample, cp_isolation=list(_GUESSES), preemptive_behaviour=False).best()

@@ -1,10 +1,9 @@
-r"""Where a text sent by a model occurs in a file, whatever the file's line ends, and what to put there.
+r"""Finds a text sent by a model in a file, whatever the file's line ends, and determines the replacement.
 
-A model sends `\n`. In a file with one kind of line end both texts are put into that kind, and the search is plain.
-In a file with several kinds a place where the text stands exactly as sent comes first; only where there is none do
-line ends of any kind match, and the replacement takes the kind of the place it goes to. A line end is never cut in
-two unless the text names its `\r`. Occurrences are counted left to right without overlap. Every search is one
-pass over the text.
+A model sends `\n`. In a file with one kind of line end both texts are converted to it, and the search is plain. In a
+file with several kinds an exact occurrence comes first; only without one do line ends of any kind match, and the
+replacement takes the kind of its place. A line end is never cut in two unless the text contains its `\r`. Occurrences
+are counted left to right without overlap. Every search is one pass over the text.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPANS = 50
-"""Changed places told apart in one outcome; the rest are told as one."""
+"""Changed places that are listed separately; the rest are merged into one."""
 
 Span = tuple[int, int]
 _PAIR = re.compile(r"\r\n")
@@ -38,7 +37,7 @@ class UniformReplacement:
 
 @dataclass(frozen=True, slots=True)
 class SpanReplacements:
-    """Each of `spans` becomes the replacement beside it. Spans are in order and do not touch each other's text."""
+    """Each of `spans` becomes the replacement beside it. Spans are ordered and do not overlap."""
 
     spans: tuple[Span, ...]
     replacements: tuple[str, ...]
@@ -46,7 +45,7 @@ class SpanReplacements:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceResult:
-    """A text after a replacement: how many there were, and where the new text stands (at most SPANS + 1 spans)."""
+    """A text after a replacement: how many places there were, and the spans of the new text (at most SPANS + 1)."""
 
     text: str
     count: int
@@ -54,7 +53,7 @@ class ReplaceResult:
 
 
 def find_matches(text: str, old: str, new: str, newline: Newline) -> UniformReplacement | SpanReplacements:
-    """Where `old` occurs in `text`, whose lines end in `newline`, and what each place is to become. Maybe nowhere."""
+    """Finds `old` in `text`, whose lines end in `newline`, and what each place becomes. There may be no match."""
     spelled_out = "\r" in old
     if newline == "mixed":
         return _find_mixed(text, old, new, spelled_out=spelled_out)
@@ -66,11 +65,12 @@ def find_matches(text: str, old: str, new: str, newline: Newline) -> UniformRepl
 
 
 def count_matches(text: str, found: UniformReplacement | SpanReplacements) -> int:
+    """Counts the occurrences."""
     return text.count(found.needle) if isinstance(found, UniformReplacement) else len(found.spans)
 
 
 def positions(text: str, found: UniformReplacement | SpanReplacements) -> Iterator[int]:
-    """Where the occurrences begin, in order."""
+    """Yields where the occurrences begin, in order."""
     if isinstance(found, SpanReplacements):
         yield from (start for start, _ in found.spans)
         return
@@ -81,7 +81,7 @@ def positions(text: str, found: UniformReplacement | SpanReplacements) -> Iterat
 
 
 def length_after(text: str, found: UniformReplacement | SpanReplacements) -> int:
-    """How long the text will be once all the places are replaced."""
+    """Returns the length of the text once all the places are replaced."""
     if isinstance(found, UniformReplacement):
         return len(text) + (len(found.replacement) - len(found.needle)) * text.count(found.needle)
     return len(text) + sum(map(len, found.replacements)) - sum(end - start for start, end in found.spans)
@@ -90,7 +90,7 @@ def length_after(text: str, found: UniformReplacement | SpanReplacements) -> int
 def replace_matches(
     text: str, found: UniformReplacement | SpanReplacements, earlier: tuple[Span, ...]
 ) -> ReplaceResult:
-    """All the places replaced; `earlier` are spans of former changes, carried along into the new text."""
+    """Replaces all the places; `earlier` are spans of former changes, adjusted to the new text."""
     if isinstance(found, UniformReplacement):
         return _replace_uniform(text, found, earlier)
     return _replace_places(text, found, earlier)
@@ -121,12 +121,12 @@ def _exact_spans(text: str, old: str, *, spelled_out: bool) -> Iterator[Span]:
 
 
 def _any_end_spans(text: str, old: str) -> Iterator[Span]:
-    r"""Spans in `text` of what matches `old` when every line end counts as `\n`."""
+    r"""Yields the spans in `text` that match `old` when every line end counts as `\n`."""
     flat = with_lf(text)
     at = flat.find(old)
     if at < 0:
         return
-    # Each pair before a place moves it by one; `pairs` holds where the pairs are in the flat text.
+    # Each `\r\n` before a place shifts it by one; `pairs` are their positions in the flat text.
     pairs = [match.start() - index for index, match in enumerate(_PAIR.finditer(text))]
     while at >= 0:
         end = at + len(old)
@@ -135,11 +135,11 @@ def _any_end_spans(text: str, old: str) -> Iterator[Span]:
 
 
 def _ends_at(text: str, spans: tuple[Span, ...]) -> Iterator[str]:
-    """The line end that rules at each span: the first in it, else the next after it, else the last before it."""
+    """Yields the line end that applies at each span: the first in it, else the next, else the last before it."""
     ahead = _END.search(text)
     behind = "\n"
     for start, _ in spans:
-        # The search goes on from where it stands, so that all spans together cost one pass.
+        # The search continues from its position, so that all spans together cost one pass.
         while ahead is not None and ahead.start() < start:
             behind = ahead.group()
             ahead = _END.search(text, ahead.end())
@@ -157,7 +157,7 @@ def _replace_uniform(text: str, found: UniformReplacement, earlier: tuple[Span, 
         spans[SPANS] = (spans[SPANS][0], text.rfind(needle) + growth * (total - 1) + len(new))
 
     def shift(position: int) -> int:
-        """Where a position outside the replaced places comes to be; one inside ends up near its place."""
+        """Returns the new position of one outside the replaced places; one inside ends up near its place."""
         before = bisect_right(places, position - len(needle))
         if before > SPANS:
             before = text.count(needle, 0, position)
@@ -190,7 +190,7 @@ def _replace_places(text: str, found: SpanReplacements, earlier: tuple[Span, ...
 
 
 def _merge_spans(spans: list[Span], moved: list[Span]) -> tuple[Span, ...]:
-    """All the spans in order, overlapping ones made one, at most SPANS + 1 of them."""
+    """Returns all the spans in order, overlapping ones merged, at most SPANS + 1 of them."""
     if not moved:
         return tuple(spans)
     joined: list[Span] = []

@@ -1,4 +1,4 @@
-"""Finding things in a root: text (grep), names by pattern (glob), what a folder holds (listing).
+"""Searches a root: text (grep), names by pattern (glob), and the content of folders (listing).
 
 Nothing here follows a link, leaves the root, or shows what the policy's `visible` hides.
 """

@@ -1,7 +1,7 @@
-"""What folders hold, read through their handles: one level, a whole tree, or the names that match a pattern.
+"""Lists folders through their handles: one level, a whole tree, or the names that match a pattern.
 
-Every folder is reached from the root without following a link; links are shown with their target as text. Nothing
-hidden by the policy or left behind by a half-done write appears, and no listing is longer than its limit.
+Every folder is reached from the root without following a link; links are shown with their target as text. Entries
+that the policy hides and temporary files do not appear, and no listing is longer than its limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOT_ENTERED = frozenset({".git"})
 class ListingEntry:
     """One name in a listing. `path` is relative to the root and `depth` counts from the start (its children: 1).
 
-    `target` is where a link points, as it is written in the link. `is_expanded` says that a folder's content is listed.
+    `target` is the text of a link. `is_expanded` says that a folder's content is listed.
     """
 
     path: str
@@ -49,6 +49,7 @@ class ListingEntry:
 
     @property
     def label(self) -> str:
+        """Returns the name as a listing shows it: `folder/`, `link -> target`."""
         match self.kind:
             case "folder":
                 return f"{self.name}/"
@@ -60,7 +61,7 @@ class ListingEntry:
 
 @dataclass(frozen=True, slots=True)
 class FolderTree:
-    """Entries in the order they are read: each folder before what it holds, names sorted."""
+    """Entries in reading order: each folder before its content, names sorted."""
 
     start: str
     entries: tuple[ListingEntry, ...]
@@ -74,7 +75,7 @@ class FolderTree:
 
 @dataclass(frozen=True, slots=True)
 class NameMatches:
-    """Paths relative to the root that match, sorted."""
+    """The matching paths, relative to the root, sorted."""
 
     paths: tuple[str, ...]
     truncated: bool
@@ -83,7 +84,7 @@ class NameMatches:
 
 @dataclass(frozen=True, slots=True)
 class _RawEntry:
-    """An entry under its true name, as the system calls know it."""
+    """An entry with its unescaped name, as system calls need it."""
 
     parts: tuple[str, ...]
     entry: ListingEntry
@@ -91,7 +92,7 @@ class _RawEntry:
 
 @dataclass(frozen=True, slots=True)
 class _FolderReader:
-    """Reads single folders beneath a start that was opened once; knows what may be seen."""
+    """Reads single folders beneath a start that was opened once; applies the policy and the ignore patterns."""
 
     root: Root
     base: str
@@ -99,7 +100,7 @@ class _FolderReader:
     ignored: tuple[Glob, ...]
 
     def read(self, parts: tuple[str, ...]) -> list[_RawEntry]:
-        """The entries of one folder, sorted by name. OSError when it cannot be opened without a link."""
+        """Returns the entries of one folder, sorted by name. OSError if it cannot be opened without a link."""
         fd = self.root.open_folder(os.path.join(self.base, *parts))
         try:
             with os.scandir(fd) as entries:
@@ -119,7 +120,7 @@ class _FolderReader:
             status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             kind = _entry_kind(status.st_mode)
             target = printable_name(os.readlink(name, dir_fd=fd)) if kind == "link" else ""
-        except OSError:  # gone since the folder was read
+        except OSError:  # removed since the folder was read
             return None
         size = status.st_size if kind == "file" else 0
         return _RawEntry(
@@ -137,7 +138,7 @@ class _FolderReader:
 
 
 def list_folder(root: Root, start: str, *, visible: Visible, limits: Limits) -> FolderTree:
-    """One level: what the folder `start` holds, with sizes."""
+    """Lists one level of the folder `start`, with sizes."""
     return list_tree(root, start, ignore=(), visible=visible, limits=limits, depth=1)
 
 
@@ -151,9 +152,9 @@ def list_tree(
     depth: int | None = None,
     deadline: float | None = None,
 ) -> FolderTree:
-    """Everything beneath the folder `start`, down to `depth` levels.
+    """Lists everything beneath the folder `start`, down to `depth` levels.
 
-    When it is too much, the upper levels come whole and the deeper ones are left out.
+    If that is too much, the upper levels are complete and the deeper ones are left out.
     """
     globs = tuple(compile_glob(pattern, "ignore", limits, any_depth=True) for pattern in ignore)
     reader = _open_reader(root, start, visible, globs)
@@ -178,19 +179,19 @@ def list_tree(
 
 
 def _entries_that_fit(found: list[_RawEntry], entries: int, chars: int) -> list[_RawEntry]:
-    """As many of them, from the first, as there is room for."""
-    kept = found[:entries]
-    if sum(map(_width, kept)) <= chars:
-        return kept
-    for count, raw in enumerate(kept):
+    """Returns as many entries, from the first, as there is room for."""
+    candidates = found[:entries]
+    if sum(map(_width, candidates)) <= chars:
+        return candidates
+    for count, raw in enumerate(candidates):
         chars -= _width(raw)
         if chars < 0:
-            return kept[:count]
-    return kept
+            return candidates[:count]
+    return candidates
 
 
 def _width(raw: _RawEntry) -> int:
-    """The characters of its line."""
+    """Returns the number of characters of its line."""
     return len(_INDENT) * (raw.entry.depth - 1) + len(raw.entry.label) + 1
 
 
@@ -204,7 +205,7 @@ def search_names(
     limits: Limits,
     deadline: float | None = None,
 ) -> NameMatches:
-    """Files and folders whose path from `start` matches `pattern`, whatever the case: `**/*.ts`, `src/*`."""
+    """Returns files and folders whose path from `start` matches `pattern`, ignoring case: `**/*.ts`, `src/*`."""
     wanted = compile_glob(pattern, "pattern", limits, ignore_case=True)
     globs = tuple(compile_glob(one, "excludePatterns", limits, any_depth=True) for one in exclude_patterns)
     reader = _open_reader(root, start, visible, globs)
@@ -224,7 +225,7 @@ def search_names(
 def _by_level(
     reader: _FolderReader, start: str, depth: int | None
 ) -> Iterator[tuple[tuple[str, ...], list[_RawEntry]]]:
-    """Each folder with its entries, all of one level before the next."""
+    """Yields each folder with its entries, level by level."""
     waiting: deque[tuple[str, ...]] = deque([()])
     read = 0
     while waiting and read < _MOST_FOLDERS_READ:
@@ -234,7 +235,7 @@ def _by_level(
         except OSError as error:
             if not parts:
                 raise explain(error, start) from error
-            continue  # unreadable, gone, or swapped for a link
+            continue  # unreadable, removed, or replaced by a link
         except ToolyardError:
             if not parts:
                 raise

@@ -1,8 +1,8 @@
-"""Finding files by the pattern of their names, the newest first. ripgrep's own globs: `*.py` at any depth,
-`src/**/*.ts`, braces; .gitignore is obeyed, `.git` and our temporary files never appear.
+"""Finds files by a name pattern, newest first, with ripgrep's globs.
 
-A pattern given to ripgrep overrides .gitignore for the files it names. What is ignored is therefore taken out by a
-second listing without the pattern.
+`*.py` matches at any depth; `src/**/*.ts` and braces work too; .gitignore is obeyed, `.git` and temporary files never
+appear. A pattern given to ripgrep overrides .gitignore for the files that it matches. Ignored files are therefore
+removed by a second listing without the pattern.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SPECIAL = frozenset("*?[{\\")
 
 @dataclass(frozen=True, slots=True)
 class GlobResult:
-    """Paths relative to the root, the newest first; `total` counts those that were left out too."""
+    """Paths relative to the root, newest first; `total` also counts those that were left out."""
 
     files: tuple[str, ...]
     total: int
@@ -51,7 +51,7 @@ def glob(
     include_ignored: bool = False,
     confinement: Confinement | None = None,
 ) -> GlobResult:
-    """The files beneath the folder `start` whose path from there matches `pattern`."""
+    """Returns the files beneath the folder `start` whose path from there matches `pattern`."""
     check_argument(pattern, "pattern", max_chars=limits.pattern_chars)
     start, pattern = resolve_start(root, start, pattern)
     with SearchScope(
@@ -71,7 +71,7 @@ def glob(
 
 
 def resolve_start(root: Root, start: str, pattern: str) -> tuple[str, str]:
-    """Where to start and what to match there: an absolute pattern is taken from the root it lies beneath."""
+    """Returns where to start and what to match there: an absolute pattern is resolved against the root."""
     if ".." in pattern.split("/"):
         raise SecurityError(
             "The pattern goes up with `..`.", hint="Start from a folder inside the workspace instead."
@@ -86,7 +86,7 @@ def resolve_start(root: Root, start: str, pattern: str) -> tuple[str, str]:
         raise SecurityError(
             f"The pattern {pattern} lies outside {root.path}.", hint="Use a pattern relative to the workspace."
         )
-    # The folders that are named outright need no walk through their neighbours.
+    # Start in the deepest folder without a wildcard: its siblings need no walk.
     *folders, last = [part for part in inside.split("/") if part != "."] or ["*"]
     plain = next((at for at, part in enumerate(folders) if _SPECIAL & set(part)), len(folders))
     return "/".join(folders[:plain]) or ".", "/" + "/".join((*folders[plain:], last))
@@ -99,11 +99,11 @@ def _find_names(scope: SearchScope, pattern: str, include_ignored: bool) -> tupl
     chosen = list_names(scope, (glob_option(pattern), *LAST_GLOBS), glob_field="pattern")
     candidates = parse_names(chosen.data, WALKED)
     if not candidates or chosen.stop is not None:
-        # Stopped early, nothing is known of the ignored ones: show none rather than some that should be hidden.
+        # If stopped early, the ignored files are unknown: return none rather than some that should be hidden.
         return [], chosen.stop
     tracked = list_names(scope, LAST_GLOBS)
-    kept = set(parse_names(tracked.data, WALKED))
-    return [name for name in candidates if name in kept], tracked.stop
+    not_ignored = set(parse_names(tracked.data, WALKED))
+    return [name for name in candidates if name in not_ignored], tracked.stop
 
 
 def _build_result(scope: SearchScope, ordered: list[str], stop: StopReason | None, limits: Limits) -> GlobResult:

@@ -1,7 +1,7 @@
-"""Globs matched in Python, for listings that ripgrep has no part in: `*`, `?`, `[a-z]`, `{a,b}`, and `**`.
+"""Globs matched in Python, for listings without ripgrep: `*`, `?`, `[a-z]`, `{a,b}`, and `**`.
 
-No pattern can make it slow: braces are expanded up to a limit, a segment's stars match the leftmost place without
-going back, and `**` goes back to the last one only.
+No pattern can make matching slow: brace expansion is limited, the stars of a segment match the leftmost place without
+backtracking, and `**` backtracks only to the last one.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _ANY_FOLDERS = "**"
 _HINT = "Use fewer braces, or several patterns."
 
 Segment = re.Pattern[str] | None
-"""One name's pattern; None stands for `**`."""
+"""The pattern of one name; None means `**`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A compiled glob: the alternatives it expands to, each a row of segments."""
+    """A compiled glob: its alternatives, each a tuple of segments."""
 
     alternatives: tuple[tuple[Segment, ...], ...]
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Whether a path, cut into its names, matches as a whole."""
+        """Returns whether a path, split into names, matches as a whole."""
         return any(_matches(segments, parts) for segments in self.alternatives)
 
 
 def compile_glob(
     pattern: str, field: str, limits: Limits, *, ignore_case: bool = False, any_depth: bool = False
 ) -> Glob:
-    """`any_depth` lets a pattern without a slash match at every depth, as ignore rules do."""
+    """Compiles a glob. With `any_depth` a pattern without a slash matches at every depth, as ignore rules do."""
     if not pattern:
         raise ValidationError.of(field, "is empty", hint="Send a pattern such as **/*.py.")
     if len(pattern) > limits.pattern_chars:
@@ -56,7 +56,7 @@ def compile_glob(
 
 
 def _matches(segments: tuple[Segment, ...], parts: Sequence[str]) -> bool:
-    """Greedy with one way back: to the last `**`, which then takes one more folder."""
+    """Matches greedily, with one backtrack: to the last `**`, which then takes one more folder."""
     at = part = 0
     back: tuple[int, int] | None = None
     while part < len(parts):
@@ -75,7 +75,7 @@ def _matches(segments: tuple[Segment, ...], parts: Sequence[str]) -> bool:
 
 
 def _expand_braces(pattern: str, field: str) -> list[str]:
-    """The patterns without braces that `pattern` stands for."""
+    """Returns the patterns without braces that `pattern` stands for."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
@@ -87,12 +87,12 @@ def _expand_braces(pattern: str, field: str) -> list[str]:
             before, options, after = group
             waiting.extend(before + option + after for option in options)
         if len(done) + len(waiting) > _MOST_ALTERNATIVES:
-            raise ValidationError.of(field, f"stands for more than {_MOST_ALTERNATIVES} alternatives", hint=_HINT)
+            raise ValidationError.of(field, f"expands to more than {_MOST_ALTERNATIVES} alternatives", hint=_HINT)
     return done
 
 
 def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
-    """What stands before the first whole `{...}`, its options, and what follows. None without one."""
+    """Returns the text before the first complete `{...}`, its options, and the text after it; None without one."""
     opened = -1
     depth = 0
     cuts: list[int] = []
@@ -118,7 +118,7 @@ def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
 
 
 def _segment_regex(name: str) -> str:
-    """The regular expression of one name. Each star is followed by the text after it in an atomic group."""
+    """Returns the regular expression of one name. The text after each star is in an atomic group."""
     pieces: list[str] = [""]
     at = 0
     while at < len(name):
@@ -144,7 +144,7 @@ def _segment_regex(name: str) -> str:
 
 
 def _class_end(name: str, at: int) -> int:
-    """Where the `]` of a class stands that begins before `at`; -1 when there is none."""
+    """Returns the position of the `]` of a class that begins before `at`; -1 if there is none."""
     first = at + 1 if name[at : at + 1] in {"!", "^"} else at
     return name.find("]", first + 1)
 
@@ -154,5 +154,5 @@ def _class_regex(inner: str) -> str:
     body = re.sub(r"[\\\[\]^&~|]", r"\\\g<0>", inner[1:] if negated else inner)
     try:
         return re.compile(f"[{'^' if negated else ''}{body}]").pattern
-    except re.error:  # such as [z-a], which no character is in
+    except re.error:  # such as [z-a], which matches no character
         return r"(?!)"

@@ -1,8 +1,8 @@
-"""Searching text with ripgrep, shown as Claude Code's Grep shows it. Paths are relative to the root.
+"""Searches text with ripgrep and formats results as Claude Code's Grep does. Paths are relative to the root.
 
-Results come in an order that does not depend on timing (files by name; the newest first for a list of files), so
-that `offset` continues where a former call ended. Only a search that was stopped early, and says so, may show other
-files the next time.
+The order of results does not depend on timing (files by name; newest first for a list of files), so that `offset`
+continues where an earlier call ended. Only a search that was stopped early, and says so, may list other files the
+next time.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["GrepQuery", "GrepResult", "OutputMode", "grep"]
 
 @dataclass(frozen=True, slots=True)
 class GrepResult:
-    """What was found. `lines` are the page that was asked for; `files` are the files on it.
+    """The result of a search. `lines` are the requested page; `files` are the files on it.
 
-    `matches` counts all that was found: lines that match, or files where only files were asked for. `truncated`
-    says that there is more than `lines`, and `note` what to do about it.
+    `matches` counts all matches: matching lines, or files if only files were requested. `truncated` says that there
+    is more than `lines`, and `note` what to do about it.
     """
 
     lines: tuple[str, ...]
@@ -56,10 +56,10 @@ def grep(
     deadline: float,
     confinement: Confinement | None = None,
 ) -> GrepResult:
-    """Search beneath `start`, which is relative to the root: "." for all of it, or a folder, or a file.
+    """Searches beneath `start`, which is relative to the root: "." for all of it, or a folder, or a file.
 
-    `visible` is asked once a file, with its absolute path; what it refuses does not appear in any way. `deadline`
-    is a moment of the monotonic clock.
+    `visible` is asked once per file, with its absolute path; hidden files do not appear in any way. `deadline` is a
+    time of the monotonic clock.
     """
     arguments = ripgrep_options(query, limits)
     chosen = confinement or landlocked_process.best_confinement()

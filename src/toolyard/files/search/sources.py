@@ -1,8 +1,8 @@
-"""The two ways a search gets at the files, with the same hits.
+"""Two ways to search files, with the same results.
 
-Confined by Landlock, ripgrep walks the start itself. Otherwise it walks only to list names; each name is opened
-through the root without following a link, and ripgrep searches those open files, a batch at a time. One file is
-always searched through its descriptor.
+Confined by Landlock, ripgrep walks the start itself. Otherwise it only lists names; each is opened through the root
+without following a link, and ripgrep searches those open files, a batch at a time. A single file is always searched
+through its descriptor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from toolyard.files.search.ripgrep_output import (
 from toolyard.files.search.scope import SearchScope
 
 CONTENT_BYTES = 4 * MIB
-"""More matching lines than this are not collected: nobody reads them, and the search ends that much sooner."""
+"""The most output of matching lines that is collected: more is never read, and the search ends sooner."""
 NAMES_BYTES = 64 * MIB
 _MOST_IN_A_BATCH = 512
 _SNIFFED_BYTES = 8 * KIB
@@ -40,7 +40,7 @@ _SPARE_DESCRIPTORS = 4  # a share of one in so many: the rest of the process nee
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The files with matches that may be seen, in no order; why it ended early; how many could not be read."""
+    """The visible files with matches, unordered; why the search ended early; how many files could not be read."""
 
     found: tuple[FileMatches, ...]
     stop: StopReason | None
@@ -48,7 +48,7 @@ class Hits:
 
 
 def search(scope: SearchScope, query: GrepQuery, options: GrepOptions) -> Hits:
-    """Every visible file in the scope that has a match."""
+    """Returns every visible file in the scope that has a match."""
     if scope.is_file:
         return _search_one_file(scope, query, options)
     if scope.confinement is Confinement.LANDLOCK:
@@ -57,7 +57,7 @@ def search(scope: SearchScope, query: GrepQuery, options: GrepOptions) -> Hits:
 
 
 def list_names(scope: SearchScope, options: Iterable[str], *, glob_field: str = "glob") -> RipgrepOutput:
-    """The names ripgrep finds: `--files` with these options. Not yet proven to lie beneath the root."""
+    """Lists the names that ripgrep finds with these options. They may not lie beneath the root: verify them."""
     return scope.run_ripgrep(("--files", *options, "--", WALKED.decode()), most=NAMES_BYTES, glob_field=glob_field)
 
 
@@ -105,7 +105,7 @@ def _list_then_search(scope: SearchScope, query: GrepQuery, options: GrepOptions
 
 
 def _search_open_files(scope: SearchScope, query: GrepQuery, options: GrepOptions, by_fd: dict[int, str]) -> Hits:
-    """Search files that are open already; each is known by its descriptor and named again afterwards."""
+    """Searches files that are already open; ripgrep knows them by descriptor, and the result has their names."""
     paths = (f"{DESCRIPTOR.decode()}{fd}" for fd in by_fd)
     output = scope.run_ripgrep((*options.matching, "--", *paths), most=_output_limit(query), passed=tuple(by_fd))
     parsed = _parse_output(query, output, DESCRIPTOR)
@@ -134,7 +134,7 @@ class _OpenFiles:
 
 @contextlib.contextmanager
 def _open_files(scope: SearchScope, batch: Sequence[str]) -> Generator[_OpenFiles]:
-    """Those of `batch` that may be seen and are regular files beneath the root, open for reading."""
+    """Opens the files of `batch` that are visible and regular files beneath the root."""
     by_fd: dict[int, str] = {}
     refused = 0
     try:
@@ -146,7 +146,7 @@ def _open_files(scope: SearchScope, batch: Sequence[str]) -> Generator[_OpenFile
             except PermissionError:
                 refused += 1
                 continue
-            except OSError:  # gone, or no longer what ripgrep listed: a link, perhaps one that leads out
+            except OSError:  # removed, or replaced since the listing, perhaps by a link that leads out
                 continue
             if fd is not None:
                 by_fd[fd] = name
@@ -171,7 +171,7 @@ def _open_file(scope: SearchScope, name: str) -> int | None:
 
 
 def _looks_binary(head: bytes) -> bool:
-    """As ripgrep judges files it walks to: a NUL byte, unless a mark at the start says UTF-16."""
+    """Applies ripgrep's rule for binary files: a NUL byte, unless a byte order mark says UTF-16."""
     return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 

@@ -1,4 +1,4 @@
-"""Memories of mem0, read from where its local vector stores keep them and written as facts."""
+"""Imports memories of mem0 from its local vector stores as facts."""
 
 from toolyard.memory.mem0.importer import ImportSummary, import_mem0
 from toolyard.memory.mem0.records import Mem0Memory

@@ -1,8 +1,8 @@
-"""Memories of mem0 as facts. mem0 may go on being used, and the import may be repeated.
+"""Imports memories of mem0 as facts. The import may be repeated, and mem0 may stay in use.
 
-A memory is imported once. Repeated, it brings what is new; a memory that changed there is changed here, unless
-somebody has changed it here too; what was forgotten here stays forgotten. `.imports.json` beside the facts
-remembers what came from where; it is written after the facts, so an import that was killed only looks again.
+A repeated import adds new memories and updates those that changed in mem0, unless they were also edited here; facts
+that were forgotten here stay forgotten. `.imports.json` beside the facts records what was imported. It is written
+after the facts, so an interrupted import is simply repeated.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _DIGEST_BYTES = 8
 
 @dataclass(slots=True)
 class ImportSummary:
-    """How many memories were brought, and what became of the others."""
+    """How many memories were imported, and what happened to the others."""
 
     added: int = 0
     updated: int = 0
     unchanged: int = 0
     kept: int = 0
-    """Changed there and here: the fact here was left as it is."""
+    """Changed in both places: the fact here was left unchanged."""
     forgotten: int = 0
     """Imported before and forgotten since."""
     refused: list[str] = field(default_factory=list[str])
-    """Ids of memories that are too long to be facts."""
+    """Ids of memories that are too long for a fact."""
 
 
 def import_mem0(memory: Memory, memories: Iterable[Mem0Memory], *, dry_run: bool = False) -> ImportSummary:
-    """Write the memories into the facts of one agent. Choose whose before: `session` says whose each one is.
+    """Writes the memories to the facts of one agent. Filter them by `session` before to choose whose are imported.
 
-    A dry run tells what would be done, and writes nothing.
+    A dry run writes nothing and returns what would be done.
     """
     ledger = LockedDocument(memory.facts_file.root, memory.folder, LEDGER, parse_list, write_list)
     seen = _imported_digests(ledger.read())
@@ -86,10 +86,10 @@ def import_mem0(memory: Memory, memories: Iterable[Mem0Memory], *, dry_run: bool
 def _update_fact(
     entries: list[Any], at: int, record: Mem0Memory, imported: str | None, result: ImportSummary
 ) -> None:
-    """Let the fact at a place be what mem0 says now, if it still is what was imported."""
+    """Replaces the fact at an index by mem0's version, if it is still what was imported."""
     known, entry = Fact(entries[at]), _fact_entry(record)
     if known.text == entry["text"]:
-        if not record.updated or known.updated_at == record.updated:  # what else differs was added here
+        if not record.updated or known.updated_at == record.updated:  # other differences were added here
             result.unchanged += 1
         else:
             entries[at] = {**known.entry, **entry}
@@ -122,7 +122,7 @@ def _imported_facts(entries: list[Any]) -> Iterable[tuple[int, Fact]]:
 
 
 def _imported_digests(rows: list[Any]) -> dict[str, str]:
-    """By id, the digest of the text that was imported last."""
+    """Returns the digest of the last imported text, by id."""
     mappings = [cast("Mapping[str, Any]", row) for row in rows if isinstance(row, dict)]
     return {str(row.get("id")): str(row.get("text")) for row in mappings if row.get("from") == SOURCE}
 

@@ -1,4 +1,4 @@
-"""One memory of mem0: what it keeps beside the vector, told apart as mem0 itself does. Pure."""
+"""One memory of mem0: separates text, session and metadata of a payload as mem0 does. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ _MOST_DEPTH = 20
 
 @dataclass(frozen=True, slots=True)
 class Mem0Memory:
+    """One memory as mem0 stores it."""
+
     id: str
     text: str
     hash: str
     created: str
     updated: str
     session: Mapping[str, str]
-    """Whose it is: `user_id`, `agent_id`, `run_id`, `actor_id`, `role`, as far as they are known."""
+    """The owner: `user_id`, `agent_id`, `run_id`, `actor_id`, `role`, as far as they are set."""
     metadata: Mapping[str, Any]
 
 
 def parse_record(identity: object, payload: object) -> Mem0Memory | None:
-    """None for what is no memory: without text, or not a mapping."""
+    """Returns the memory; None if the payload is not a mapping with a text."""
     if not isinstance(payload, dict) or not isinstance(identity, str | int | UUID):
         return None
     known = cast("dict[object, object]", payload)
@@ -56,14 +58,17 @@ def parse_record(identity: object, payload: object) -> Mem0Memory | None:
 
 
 def json_value(value: object, budget: list[int], depth: int = 0) -> Any:
-    """As JSON has it; what JSON has no word for becomes text. A value that refers to itself ends somewhere."""
+    """Converts a value to JSON types: what JSON cannot express becomes text.
+
+    Depth and size are limited, also for values that contain themselves.
+    """
     budget[0] -= 1
     if budget[0] < 0 or depth > _MOST_DEPTH:
         return None
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return value if value - value == 0 else str(value)  # not JSON: infinite, or no number
+        return value if value - value == 0 else str(value)  # JSON has neither infinity nor NaN
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
         return {str(key): json_value(item, budget, depth + 1) for key, item in items if budget[0] > 0}

@@ -1,7 +1,7 @@
-"""Reading a pickle as data. Nothing in it is imported or called: every name it mentions stands for an empty object.
+"""Reads a pickle as data: imports and calls nothing, and puts a placeholder in place of every object.
 
-The local store of qdrant keeps its points so. A pickle is a program; run as pickle runs it, a store that somebody
-sent could do anything.
+Qdrant's local store pickles its points. A pickle is a program: unpickled normally, a store from an untrusted source
+could run any code.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ _ALLOWED_CLASSES = {
 
 
 _FLOAT_BYTES = 8
-_FLOAT_BATCH = 2_048  # a float that stands alone must not cost a look at all that follows
+_FLOAT_BATCH = 2_048  # limits what a single float costs: the bytes after it are inspected
 
 
 class Placeholder:
-    """In the place of any object: takes whatever it is given and keeps its state."""
+    """Stands for any object: accepts all arguments and keeps its state."""
 
     state: object = None
 
     def __init__(self, *_: object, **__: object) -> None:
-        """Arguments of the real thing, which is not made."""
+        """Ignores the arguments of the real object, which is never created."""
 
     def __setstate__(self, state: object) -> None:
         self.state = state
 
     def __setitem__(self, key: object, value: object) -> None:
-        """An item of a mapping that is not made."""
+        """Ignores an item of a mapping that is never created."""
 
     def append(self, item: object) -> None:
-        """An item of a list that is not made."""
+        """Ignores an item of a list that is never created."""
 
     def extend(self, items: object) -> None:
-        """Items of a list that is not made."""
+        """Ignores items of a list that is never created."""
 
     def add(self, item: object) -> None:
-        """An item of a set that is not made."""
+        """Ignores an item of a set that is never created."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Of a pydantic model."""
+        """The fields of a pydantic model."""
         state = cast("dict[str, Any]", self.state) if isinstance(self.state, dict) else {}
         inner = state.get("__dict__", state)
         return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
 
 
-# Python's own version of it, not the one in C: that one makes a table as large as a number in the pickle says.
+# The Python implementation, not the one in C, which allocates a table as large as a number in the pickle says.
 class _SafeUnpickler(pickle._Unpickler):  # type: ignore[misc,name-defined]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUntypedBaseClass, reportUnknownMemberType]
     def __init__(self, data: bytes) -> None:
         self._source = io.BytesIO(data)
@@ -71,8 +71,8 @@ class _SafeUnpickler(pickle._Unpickler):  # type: ignore[misc,name-defined]  # n
         return Placeholder()
 
     def load_floats(self) -> None:
-        """A vector is a thousand floats in a row: each an opcode of one byte and eight of value. All at once."""
-        inner = cast("Any", self)  # of Python's own, which has no types
+        """Reads a run of floats in one step: a vector is a thousand one-byte opcodes with eight-byte values."""
+        inner = cast("Any", self)  # attributes of the untyped base class
         source = cast("io.BytesIO", inner._unframer.current_frame or self._source)  # noqa: SLF001
         with source.getbuffer() as data:
             at = source.tell()
@@ -89,8 +89,8 @@ class _SafeUnpickler(pickle._Unpickler):  # type: ignore[misc,name-defined]  # n
 
 
 def unpickle_safely(data: bytes) -> object:
-    """What the pickle describes. Raises ValueError when it describes nothing."""
+    """Returns the data of a pickle. Raises ValueError if it cannot be read."""
     try:
         return cast("object", _SafeUnpickler(data).load())  # pyright: ignore[reportUnknownMemberType]
-    except Exception as error:  # noqa: BLE001 - a broken pickle raises anything at all
-        raise ValueError(f"no pickle that can be read: {type(error).__name__}") from None
+    except Exception as error:  # noqa: BLE001 - a broken pickle can raise any exception
+        raise ValueError(f"the pickle cannot be read: {type(error).__name__}") from None

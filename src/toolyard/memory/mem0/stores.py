@@ -1,12 +1,12 @@
-"""Reading the local stores that mem0 can be set up with, while mem0 may be using them.
+"""Reads the local vector stores that mem0 supports, also while mem0 is using them.
 
-    qdrant    <path>/collection/<name>/storage.sqlite    points, pickled (read as data, never run)
+    qdrant    <path>/collection/<name>/storage.sqlite    points, pickled (read as data, never executed)
     chroma    <path>/chroma.sqlite3                      metadata in tables
     faiss     <path>/<name>.json (or .pkl)               the payloads by id
 
-Databases are opened read-only and the packages themselves are not needed. Nothing is ever written there. What mem0
-keeps for itself (entities, telemetry) is left out. A store may come from anybody: only plain files and real tables
-are read, in a bounded time, without files of SQLite's own for sorting.
+Databases are opened read-only, nothing is ever written there, and the stores' packages are not needed. Internal
+collections of mem0 (entities, telemetry) are skipped. A store may be untrusted: only regular files and real tables
+are read, in bounded time and without temporary files of SQLite.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_VALUE_BYTES = 4 * _MOST_POINT_BYTES
 _MOST_MEMORIES = 200_000
 _STEPS = 100_000
 _MOST_STEPS = 10_000 * _STEPS
-"""Of SQLite, for one store: many times what the largest that is read takes."""
+"""Steps of SQLite's virtual machine for one store: many times what the largest supported store needs."""
 _MOST_SECONDS = 30.0
 _INTERNAL_COLLECTIONS = ("mem0migrations",)
 _ENTITY_SUFFIXES = ("_entities", "-entities")
@@ -47,20 +47,25 @@ Rows = Iterator[tuple[object, object]]
 
 @dataclass(frozen=True, slots=True)
 class StoreContents:
+    """The memories of one collection."""
+
     kind: str
     collection: str
     memories: tuple[Mem0Memory, ...]
     unreadable: int
-    """Entries that are no memories or cannot be read."""
+    """Number of entries that are not memories or cannot be read."""
 
     def filter_by_session(self, **session: str) -> tuple[Mem0Memory, ...]:
-        """Those of one user, agent or run: `belonging(user_id="alice")`. Keys without a value ask for nothing."""
+        """Returns the memories of one user, agent or run: `filter_by_session(user_id="alice")`.
+
+        Empty values are ignored.
+        """
         wanted = {key: value for key, value in session.items() if value}.items()
         return tuple(memory for memory in self.memories if wanted <= memory.session.items())
 
 
 def read_store(path: str, collection: str = "") -> StoreContents:
-    """Every memory of a store; `collection` has to be named only where there are several."""
+    """Reads every memory of a store; `collection` is needed only if there are several."""
     kind, collections = _detect_store(path)
     names = sorted(
         name for name in collections if name not in _INTERNAL_COLLECTIONS and not name.endswith(_ENTITY_SUFFIXES)
@@ -68,8 +73,8 @@ def read_store(path: str, collection: str = "") -> StoreContents:
     if collection and collection not in collections:
         raise ToolError(f"There is no collection {collection} in {path}.", hint=f"There is: {', '.join(names)}.")
     if not collection and len(names) != 1:
-        held = f"several collections: {', '.join(names)}" if names else "no collection of memories"
-        raise ToolError(f"{path} holds {held}.", hint="Name the collection.")
+        contents = f"several collections: {', '.join(names)}" if names else "no collection of memories"
+        raise ToolError(f"{path} holds {contents}.", hint="Name the collection.")
     chosen = collection or names[0]
     memories: dict[str, Mem0Memory] = {}
     unreadable = 0
@@ -77,7 +82,7 @@ def read_store(path: str, collection: str = "") -> StoreContents:
     try:
         for identity, payload in collections[chosen]():
             if time.monotonic() > until:
-                raise ValueError(f"it takes longer than {_MOST_SECONDS:g} seconds")
+                raise ValueError(f"reading takes longer than {_MOST_SECONDS:g} seconds")
             record = parse_record(identity, payload)
             if record is None:
                 unreadable += 1
@@ -94,7 +99,7 @@ def read_store(path: str, collection: str = "") -> StoreContents:
 
 
 def _detect_store(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
-    """What kind of store is there, and how each of its collections is read."""
+    """Returns the kind of the store, and a reader for each of its collections."""
     try:
         names = sorted(os.listdir(path))
         if "collection" in names:
@@ -107,16 +112,19 @@ def _detect_store(path: str) -> tuple[str, dict[str, Callable[[], Rows]]]:
     if stems:
         return "faiss", {stem: lambda stem=stem: _faiss_rows(path, stem) for stem in stems}
     raise ToolError(
-        f"{path} is no local store of mem0: neither qdrant nor chroma nor faiss.",
+        f"{path} is not a local store of mem0: neither qdrant nor chroma nor faiss.",
         hint="Name the folder that `vector_store.config.path` of mem0's configuration names.",
     )
 
 
 def _open_database(path: str, *tables: str) -> sqlite3.Connection:
-    """Within bounds: what looks like a table may be a query that never ends, or makes values of any size."""
-    for end in ("", "-wal", "-shm", "-journal"):  # to open a pipe would wait for whoever writes into it
+    """Opens a database read-only and with limits.
+
+    What looks like a table may be an endless query, or produce huge values.
+    """
+    for end in ("", "-wal", "-shm", "-journal"):  # opening a pipe would block until a writer opens it
         if os.path.lexists(path + end) and not os.path.isfile(path + end):
-            raise ValueError(f"{os.path.basename(path + end)} is no plain file")
+            raise ValueError(f"{os.path.basename(path + end)} is not a regular file")
     database = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
     steps, until = count(0, _STEPS), time.monotonic() + _MOST_SECONDS
@@ -127,7 +135,7 @@ def _open_database(path: str, *tables: str) -> sqlite3.Connection:
         for table in tables:
             rows = database.execute("SELECT type FROM pragma_table_list(?) WHERE schema = 'main'", (table,))
             if rows.fetchall() != [("table",)]:  # a view, or a virtual table
-                raise ValueError(f"{table} is no table")
+                raise ValueError(f"{table} is not a table")
     except BaseException:
         database.close()
         raise
@@ -141,7 +149,7 @@ def _qdrant_collections(folder: str) -> dict[str, Callable[[], Rows]]:
 
 def _qdrant_rows(path: str) -> Rows:
     with contextlib.closing(_open_database(path, "points")) as database:
-        # Of two rows of one point, which older versions left, the later one is the point.
+        # Older versions left two rows for one point; the later one is current.
         for size, blob in database.execute(
             "SELECT length(point), CASE WHEN length(point) <= ? THEN point END FROM points ORDER BY rowid",
             (_MOST_POINT_BYTES,),
@@ -191,18 +199,18 @@ def _faiss_rows(path: str, stem: str) -> Rows:
     name = os.path.join(path, stem)
     if os.path.exists(f"{name}.json"):
         data = json.loads(_read_whole_file(f"{name}.json"))
-        held = data.get("docstore") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        payloads = data.get("docstore") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     else:
         pickled = unpickle_safely(_read_whole_file(f"{name}.pkl"))
-        held = pickled[0] if isinstance(pickled, tuple) and pickled else None  # pyright: ignore[reportUnknownVariableType]
-    if not isinstance(held, dict):
-        raise ValueError("it holds no memories")  # noqa: TRY004 - of the file, not of an argument
-    yield from cast("dict[object, object]", held).items()
+        payloads = pickled[0] if isinstance(pickled, tuple) and pickled else None  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(payloads, dict):
+        raise ValueError("it holds no memories")  # noqa: TRY004 - about the file, not an argument
+    yield from cast("dict[object, object]", payloads).items()
 
 
 def _read_whole_file(path: str) -> bytes:
     if not os.path.isfile(path):
-        raise ValueError(f"{os.path.basename(path)} is no plain file")
+        raise ValueError(f"{os.path.basename(path)} is not a regular file")
     with open(path, "rb") as file:
         data = file.read(_MOST_FILE_BYTES + 1)
     if len(data) > _MOST_FILE_BYTES:

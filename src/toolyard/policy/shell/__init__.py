@@ -1,6 +1,7 @@
-"""What a command's text shows of what it will do, by a real parse of bash.
+"""Static analysis of command text with a real bash parser.
 
-Advice for asking, for naming effects and for refusing early. Never the wall: that is the sandbox.
+The results are advisory: they decide when to ask, describe effects and refuse hopeless commands early. Isolation is
+the sandbox's job.
 """
 
 from toolyard.policy.shell.analysis import Analysis, Piece, analyse

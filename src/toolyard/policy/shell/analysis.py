@@ -1,4 +1,4 @@
-"""The answer about one command: what it will do, whether it only reads, whether it can work at all."""
+"""Analyses one command: its effects, whether it only reads, and whether it can work in a sandbox at all."""
 
 from __future__ import annotations
 
@@ -25,42 +25,44 @@ if TYPE_CHECKING:
     from toolyard.policy.shell.rules import EffectRule
 
 MAX_CACHED_ANALYSES: Final = 32
-"""One decision asks about the same text for every rule; a long text's analysis may take a few megabytes."""
+"""Every rule of a decision analyses the same text; the analysis of a long text may take a few megabytes."""
 _NETWORK_DEVICES: Final = ("/dev/tcp/", "/dev/udp/")
 _LOOKUPS: Final = frozenset({"[", "[[", "test", "command", "which", "type", "hash", "grep", "id", "whereis", "read"})
-"""What stands before `&&` to find out whether the rest should run."""
+"""Commands used before `&&` to test whether the rest should run."""
 
 _MISSING: Final = {CommandEffect.PRIVILEGES: ", and has none", CommandEffect.TERMINAL: ", and there is none"}
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One command of a compound one, as a permission may be about it."""
+    """One command of a compound command, as a rule may match it."""
 
     text: str
     read_only: bool
     plain: bool
-    """Whether `text` is all there is to it: no expansion, assignment or file written, nothing in the background."""
+    """Whether `text` is the whole command: no expansion, assignment, output file or background job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
+    """What the text of a command shows about its effects."""
+
     effects: tuple[ObservedEffect, ...] = ()
     understood: bool = True
     """Whether the text shows which programs it runs."""
     read_only: bool = False
     summary: str = ""
-    """What it will do, to follow a subject: `deletes files (rm -rf build)`."""
+    """The effects as a predicate: `deletes files (rm -rf build)`."""
     refusal: str | None = None
-    """Why it cannot work in a sandbox without terminal and privileges."""
+    """Why it cannot work in a sandbox without a terminal and privileges."""
     hint: str | None = None
     """What to do instead; set with `refusal`."""
     commands: tuple[str, ...] = ()
-    """Every simple command in it, in each spelling a rule may name it by."""
+    """Every simple command in it, in each spelling that a rule may use."""
     shows_all: bool = False
-    """Whether `commands` is surely everything: nothing evaluates text, sources a file or feeds a shell."""
+    """Whether `commands` is certainly complete: nothing evaluates text, sources a file or feeds a shell."""
     pieces: tuple[Piece, ...] = ()
-    """The commands as written, when each can be judged by itself; else empty."""
+    """The commands as written, if each can be decided separately; otherwise empty."""
     plain: bool = False
     """Whether it is one plain simple command, `commands[0]`."""
 
@@ -74,12 +76,12 @@ class Analysis:
 
 @functools.lru_cache(maxsize=MAX_CACHED_ANALYSES)
 def analyse(command: str) -> Analysis:
-    """Never raises: a text that is not understood is an analysis that says so."""
+    """Returns the analysis of a command. Never raises: text that cannot be parsed has `understood=False`."""
     try:
         script = parse_script(command)
         found = expand_script(script)
     except ParseFailure as failure:
-        return Analysis(understood=False, summary=f"may do anything (its text is not understood: {failure})")
+        return Analysis(understood=False, summary=f"may do anything (its text cannot be parsed: {failure})")
     seen: list[ObservedEffect] = []
     refused: tuple[ExpandedCommand, EffectRule] | None = None
     for part in found.parts:
@@ -118,7 +120,7 @@ def _observed_effects(
             found.append(ObservedEffect(CommandEffect.NETWORK, redirection.display_text))
         elif redirection.writes and not is_harmless_redirection(redirection):
             found.append(ObservedEffect(CommandEffect.WRITES, f"{shown} {redirection.display_text}".strip()))
-    if simple.place.background:
+    if simple.position.background:
         found.append(ObservedEffect(CommandEffect.BACKGROUND, f"{shown} &".strip()))
     if simple.program is None:
         return found
@@ -132,22 +134,22 @@ def _observed_effects(
 
 
 def _summarize(effects: tuple[ObservedEffect, ...], found: ExpandedScript) -> str:
-    told = summarize_effects(effects)
+    text = summarize_effects(effects)
     if found.obscure:
         more = f"may run more than it shows ({shorten_words(found.obscure[0])})"
-        return f"{told}, {more}" if told else more
-    return told or "changes nothing outside the shell"
+        return f"{text}, {more}" if text else more
+    return text or "changes nothing outside the shell"
 
 
 def _surely_runs(part: ExpandedCommand, found: ExpandedScript) -> bool:
-    """Whether the command will be reached. One that is tried and has a substitute is not refused."""
-    place = part.simple.place
-    if place.conditional or place.function or found.functions:
+    """Whether the command is certain to run. A command with an `||` fallback is not refused."""
+    position = part.simple.position
+    if position.conditional or position.function or found.functions:
         return False
-    if any(other.simple.place.joined == "||" for other in found.parts):
+    if any(other.simple.position.joined == "||" for other in found.parts):
         return False
     before = found.parts[: found.parts.index(part)]
-    return place.joined != "&&" or not any(other.simple.name in _LOOKUPS for other in before)
+    return position.joined != "&&" or not any(other.simple.name in _LOOKUPS for other in before)
 
 
 def _refusal_message(part: ExpandedCommand, rule: EffectRule) -> str:
@@ -156,7 +158,7 @@ def _refusal_message(part: ExpandedCommand, rule: EffectRule) -> str:
 
 
 def _spellings(simple: SimpleCommand) -> list[str]:
-    """As typed, by the bare name, and for git without the options before its subcommand."""
+    """Returns the command as typed, by the program's base name, and for git without options before the subcommand."""
     if not simple.name:
         return [simple.display_text] if simple.program is not None else []
     rest = " ".join(word.display_text for word in simple.arguments)
@@ -184,7 +186,7 @@ def _pieces(script: Script, found: ExpandedScript) -> tuple[Piece, ...]:
 
 
 def _is_spelled_plainly(command: str, script: Script) -> bool:
-    """Whether there is nothing beside the words, and the program's name stands there as it is."""
+    """Whether the command consists of words only and the program's name is written literally."""
     simple = script.commands[0]
     spelled = command.split(maxsplit=1)[0]
     return not script.comments and not simple.redirections and spelled == (simple.program and simple.program.text)
@@ -196,6 +198,6 @@ def _is_plain(simple: SimpleCommand) -> bool:
         and simple.program.literal
         and all(word.literal or word.globs for word in simple.arguments)
         and not simple.assignments
-        and not simple.place.background
+        and not simple.position.background
         and all(is_harmless_redirection(redirection) for redirection in simple.redirections)
     )

@@ -1,4 +1,4 @@
-"""What a command's text says, as plain frozen data. `parser.py` makes it, everything else only looks at it."""
+"""The syntax tree of a command as frozen data, produced by `parser.py`."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Final
 _NEEDS_NO_QUOTES: Final = re.compile(r"[\w@%+=:,./~^{}!\[\]-]+")
 
 
-class ParseFailure(Exception):  # noqa: N818 - named for what it tells; nothing of the program failed
-    """The text is not understood; the message says why in a few words."""
+class ParseFailure(Exception):  # noqa: N818 - named for its meaning; it signals a parse result, not a program error
+    """The text cannot be parsed reliably; the message says why in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A stretch of a word: text as it is, or an expansion as it was spelled (`$x`, `${x:-y}`, `$(pwd)`)."""
+    """A part of a word: literal text, or an expansion as written (`$x`, `${x:-y}`, `$(pwd)`)."""
 
     text: str
     quoted: bool
-    """Whether quotes or a backslash keep the shell from splitting it and from reading globs and braces in it."""
+    """Whether quotes or a backslash prevent word splitting and glob and brace expansion."""
     expands: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of a command, as far as its value can be told without running anything."""
+    """One word of a command, as far as its value is known without running anything."""
 
     text: str
-    """Without quotes and backslashes when it is literal; else as it was spelled."""
+    """Without quotes and backslashes if literal; otherwise as written."""
     literal: bool = True
-    """Whether `text` is exactly what the program will get."""
+    """Whether `text` is exactly what the program receives."""
     head: str = ""
-    """What a word that is not literal surely starts with."""
+    """The known beginning of a word that is not literal."""
     splits: bool = False
     """Whether it may become several words: an unquoted `$x`, `{a,b}`, `"$@"`."""
     globs: bool = False
-    """Not literal, and only because of `*`, `?` or `[`."""
+    """Whether it is not literal only because of `*`, `?` or `[`."""
     deep: bool = field(default=False, compare=False, repr=False)
-    """Stands for every file below `text`, one after the other, as `find` prints them."""
+    """Whether it means every file below `text`, one by one, as `find` prints them."""
     fragments: tuple[Fragment, ...] = field(default=(), compare=False, repr=False)
-    """What the word is made of, in order; empty when it was not read from a text."""
+    """The fragments of the word, in order; empty if the word was not parsed from text."""
 
     @property
     def may_be_option(self) -> bool:
@@ -50,7 +50,7 @@ class Word:
 
     @property
     def display_text(self) -> str:
-        """The word as it could be typed: in quotes where blanks or special characters need them."""
+        """The word as it could be typed, quoted if it has blanks or special characters."""
         if not self.literal or _NEEDS_NO_QUOTES.fullmatch(self.text):
             return self.text
         return "'" + self.text.replace("'", "'\"'\"'") + "'"
@@ -58,31 +58,35 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
+    """The assignment of a shell variable, or the variable of a `for` loop."""
+
     name: str
     value: Word | None
-    """None for what is no single word, such as an array."""
+    """None if the value is not a single word, such as an array."""
     choices: tuple[Word, ...] = field(default=(), compare=False, repr=False)
-    """The words that a `for` loop goes through."""
+    """The words that a `for` loop iterates over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
+    """A redirection of a command's input or output."""
+
     operator: str
     target: Word | None
-    """None when a descriptor is closed, and for a here-document."""
+    """None for a closed descriptor and for a here-document."""
     body: str = field(default="", compare=False, repr=False)
     """The text of a here-document."""
 
     @property
     def writes(self) -> bool:
-        """Whether a file is opened for writing. `2>&1` opens none."""
+        """Whether it opens a file for writing. `2>&1` does not."""
         if ">" not in self.operator or self.target is None:
             return False
         return not (self.operator.endswith("&") and self.target.literal and self.target.text.rstrip("-").isdigit())
 
     @property
     def gives_input(self) -> bool:
-        """Whether it gives the command its input."""
+        """Whether it provides the command's input."""
         return self.operator.startswith("<")
 
     @property
@@ -92,51 +96,51 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A part of a text whose variables and working folder are not simply those of what follows it."""
+    """A part of the text whose variables and working folder do not simply carry over to what follows."""
 
     start: int
-    """The byte of the text at which it begins."""
+    """The byte offset at which it begins."""
     is_shell: bool
-    """Whether it is a shell apart, which changes nothing outside; otherwise a branch or loop that may not run."""
+    """Whether it is a subshell, which changes nothing outside; otherwise it is a branch or loop that may not run."""
     joined: str = ""
-    """What stands before it: `&&`, `||`, `|` or nothing. The body of `if ! ...` counts as joined by `||`."""
+    """The operator before it: `&&`, `||`, `|` or nothing. The body of `if ! ...` counts as joined by `||`."""
     tests: bool = False
-    """Whether it is a branch of `if` or `case`, which runs only where a test holds."""
+    """Whether it is a branch of `if` or `case`, which runs only if a test succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandPosition:
-    """Where in a compound command a simple one stands."""
+    """The position of a simple command in a compound one."""
 
     joined: str = ""
-    """What stands before it: `&&`, `||`, `|`, or nothing at the start of a line or after `;`."""
+    """The operator before it: `&&`, `||`, `|`, or nothing at the start of a line or after `;`."""
     subshell: bool = False
     substitution: bool = False
     function: bool = False
     conditional: bool = False
-    """Whether it stands in a branch or a loop, so that it may not run at all."""
+    """Whether it is in a branch or a loop, so that it may not run at all."""
     background: bool = False
     fed: bool = False
     """Whether it gets input from a pipe, a file or a here-document."""
     scopes: tuple[Scope, ...] = field(default=(), compare=False, repr=False)
-    """The scopes around it, the outermost first."""
+    """The enclosing scopes, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One program with its words. Without a program: assignments alone, or redirections around a group."""
+    """One program with its arguments. Without a program: bare assignments, or redirections around a group."""
 
     program: Word | None
     arguments: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
-    place: CommandPosition = CommandPosition()
+    position: CommandPosition = CommandPosition()
     open_ended: bool = False
-    """Whether more words are added when it runs, as `xargs` does."""
+    """Whether more arguments are appended at run time, as `xargs` does."""
 
     @property
     def name(self) -> str:
-        """The program's bare name, empty when the text does not tell it."""
+        """The program's base name; empty if the text does not show it."""
         if self.program is None or not self.program.literal:
             return ""
         return self.program.text.rpartition("/")[2]
@@ -152,12 +156,12 @@ class SimpleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Every simple command of a text in the order it is written, those inside substitutions and functions too."""
+    """Every simple command of a text in source order, including those in substitutions and functions."""
 
     commands: tuple[SimpleCommand, ...]
     functions: frozenset[str] = frozenset()
     obscure: tuple[str, ...] = ()
-    """Constructs through which a shell may run what the text does not show: arithmetic, `${x@P}`, a subscript."""
+    """Constructs through which a shell may run code not in the text: arithmetic, `${x@P}`, a subscript."""
     comments: bool = False
     bodies: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     """The name and the text of each function."""

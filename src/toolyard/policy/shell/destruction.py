@@ -1,9 +1,9 @@
-"""What a command deletes or overwrites as a whole, by the paths its text shows.
+"""Finds the paths that a command deletes or overwrites as a whole.
 
 The walk follows the text as a shell would, without running anything: variables, `cd`, functions, wrappers, `bash -c`,
-and what `echo`, `ls` and `find` feed to `xargs` or to a loop that reads. It says which paths are hit and how;
-`policy.circuit_breaker` knows which of them matter. A part that cannot be read is left out: this is a safety catch
-against careless commands, not a wall.
+and what `echo`, `ls` and `find` pipe into `xargs` or a `read` loop. It reports which paths are affected and how;
+`policy.circuit_breaker` decides which of them matter. Parts that cannot be parsed are skipped: this is a safety catch
+against careless commands, not a barrier against hostile ones.
 """
 
 from __future__ import annotations
@@ -32,62 +32,67 @@ _CD_COMMANDS: Final = frozenset({"cd", "pushd"})
 _DECLARATIONS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _READS_INTO: Final = frozenset({"read", "mapfile", "readarray", "getopts"})
 _TESTS: Final = frozenset({"[", "[[", "test", "command", "which", "type", "grep", "ls"})
-"""What stands before `&&` to find out whether the rest should run."""
+"""Commands used before `&&` to test whether the rest should run."""
 _FILTERS: Final = frozenset({"sort", "uniq", "tac", "cat"})
-"""What passes on all that it is fed."""
+"""Programs that pass on their whole input."""
 _EXIT_COMMANDS: Final = frozenset({"exit", "return", "continue", "break"})
 _ERREXIT: Final = re.compile(r"-[a-z]*e[a-z]*")
 OVERWRITES: Final = "overwrites"
 
 
 class Reach(Enum):
-    """Which paths a command harms when it is given them."""
+    """What a command harms when it is given a path."""
 
     TREE = auto()
-    """A folder with all that is in it, or everything in it by `*`; and a device."""
+    """A folder with its content, or all its content by `*`; also a device."""
     ENTRY = auto()
-    """The same, but `*` names the things in a folder, which are not lost."""
+    """Like TREE, but `*` names the entries of a folder, which are not lost."""
     MODES = auto()
-    """A folder of the system or a home, whose files need the owners and modes they have."""
+    """A system or home folder, whose files depend on their owners and modes."""
     FILES = auto()
-    """The same as a tree, without the repository in it."""
+    """Like TREE, without the repository in it."""
     ALL_EXCEPT_MATCHING = auto()
-    """All files but those of one kind, which may be what a workspace is cleaned with."""
+    """All files except those with a matching name, which may be an ordinary clean-up of a workspace."""
     ROOT_ONLY = auto()
-    """The root alone: what is written there lies over the system's own folders."""
+    """Only the file system root: what is written there overlays the system's folders."""
     DEVICE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Destruction:
+    """A path that a command deletes or overwrites."""
+
     verb: str
     reach: Reach
     path: str
-    """Absolute and lexically normal."""
+    """Absolute and lexically normalised."""
     is_pattern: bool = False
     into: str = ""
-    """Where it is moved to, if that is known."""
+    """The destination of a move, if known."""
     if_cd_fails: bool = False
-    """Whether it is hit only if a `cd` fails."""
+    """Whether it is affected only if a `cd` fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class DestructionRule:
-    """Every condition that is set must hold. The examples are judged in `circuit_breaker.EXAMPLE`."""
+    """A destructive use of a program; all conditions that are set must hold.
+
+    The examples are checked in the environment of `circuit_breaker.EXAMPLE_BREAKER`.
+    """
 
     verb: str
     programs: tuple[str, ...]
     matches: tuple[str, ...]
     misses: tuple[str, ...]
     targets: Callable[[SimpleCommand], Iterable[Word]]
-    """The words that name what is harmed."""
+    """Selects the words that name what is harmed."""
     into: Callable[[SimpleCommand], Iterable[Word]] | None = None
-    """The word that names where it is moved to."""
+    """Selects the word that names the destination of a move."""
     reach: Reach = Reach.TREE
     options: tuple[str, ...] = ()
-    """One of these is given."""
+    """One of these must be present."""
     unless: tuple[str, ...] = ()
-    """None of these is given."""
+    """None of these may be present."""
 
     def fits(self, simple: SimpleCommand) -> bool:
         if self.options and not has_option(simple, self.options):
@@ -96,30 +101,30 @@ class DestructionRule:
 
 
 RuleLookup = Callable[[str], tuple[DestructionRule, ...]]
-"""Gives the rules for a program."""
+"""Returns the rules for a program."""
 
 
 def find_destructions(command: str, shell: ShellState, rules: RuleLookup) -> list[Destruction]:
-    """What the command hits, in the order of the text. Raises ParseFailure for what is not surely understood."""
+    """Returns what the command destroys, in source order. Raises ParseFailure for text that cannot be parsed."""
     walk = _DestructionWalk(rules)
     walk.walk_script(parse_script(command), shell, 0)
     return list(walk.found)
 
 
 class _PipedInput:
-    """What the commands of a text are fed by the commands before them."""
+    """Tracks which earlier command provides the input of each command."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[Scope, ...], SimpleCommand] = {}
-        """The last command within the same scopes."""
+        """The last command by its scopes."""
         self._feeds: dict[Scope, SimpleCommand | None] = {}
 
     def piped_command(self, written: SimpleCommand) -> SimpleCommand | None:
-        return self._last.get(written.place.scopes) if written.place.joined == "|" else None
+        return self._last.get(written.position.scopes) if written.position.joined == "|" else None
 
     def group_input(self, written: SimpleCommand, shell: ShellState) -> SimpleCommand | None:
-        """What the loop or group around a command is fed: `find | while read ...`, `done < <(find)`."""
-        scopes = written.place.scopes
+        """Returns the input of the enclosing loop or group: `find | while read ...`, `done < <(find)`."""
+        scopes = written.position.scopes
         for at, scope in enumerate(scopes):
             if scope not in self._feeds:
                 before = self._last.get(scopes[:at])
@@ -128,7 +133,7 @@ class _PipedInput:
 
     def record_command(self, simple: SimpleCommand, piped: SimpleCommand | None) -> None:
         passes_on = piped is not None and simple.name in _FILTERS and not plain_operands(simple)
-        self._last[simple.place.scopes] = piped if piped is not None and passes_on else simple
+        self._last[simple.position.scopes] = piped if piped is not None and passes_on else simple
 
 
 class _DestructionWalk:
@@ -139,14 +144,14 @@ class _DestructionWalk:
         self._parsed: dict[str, Script] = {}
         self._aliases: dict[str, str] = {}
         self._remaining_commands = MAX_COMMANDS
-        """Commands still to be looked at: texts that `eval` their own pieces would not end."""
+        """Remaining budget of commands: text that evaluates parts of itself would never end."""
 
     def walk_script(self, script: Script, shell: ShellState, depth: int) -> None:
         shells, fed = ScopedShells(shell), _PipedInput()
         tested = False
         self._functions.update(script.bodies)
         for written in script.commands:
-            here, joined = shells.shell_within(written.place.scopes), written.place.joined
+            here, joined = shells.shell_within(written.position.scopes), written.position.joined
             if not joined:
                 tested = written.name in _TESTS
             if not joined or (joined == "||" and written.name not in _EXIT_COMMANDS):
@@ -164,7 +169,7 @@ class _DestructionWalk:
             if reads_script(simple):
                 self._walk_text(_piped_script(simple, piped), simple, here, depth)
             feed = fed.group_input(written, here)
-            if not written.place.background:
+            if not written.position.background:
                 _update_shell(simple, here, feed, tested=behind_test)
             fed.record_command(simple, piped)
         shells.close()
@@ -191,7 +196,7 @@ class _DestructionWalk:
         self._walk_function_or_alias(simple, shell, depth)
 
     def _walk_function_or_alias(self, simple: SimpleCommand, shell: ShellState, depth: int) -> None:
-        """The functions and aliases that the text itself defines."""
+        """Walks a call of a function or alias that the text itself defines."""
         if simple.name == "alias":
             self._aliases.update(
                 (name, text) for word in simple.arguments for name, _, text in [word.text.partition("=")]
@@ -212,7 +217,7 @@ class _DestructionWalk:
         shell.variables.update(before)
 
     def _walk_text(self, text: str, simple: SimpleCommand, shell: ShellState, depth: int) -> None:
-        """`bash -c text` has a shell apart, with the variables that stand before it; `eval text` has this one."""
+        """Walks the text of `bash -c` in a new shell with its variables, and that of `eval` in the current shell."""
         inside = shell
         if simple.name not in {"eval", "trap"}:
             inside = shell.copy()
@@ -239,19 +244,19 @@ class _DestructionWalk:
         for folder in shell.folders or ("",):
             if word.text and (path := absolute_path(folder, word.text)):
                 known = into is not None and (into.literal or into.globs)
-                place = absolute_path(folder, into.text) if into is not None and known else ""
+                destination = absolute_path(folder, into.text) if into is not None and known else ""
                 unmoved = folder in shell.folders_if_cd_failed and not word.text.startswith("/")
-                self.found[Destruction(verb, reach, path, word.globs, place, unmoved)] = None
+                self.found[Destruction(verb, reach, path, word.globs, destination, unmoved)] = None
 
 
 def _program_name(simple: SimpleCommand) -> str:
-    """`mkfs.ext4` is `mkfs`."""
+    """Returns the program's name without version or file system type: `mkfs` for `mkfs.ext4`."""
     name = unversioned_program(simple)
     return "mkfs" if name.startswith("mkfs.") else name
 
 
 def _process_substitution(simple: SimpleCommand | None, shell: ShellState) -> SimpleCommand | None:
-    """The command in `< <(command)`."""
+    """Returns the command in `< <(command)`."""
     for one in simple.redirections if simple is not None and simple.program is None else ():
         text = one.target.text if one.target else ""
         if one.gives_input and text.startswith("<("):
@@ -262,7 +267,7 @@ def _process_substitution(simple: SimpleCommand | None, shell: ShellState) -> Si
 
 
 def _piped_script(shell: SimpleCommand, piped: SimpleCommand | None) -> str:
-    """What a shell reads as its script: a here-document, a here-string, or what `echo` or `cat` pipes into it."""
+    """Returns the script that a shell reads from a here-document, a here-string, or a piped `echo` or `cat`."""
     for one in shell.redirections:
         if one.body or one.operator == "<<<":
             return one.body or (one.target.text if one.target and one.target.literal else "")
@@ -274,7 +279,7 @@ def _piped_script(shell: SimpleCommand, piped: SimpleCommand | None) -> str:
 
 
 def _update_shell(simple: SimpleCommand, shell: ShellState, feed: SimpleCommand | None, *, tested: bool) -> None:
-    """What a command does to the shell that runs it. `feed` is what gives it its input."""
+    """Applies a command's effect on the shell that runs it. `feed` is the command that provides its input."""
     words = [word for word in simple.arguments if not word.text.startswith("-") or word.text == "-"]
     name = simple.name
     if simple.program is None or name in _DECLARATIONS:
@@ -309,7 +314,7 @@ def _apply_builtin(simple: SimpleCommand, words: list[Word], shell: ShellState) 
 
 
 def _cd_targets(words: list[Word], shell: ShellState) -> tuple[str, ...]:
-    """Where `cd` goes; empty when that is unknown."""
+    """Returns the targets of `cd`; empty if unknown."""
     if not words:
         return tuple(value.text for value in shell.variable_values("HOME") or ())
     if words[0].text == "-":
@@ -318,11 +323,11 @@ def _cd_targets(words: list[Word], shell: ShellState) -> tuple[str, ...]:
 
 
 def _exit_shell(simple: SimpleCommand, shell: ShellState) -> None:
-    if simple.place.joined == "||":
-        # What follows is reached only where the command before it succeeded.
+    if simple.position.joined == "||":
+        # What follows runs only if the command before it succeeded.
         shell.fallback_folders = ()
         shell.narrow_variables()
-    elif not simple.place.joined and simple.name in {"exit", "return"}:
+    elif not simple.position.joined and simple.name in {"exit", "return"}:
         shell.has_exited = True
 
 
@@ -330,7 +335,7 @@ def _assign_variables(assignments: Iterable[Assignment], shell: ShellState) -> N
     for one in assignments:
         words = one.choices or ((one.value,) if one.value is not None else ())
         values = [value for word in words for value in word_values(word, shell)]
-        if not one.choices:  # the shell looks for files only where the variable is used
+        if not one.choices:  # the shell expands globs only where the variable is used
             values = [ShellValue(value.text, is_deep=value.is_deep) for value in values]
         is_unknown = not words or not (values or all(is_known(word, shell) for word in words))
         shell.assign(one.name, None if is_unknown else tuple(values) or (EMPTY,))

@@ -1,4 +1,4 @@
-"""Which words of a command name what it deletes or overwrites. They have been replaced by their values before."""
+"""Selects the words of a command that name what it deletes or overwrites. The words are already resolved."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _WORKING_FOLDER: Final = Word(".")
 _MAGIC: Final = re.compile(r"[*?\[]")
 _GROWING_SIZES: Final = ("+", ">", "/", "%")
-"""Sizes of `truncate` with which no file loses anything, or next to nothing."""
+"""Prefixes of `truncate` sizes with which a file loses little or nothing."""
 _DRY_FORMATS: Final = frozenset({"mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "mkfs.ntfs", "mke2fs"})
-"""Programs whose `-n` writes nothing. For others it is a label or a size."""
+"""Programs whose `-n` is a dry run. For others it is a label or a size."""
 _DRY_TYPES: Final = frozenset({"ext2", "ext3", "ext4", "ntfs"})
 _VALUE_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "cp": frozenset({"-t", "--target-directory", "-S", "--suffix"}),
@@ -43,7 +43,7 @@ _VALUE_OPTIONS: Final[dict[str, frozenset[str]]] = {
 _FIND_GLOBAL: Final = frozenset({"-H", "-L", "-P"})
 _FIND_EXEC_OPTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_TEST_PROGRAMS: Final = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
-"""What `-exec` runs to find out whether a file is meant."""
+"""Programs that `-exec` runs to test whether a file is selected."""
 _FIND_WHOLE_TYPES: Final = frozenset("fd")
 _DELETERS: Final = frozenset({"rm", "shred", "unlink", "srm", "trash"})
 _FIND_TAKES_ALL: Final = frozenset(
@@ -54,7 +54,7 @@ _FIND_TAKES_ALL_WITH_VALUE: Final = frozenset({"-mindepth", "-maxdepth", "-type"
 
 
 def plain_operands(simple: SimpleCommand) -> list[Word]:
-    """The words that are neither options nor values of them."""
+    """Returns the words that are neither options nor option values."""
     program = "mkfs" if simple.name.startswith("mkfs.") else simple.name
     values = _VALUE_OPTIONS.get(program, frozenset[str]())
     found: list[Word] = []
@@ -72,7 +72,7 @@ def plain_operands(simple: SimpleCommand) -> list[Word]:
 
 
 def rm_targets(simple: SimpleCommand) -> list[Word]:
-    """The operands of `rm`, unless it asks: a command has no terminal, so that the answer is no."""
+    """Returns the operands of `rm`, unless it prompts: without a terminal the answer is no."""
     asks = False
     for word in simple.arguments:
         if word.text.startswith("--interactive"):
@@ -80,16 +80,16 @@ def rm_targets(simple: SimpleCommand) -> list[Word]:
         elif word.literal and re.fullmatch(r"-[A-Za-z]+|--force", word.text):
             letters = re.sub(r"[^fiI]", "", "f" if word.text == "--force" else word.text)
             asks = letters[-1] != "f" if letters else asks
-    return [] if asks and not simple.place.fed else plain_operands(simple)
+    return [] if asks and not simple.position.fed else plain_operands(simple)
 
 
 def rm_tree_targets(simple: SimpleCommand) -> list[Word]:
-    """The operands that stand for every file of a tree."""
+    """Returns the operands that mean every file of a tree."""
     return [word for word in rm_targets(simple) if word.deep]
 
 
 def glob_operands(simple: SimpleCommand) -> list[Word]:
-    """The operands of a program that reads `*` in them itself."""
+    """Returns the operands of a program that expands `*` itself."""
     return [
         Word(word.text, literal=False, globs=True, head="./") if word.literal and _MAGIC.search(word.text) else word
         for word in plain_operands(simple)
@@ -97,13 +97,13 @@ def glob_operands(simple: SimpleCommand) -> list[Word]:
 
 
 def truncate_targets(simple: SimpleCommand) -> list[Word]:
-    """The operands of `truncate`, unless it only makes files longer."""
+    """Returns the operands of `truncate`, unless it only extends files."""
     sizes = [word.text for word in option_values(simple, "-s", "--size")]
     return [] if any(size.startswith(_GROWING_SIZES) for size in sizes) else plain_operands(simple)
 
 
 def mkfs_targets(simple: SimpleCommand) -> list[Word]:
-    """The operands of `mkfs`, unless it only says what it would do."""
+    """Returns the operands of `mkfs`, unless it is a dry run."""
     of_type = [word.text for word in option_values(simple, "-t", "--type")] or ["ext2"]
     dry = simple.name in _DRY_FORMATS or (simple.name == "mkfs" and of_type[-1] in _DRY_TYPES)
     if has_option(simple, ("-n",) if dry else ("-N",) if simple.name == "mkfs.xfs" else ()):
@@ -112,7 +112,7 @@ def mkfs_targets(simple: SimpleCommand) -> list[Word]:
 
 
 def option_values(simple: SimpleCommand, *options: str) -> list[Word]:
-    """The values of these options: the next word, after `=`, or attached to a short one."""
+    """Returns the values of these options: the next word, after `=`, or attached to a short option."""
     found: list[Word] = []
     words = simple.arguments
     for at, word in enumerate(words):
@@ -127,31 +127,34 @@ def option_values(simple: SimpleCommand, *options: str) -> list[Word]:
 
 
 def source_operands(simple: SimpleCommand) -> list[Word]:
+    """Returns the sources of `cp`, `mv` and similar commands."""
     words = plain_operands(simple)
     return words if option_values(simple, "-t", "--target-directory") else words[:-1]
 
 
 def destination_operand(simple: SimpleCommand) -> list[Word]:
+    """Returns the destination of `cp`, `mv` and similar commands."""
     return option_values(simple, "-t", "--target-directory") or plain_operands(simple)[1:][-1:]
 
 
 def operands_after_first(simple: SimpleCommand) -> list[Word]:
-    """Of `chmod MODE FILE ...` and `chown OWNER FILE ...`."""
+    """Returns the files of `chmod MODE FILE ...` and `chown OWNER FILE ...`."""
     named = any(word.text.startswith("--reference") for word in simple.arguments)
     return plain_operands(simple)[0 if named else 1 :]
 
 
 def dd_output_file(simple: SimpleCommand) -> list[Word]:
-    """`dd of=FILE`."""
+    """Returns the file of `dd of=FILE`."""
     return [Word(word.text[3:]) for word in simple.arguments if word.literal and word.text.startswith("of=")]
 
 
 def unpack_folder(*options: str) -> Callable[[SimpleCommand], list[Word]]:
-    """Where an archive is unpacked: the option's value, else the working folder."""
+    """Returns a selector of the folder an archive is unpacked into: the option's value or the working folder."""
     return lambda simple: option_values(simple, *options) or [_WORKING_FOLDER]
 
 
 def tar_extract_folder(simple: SimpleCommand) -> list[Word]:
+    """Returns the folder that `tar` extracts into; empty if it does not extract."""
     first = simple.arguments[0].text if simple.arguments else ""
     bundles = [first.lstrip("-")] if not first.startswith("--") else []
     bundles += [word.text[1:] for word in simple.arguments if word.text.startswith("-") and word.text[1:2] != "-"]
@@ -164,7 +167,7 @@ def tar_extract_folder(simple: SimpleCommand) -> list[Word]:
 def operands_with(
     *words: str, operands_of: Callable[[SimpleCommand], list[Word]] = plain_operands
 ) -> Callable[[SimpleCommand], list[Word]]:
-    """The operands where one of these is among them: `npx rimraf FOLDER`, `parted DEVICE mklabel`."""
+    """Returns a selector of the operands if one of these words is among them: `npx rimraf FOLDER`."""
 
     def operands(simple: SimpleCommand) -> list[Word]:
         found = operands_of(simple)
@@ -174,7 +177,7 @@ def operands_with(
 
 
 def git_paths(subcommand: str, *, everything: bool) -> Callable[[SimpleCommand], list[Word]]:
-    """The paths of a git subcommand. `everything`: without any, it means the folder it runs in."""
+    """Returns a selector of a git subcommand's paths. `everything`: without paths it means the working folder."""
 
     def paths(simple: SimpleCommand) -> list[Word]:
         words = plain_operands(simple)
@@ -193,7 +196,7 @@ def git_paths(subcommand: str, *, everything: bool) -> Callable[[SimpleCommand],
 
 
 def printed_words(simple: SimpleCommand) -> list[Word]:
-    """The words that a command writes for `xargs` or `read`, where its own words tell them."""
+    """Returns the words that a command prints for `xargs` or `read`, as far as its arguments show them."""
     if simple.name in {"echo", "printf"}:
         return plain_operands(simple)
     if simple.name == "find":
@@ -206,9 +209,9 @@ def printed_words(simple: SimpleCommand) -> list[Word]:
 
 
 def find_results(simple: SimpleCommand) -> list[Word]:
-    """The folders of `find`, unless a test like `-name` leaves only some of what is in them.
+    """Returns the folders that `find` prints entirely, or nothing if a test such as `-name` selects only some files.
 
-    Where all files but those of a kind are left, that is at least the repository.
+    If it prints all files except some by name, that includes at least the repository.
     """
     folders, tests = _split_find(simple)
     if _is_selective(tests):
@@ -221,7 +224,7 @@ def find_results(simple: SimpleCommand) -> list[Word]:
 
 
 def _split_find(simple: SimpleCommand) -> tuple[list[Word], list[Word]]:
-    """Its folders and its tests."""
+    """Splits the arguments of `find` into folders and tests."""
     words = list(simple.arguments)
     while words and words[0].text in _FIND_GLOBAL:
         words.pop(0)
@@ -230,7 +233,7 @@ def _split_find(simple: SimpleCommand) -> tuple[list[Word], list[Word]]:
 
 
 def _negated_tests(tests: list[Word]) -> list[tuple[str, str]]:
-    """The tests after `!`, with their values."""
+    """Returns the tests after `!`, with their values."""
     texts = [word.text for word in tests]
     return [(texts[n + 1], texts[n + 2]) for n in range(len(texts) - 2) if texts[n] in _FIND_NEGATES]
 
@@ -260,15 +263,16 @@ def _is_selective(tests: list[Word]) -> bool:
             return not negated
         negated = text in _FIND_NEGATES
         at += 1
-    return of_type and shallow  # the files of one folder, not those below it
+    return of_type and shallow  # only the files of one folder, not those below it
 
 
 def find_delete_targets(simple: SimpleCommand) -> list[Word]:
-    """What `-delete` deletes. What `-exec` runs is judged as a command."""
+    """Returns what `find -delete` deletes. Commands after `-exec` are checked separately."""
     return find_results(simple) if any(word.text == "-delete" for word in simple.arguments) else []
 
 
 def find_delete_targets_except(simple: SimpleCommand) -> list[Word]:
+    """Returns the folders of a `find` that deletes all files except some by name."""
     folders, tests = _split_find(simple)
     words = [word.text for word in tests]
     runs = [after.rpartition("/")[2] for word, after in pairwise(words) if word in _FIND_EXEC_OPTIONS]
@@ -277,7 +281,7 @@ def find_delete_targets_except(simple: SimpleCommand) -> list[Word]:
 
 
 def exec_command_for(executed: SimpleCommand, found: Word) -> SimpleCommand:
-    """What `find -exec` runs, with a thing that it found in the place of `{}`."""
+    """Returns the command of `find -exec` with a found path in place of `{}`."""
     arguments = tuple(
         found if word.text == "{}" else replace(word, text=word.text.replace("{}", found.text), fragments=())
         for word in executed.arguments

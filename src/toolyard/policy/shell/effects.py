@@ -1,4 +1,4 @@
-"""What a command may do, in the words a person is asked with."""
+"""The possible effects of a command, worded for the approval question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_SHOWN_EFFECTS: Final = 6
 
 
 class CommandEffect(StrEnum):
-    """The value is how the effect reads in a sentence."""
+    """An effect of a command. The value is its predicate in a sentence."""
 
     READS = "reads files"
     WRITES = "writes files"
@@ -31,7 +31,7 @@ class CommandEffect(StrEnum):
     BACKGROUND = "runs on in the background"
 
 
-# What a person has to know first comes first; reading is told only when there is nothing else to tell.
+# Most important first; reading is mentioned only if there is no other effect.
 _ORDER: Final = (
     CommandEffect.DELETES,
     CommandEffect.PRIVILEGES,
@@ -51,24 +51,25 @@ _ORDER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ObservedEffect:
-    """An effect and the words that show it."""
+    """An effect and the words of the command that cause it."""
 
     effect: CommandEffect
     words: str
 
 
 def summarize_effects(seen: Iterable[ObservedEffect]) -> str:
-    """`deletes files (rm -rf build), uses the network (curl example.org)`; empty when there is nothing to tell."""
+    """Returns `deletes files (rm -rf build), uses the network (curl example.org)`; empty if there are no effects."""
     first: dict[CommandEffect, str] = {}
     for one in seen:
         first.setdefault(one.effect, one.words)
-    told = [effect for effect in _ORDER if effect in first]
-    if len(told) > 1 and told[-1] is CommandEffect.READS:
-        told.pop()
-    phrases = [f"{effect} ({shorten_words(first[effect])})" for effect in told[:MAX_SHOWN_EFFECTS]]
-    return ", ".join(phrases) + (" and more" if len(told) > MAX_SHOWN_EFFECTS else "")
+    shown = [effect for effect in _ORDER if effect in first]
+    if len(shown) > 1 and shown[-1] is CommandEffect.READS:
+        shown.pop()
+    phrases = [f"{effect} ({shorten_words(first[effect])})" for effect in shown[:MAX_SHOWN_EFFECTS]]
+    return ", ".join(phrases) + (" and more" if len(shown) > MAX_SHOWN_EFFECTS else "")
 
 
 def shorten_words(words: str) -> str:
+    """Returns the words in one line, shortened for display."""
     line = " ".join(words.split())
     return line if len(line) <= MAX_WORDS_CHARS else line[: MAX_WORDS_CHARS - 3] + "..."

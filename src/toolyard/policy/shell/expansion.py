@@ -1,4 +1,4 @@
-"""A script with every command that is hidden in another one brought out: wrappers unwrapped, `-c` text parsed."""
+"""Expands a script into a flat list of commands: wrappers are unwrapped and `-c` text is parsed."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ if TYPE_CHECKING:
     from toolyard.policy.shell.ast import Script, SimpleCommand
 
 MAX_WRAPPER_DEPTH: Final = 8
-"""How deep commands may stand inside one another: `env nice timeout 5 bash -c ...`."""
+"""Maximum nesting depth of commands: `env nice timeout 5 bash -c ...`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandedCommand:
+    """A simple command of a script, at any nesting depth."""
+
     simple: SimpleCommand
     wraps: bool = False
     """Whether it runs another command, which follows in the list."""
     opaque: bool = False
-    """Whether it runs code that the text does not show."""
+    """Whether it runs code that is not in the text."""
     top: int = 0
-    """Which command of the script itself it belongs to."""
+    """The index of the top-level command it belongs to."""
 
 
 @dataclass(slots=True)
 class ExpandedScript:
+    """All commands of a script, with its functions and obscure constructs."""
+
     parts: list[ExpandedCommand] = field(default_factory=list[ExpandedCommand])
     functions: set[str] = field(default_factory=set[str])
     obscure: list[str] = field(default_factory=list[str])
 
 
 def expand_script(script: Script) -> ExpandedScript:
-    """Raises ParseFailure when the commands hold more than anyone would write."""
+    """Returns all commands of the script, nested ones included. Raises ParseFailure for excessive nesting."""
     found = ExpandedScript()
     _add_script(script, found, 0)
     return found
@@ -50,8 +54,8 @@ def _add_script(
     for at, simple in enumerate(script.commands):
         placed = simple
         if outer is not None:
-            own, around = simple.place, outer.place
-            place = replace(
+            own, around = simple.position, outer.position
+            position = replace(
                 own,
                 background=own.background or around.background,
                 function=own.function or around.function,
@@ -59,7 +63,7 @@ def _add_script(
                 fed=own.fed or around.fed,
                 substitution=own.substitution or around.substitution,
             )
-            placed = replace(simple, place=place)
+            placed = replace(simple, position=position)
         _add_command(placed, found, depth, at if outer is None else top)
 
 
@@ -67,7 +71,7 @@ def _add_command(simple: SimpleCommand, found: ExpandedScript, depth: int, top: 
     if depth > MAX_WRAPPER_DEPTH or len(found.parts) > MAX_COMMANDS:
         raise ParseFailure("it nests too deep")
     if simple.program is not None and simple.program.text in RESERVED:
-        raise ParseFailure(f'"{simple.program.text}" stands where a program should')
+        raise ParseFailure(f'"{simple.program.text}" is in the place of a program')
     inside = inner_commands(simple)
     opaque = HiddenCode.OPAQUE in inside
     at = len(found.parts)

@@ -1,6 +1,6 @@
-"""Where the grammar and bash do not agree, or the grammar takes too long: such a text counts as not understood.
+"""Refuses text for which the grammar disagrees with bash or takes too long to parse.
 
-Each of these was found by running texts in bash and comparing which programs it started.
+Each case was found by running texts in bash and comparing which programs it started.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 MAX_COMMAND_CHARS: Final = 20_000
 MAX_OPEN_BRACKETS: Final = 100
 MAX_SLOW_TOKENS: Final = 100
-"""Here-documents and `[[` tests, whose cost in the grammar grows with their square."""
+"""Maximum number of here-documents and `[[` tests, whose parse time grows quadratically."""
 MAX_MARKS: Final = 2_000
-"""Of what joins or opens commands, and `?`. The same, with a smaller square where they make no sense."""
+"""Maximum number of separators, opening brackets and `?`. Also quadratic, with a smaller factor in invalid text."""
 
 _SLOW_TOKENS: Final = re.compile(r"<<|\[\[|\(\(")
 _MARKS: Final = re.compile(r"[;|&()$`!?]")
 _BRACKETS: Final = re.compile(r"[(){}\[\]]")
-# Right behind `=` the grammar takes the first word of the next line for the value, and the shell for the program.
+# Directly after `=` the grammar reads the first word of the next line as the value, but the shell as the program.
 _CONTINUED_WORD: Final = re.compile(r"(?<![ \t])\\\n(?![ \t])|\\\\\n|(?:\A|\n)[ \t]*\\\n|=\\\n")
-# The grammar skips a blank with a backslash between words, the shell makes it part of one.
+# The grammar skips an escaped blank between words; the shell makes it part of a word.
 _ESCAPED_BLANK: Final = re.compile(r"(?<![A-Za-z_./-])\\[ \t]")
-# The shell takes these for parts of a word and the grammar for blanks, or the other way round.
+# The shell reads these as parts of a word and the grammar as blanks, or the other way round.
 _ODD_CHARACTERS: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2060\u3000\ufeff]"
 )
-# There the grammar looks a character up in a table of 256, whichever it is: memory that is not its own, and for some
-# characters the end of this process.
+# In these positions the grammar indexes a table of 256 entries with any character: an out-of-bounds read that crashes
+# this process for some characters.
 _PAST_TABLE: Final = re.compile(r"(?:\{[\d.]*|[$?]|-[A-Za-z]*)[^\x00-\xff]")
 RESERVED: Final = frozenset(
     {
@@ -41,7 +41,7 @@ RESERVED: Final = frozenset(
         *("{", "}", "!", "function"),
     }
 )
-"""Never the name of a program; where the grammar says so (`! { ls; }`, `time { ls; }`), it has lost its way."""
+"""Never the name of a program. If the grammar reports one as such (`! { ls; }`, `time { ls; }`), it is wrong."""
 _KEYWORDS: Final = RESERVED | {"[", "]", "[[", "]]"}
 _BEFORE_KEYWORD: Final = b" \t\n;&|(){}`"
 _AFTER_KEYWORD: Final = b" \t\n;&|()<>`"
@@ -60,7 +60,7 @@ _EXPRESSIONS: Final = frozenset({"binary_expression", "unary_expression", "paren
 
 
 def refuse_ambiguous_text(text: str) -> None:
-    """Before the parser sees it."""
+    """Raises ParseFailure for text that must not reach the parser."""
     if len(text) > MAX_COMMAND_CHARS:
         raise ParseFailure(f"it is longer than {MAX_COMMAND_CHARS} characters")
     if _ODD_CHARACTERS.search(text) or not _encodable(text):
@@ -91,7 +91,7 @@ def _encodable(text: str) -> bool:
 
 
 def refuse_ambiguous_keyword(node: Node, source: bytes) -> None:
-    """`{ls` and `fi#` are names of programs to bash, a keyword and more to the grammar."""
+    """Raises ParseFailure for words such as `{ls` and `fi#`: program names in bash, but keywords in the grammar."""
     if node.type not in _KEYWORDS:
         return
     before, after = source[node.start_byte - 1 : node.start_byte], source[node.end_byte : node.end_byte + 1]
@@ -100,7 +100,7 @@ def refuse_ambiguous_keyword(node: Node, source: bytes) -> None:
 
 
 def is_side_effect_free_test(test: Node, source: bytes) -> bool:
-    """Whether a test surely runs nothing."""
+    """Whether a test is certain to run no command."""
     opening = test.children[0].type
     for child in (test.children[0], test.children[-1]):
         refuse_ambiguous_keyword(child, source)
@@ -112,7 +112,7 @@ def is_side_effect_free_test(test: Node, source: bytes) -> bool:
 
 
 def _contains_only(node: Node, safe: frozenset[str], *, splitting: bool) -> bool:
-    """In `[`, an unquoted `$x` may become an operator."""
+    """Whether the test contains only safe operators and words; in `[`, an unquoted `$x` may become an operator."""
     if (node.type == "test_operator" or not node.is_named) and node.child_count == 0:
         return node_text(node).strip() in safe
     if node.type in _EXPRESSIONS:

@@ -1,9 +1,9 @@
-"""From text to `Script`, through the tree-sitter grammar of bash.
+"""Parses command text into `Script` with the tree-sitter grammar of bash.
 
-Nothing is guessed: where the grammar reports a fault, or the text is of a shape this reader does not know to be read
-as bash reads it, there is a `ParseFailure`, and whoever asked must take the text for one that may do anything.
+Nothing is guessed: if the grammar reports an error, or the text has a form that the grammar may read differently from
+bash, `ParseFailure` is raised, and the caller must assume that the text may do anything.
 
-The parser is native code with no limit of its own, so what would be slow or deep in it is refused before it starts.
+The parser is native code without limits of its own, so text that would be slow or deeply nested is refused first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_COMMANDS: Final = 1_000
 
 _SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS: Final = frozenset({"simple_expansion", "expansion", "arithmetic_expansion", "subscript"})
-# After `==` the grammar sees a pattern, and after a comment more words, where the shell sees the command's end.
+# After `==` the grammar expects a pattern, and after a comment more words, where the shell ends the command.
 _WORDS: Final = frozenset(
     {
         *(
@@ -77,7 +77,7 @@ _OPERATORS: Final = frozenset({"&&", "||", "|", "|&"})
 
 @functools.cache
 def _language() -> Language:
-    # Imported when first needed: a server that never runs a command does not pay for it.
+    # Imported on first use: a server that never runs a command does not pay for it.
     import tree_sitter
     import tree_sitter_bash
 
@@ -85,11 +85,11 @@ def _language() -> Language:
 
 
 def parse_script(text: str) -> Script:
-    """Raises ParseFailure for what is not surely understood."""
+    """Parses command text. Raises ParseFailure for text that bash may read differently."""
     refuse_ambiguous_text(text)
     from tree_sitter import Parser
 
-    # A parser of its own for each text: one must not be shared between threads, and making it costs microseconds.
+    # One parser per text: a parser must not be shared between threads, and creating one takes microseconds.
     source = text.encode()
     root = Parser(_language()).parse(source).root_node
     if root.has_error:
@@ -107,7 +107,7 @@ def parse_script(text: str) -> Script:
 
 @dataclass(slots=True)
 class _TreeWalker:
-    """Walks the grammar's tree once and collects the simple commands."""
+    """Walks the syntax tree once and collects the simple commands."""
 
     source: bytes
     commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
@@ -115,26 +115,26 @@ class _TreeWalker:
     obscure: list[str] = field(default_factory=list[str])
     comments: bool = False
 
-    def visit(self, node: Node, place: CommandPosition, depth: int) -> None:
+    def visit(self, node: Node, position: CommandPosition, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise ParseFailure("it nests too deep")
         handler = _HANDLERS.get(node.type)
         if handler is not None:
-            handler(self, node, place, depth)
+            handler(self, node, position, depth)
             return
         if node.type == "c_style_for_statement" or (node.type in _EXPANSIONS and not is_plain_expansion(node)):
             self.obscure.append(node_text(node))
-        self._visit_children(node.children, place, depth)
+        self._visit_children(node.children, position, depth)
 
     def _add_command(self, simple: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
             raise ParseFailure(f"it has more than {MAX_COMMANDS} parts")
         self.commands.append(simple)
 
-    def _visit_children(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> None:
-        """The parts of a group, one after the other; `&` after a part sets it running in the background."""
+    def _visit_children(self, nodes: Iterable[Node], position: CommandPosition, depth: int) -> None:
+        """Visits the parts of a group; a part followed by `&` runs in the background."""
         parts = list(nodes)
-        first = replace(place, joined="")
+        first = replace(position, joined="")
         for at, node in enumerate(parts):
             if not node.is_named:
                 refuse_ambiguous_keyword(node, self.source)
@@ -142,7 +142,7 @@ class _TreeWalker:
                 goes_on = parts[at + 1].type == "&" if at + 1 < len(parts) else False
                 self.visit(node, replace(first, background=True) if goes_on else first, depth + 1)
 
-    def visit_group(self, node: Node, place: CommandPosition, depth: int) -> None:
+    def visit_group(self, node: Node, position: CommandPosition, depth: int) -> None:
         if node.type == "compound_statement" and node_text(node).startswith("(("):
             self.obscure.append(node_text(node))
         if node.type == "for_statement" and (variable := node.child_by_field_name("variable")):
@@ -150,69 +150,71 @@ class _TreeWalker:
                 _ALL_PARAMETERS,
             )
             self._add_command(
-                SimpleCommand(None, assignments=(Assignment(node_text(variable), None, choices),), place=place)
+                SimpleCommand(None, assignments=(Assignment(node_text(variable), None, choices),), position=position)
             )
-        branch = place.conditional or node.type in _BRANCHES
-        inner = replace(place, conditional=branch, subshell=place.subshell or node.type == "subshell")
+        branch = position.conditional or node.type in _BRANCHES
+        inner = replace(position, conditional=branch, subshell=position.subshell or node.type == "subshell")
         children = node.children
         if node.type == "if_statement":
-            # The test is run in any case, and what it does to the shell holds after the branches too.
+            # The test always runs, and its effects on the shell persist after the branches.
             then = next((at for at, child in enumerate(children) if child.type == "then"), 0)
             self._visit_children(children[:then], inner, depth)
             negated = any(child.type == "negated_command" for child in children[:then])
             inner, children = replace(inner, joined="||" if negated else "&&"), children[then:]
-        if node.type in _SCOPES or (node.type == "compound_statement" and place.joined in {"&&", "||", "|"}):
+        if node.type in _SCOPES or (node.type == "compound_statement" and position.joined in {"&&", "||", "|"}):
             inner = _with_scope(inner, node)
         self._visit_children(children, inner, depth)
 
-    def visit_function(self, node: Node, place: CommandPosition, depth: int) -> None:
+    def visit_function(self, node: Node, position: CommandPosition, depth: int) -> None:
         body = node.child_by_field_name("body")
         self.bodies[node_text(node.child_by_field_name("name") or node)] = node_text(body) if body else ""
         redirects = node.children_by_field_name("redirect")
         self._add_command(
-            SimpleCommand(None, redirections=tuple(self._redirections(redirects, place, depth)), place=place)
+            SimpleCommand(None, redirections=tuple(self._redirections(redirects, position, depth)), position=position)
         )
-        # Its input is that of whoever calls it.
+        # A function's input is that of its caller.
         self._visit_children(
-            [body] if body else [], _with_scope(replace(place, function=True, fed=True), node), depth
+            [body] if body else [], _with_scope(replace(position, function=True, fed=True), node), depth
         )
 
-    def visit_assignment(self, node: Node, place: CommandPosition, depth: int) -> None:
+    def visit_assignment(self, node: Node, position: CommandPosition, depth: int) -> None:
         nodes = node.children if node.type == "variable_assignments" else [node]
-        self._add_command(SimpleCommand(None, assignments=self._assignments(nodes, place, depth), place=place))
+        self._add_command(
+            SimpleCommand(None, assignments=self._assignments(nodes, position, depth), position=position)
+        )
 
     def visit_comment(self, _node: Node, _place: CommandPosition, _depth: int) -> None:
         self.comments = True
 
-    def visit_list(self, node: Node, place: CommandPosition, depth: int) -> None:
-        # `a && b && c` leans to the left in the grammar, as deep as it is long.
+    def visit_list(self, node: Node, position: CommandPosition, depth: int) -> None:
+        # `a && b && c` is left-recursive in the grammar, as deep as the chain is long.
         spine: list[Node] = []
         left = node
         while left.type == "list":
             spine.append(left)
             left = left.children[0]
-        self.visit(left, place, depth + 1)
+        self.visit(left, position, depth + 1)
         for part in reversed(spine):
             joined = ""
             for child in part.children[1:]:
                 if child.type in _OPERATORS:
                     joined = child.type
                 elif child.is_named:
-                    self.visit(child, replace(place, joined=joined), depth + 1)
+                    self.visit(child, replace(position, joined=joined), depth + 1)
 
-    def visit_pipeline(self, node: Node, place: CommandPosition, depth: int) -> None:
-        here = place
+    def visit_pipeline(self, node: Node, position: CommandPosition, depth: int) -> None:
+        here = position
         for child in node.children:
             if child.type in _OPERATORS:
-                here = replace(place, joined="|", fed=True)
+                here = replace(position, joined="|", fed=True)
             elif child.is_named:
                 self.visit(child, here, depth + 1)
 
-    def visit_redirected(self, node: Node, place: CommandPosition, depth: int) -> None:
+    def visit_redirected(self, node: Node, position: CommandPosition, depth: int) -> None:
         redirects = node.children_by_field_name("redirect")
-        found = tuple(self._redirections(redirects, place, depth))
+        found = tuple(self._redirections(redirects, position, depth))
         body = node.child_by_field_name("body")
-        inner = replace(place, fed=True) if any(one.gives_input for one in found) else place
+        inner = replace(position, fed=True) if any(one.gives_input for one in found) else position
         extra = [
             word_from_nodes([part])
             for one in redirects
@@ -227,27 +229,27 @@ class _TreeWalker:
                 own, arguments=(*own.arguments, *extra), redirections=(*own.redirections, *found)
             )
         else:
-            self._add_command(SimpleCommand(None, redirections=found, place=place))
+            self._add_command(SimpleCommand(None, redirections=found, position=position))
             if body is not None:
                 self.visit(body, inner, depth + 1)
         for one in redirects:
             if one.type == "heredoc_redirect":
-                self._after_heredoc(one, place, depth)
+                self._after_heredoc(one, position, depth)
 
-    def _after_heredoc(self, node: Node, place: CommandPosition, depth: int) -> None:
-        """What follows `<<EOF` on its line (a pipe, `&& more`), and the substitutions in the text itself."""
+    def _after_heredoc(self, node: Node, position: CommandPosition, depth: int) -> None:
+        """Visits what follows `<<EOF` on its line (a pipe, `&& more`), and the substitutions in the document."""
         joined = ""
         for child in node.children:
             if child.type in _OPERATORS:
                 joined = child.type
             elif child.type == "pipeline":
-                self.visit_pipeline(child, replace(place, joined="|", fed=True), depth + 1)
+                self.visit_pipeline(child, replace(position, joined="|", fed=True), depth + 1)
             elif child.type == "heredoc_body":
-                self._visit_children(child.children, place, depth)
+                self._visit_children(child.children, position, depth)
             elif child.is_named and child.type not in {"heredoc_start", "heredoc_end", "file_redirect"}:
-                self.visit(child, replace(place, joined=joined), depth + 1)
+                self.visit(child, replace(position, joined=joined), depth + 1)
 
-    def _redirections(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> Iterable[Redirection]:
+    def _redirections(self, nodes: Iterable[Node], position: CommandPosition, depth: int) -> Iterable[Redirection]:
         for node in nodes:
             targets = [child for child in node.children if child.is_named and child.type != "file_descriptor"]
             operator = next((child.type for child in node.children if not child.is_named), "")
@@ -255,30 +257,30 @@ class _TreeWalker:
                 bodies = [node_text(child) for child in targets if child.type == "heredoc_body"]
                 yield Redirection("<<", None, "".join(bodies))
                 inner = [child for child in targets if child.type == "file_redirect"]
-                yield from self._redirections(inner, place, depth)
+                yield from self._redirections(inner, position, depth)
                 continue
-            self._visit_substitutions(targets, place, depth)
+            self._visit_substitutions(targets, position, depth)
             if len(targets) > 1 or (not targets and not operator.endswith("-")):
                 raise ParseFailure("a redirection is unclear")
             yield Redirection(operator, word_from_nodes(targets) if targets else None)
 
-    def visit_substitution(self, node: Node, place: CommandPosition, depth: int) -> None:
-        inner = _with_scope(replace(place, substitution=True, joined="", background=False), node)
+    def visit_substitution(self, node: Node, position: CommandPosition, depth: int) -> None:
+        inner = _with_scope(replace(position, substitution=True, joined="", background=False), node)
         redirects = node.children_by_field_name("redirect")
         if redirects:
             self._add_command(
-                SimpleCommand(None, redirections=tuple(self._redirections(redirects, inner, depth)), place=inner)
+                SimpleCommand(None, redirections=tuple(self._redirections(redirects, inner, depth)), position=inner)
             )
         self._visit_children((child for child in node.children if child not in redirects), inner, depth)
 
     def _refuse_line_ends(self, node: Node) -> None:
-        """Where a line ends a command does, unless that is escaped; the grammar forgets it after `==` and `=~`."""
+        """Refuses a line end between words: it ends the command, but the grammar ignores it after `==` and `=~`."""
         for one, next_one in itertools.pairwise(node.children):
             between = self.source[one.end_byte : next_one.start_byte].replace(b"\\\n", b"")
             if b"\n" in between and one.type != "heredoc_redirect":
                 raise ParseFailure("a line ends among its words")
 
-    def visit_command(self, node: Node, place: CommandPosition, depth: int) -> None:
+    def visit_command(self, node: Node, position: CommandPosition, depth: int) -> None:
         groups: list[list[Node]] = []
         assignments: list[Node] = []
         redirects: list[Node] = []
@@ -294,61 +296,61 @@ class _TreeWalker:
                 groups[-1].append(child)
             else:
                 groups.append([child])
-        found = tuple(self._redirections(redirects, place, depth))
-        here = replace(place, fed=True) if any(one.gives_input for one in found) else place
+        found = tuple(self._redirections(redirects, position, depth))
+        here = replace(position, fed=True) if any(one.gives_input for one in found) else position
         words = [word_from_nodes(group) for group in groups]
         at = len(self.commands)
         self._add_command(SimpleCommand(None))
-        values = self._assignments(assignments, place, depth)
+        values = self._assignments(assignments, position, depth)
         for group in groups:
-            self._visit_substitutions(group, place, depth)
+            self._visit_substitutions(group, position, depth)
         self.commands[at] = SimpleCommand(words[0] if words else None, tuple(words[1:]), values, found, here)
 
-    def _visit_substitutions(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> None:
-        """The substitutions in words, at any depth."""
+    def _visit_substitutions(self, nodes: Iterable[Node], position: CommandPosition, depth: int) -> None:
+        """Visits the substitutions in words, at any depth."""
         if depth > MAX_DEPTH:
             raise ParseFailure("it nests too deep")
         for node in nodes:
             if node.type in _SUBSTITUTIONS:
-                self.visit_substitution(node, place, depth + 1)
+                self.visit_substitution(node, position, depth + 1)
                 continue
             if node.type in _EXPANSIONS and not is_plain_expansion(node):
                 self.obscure.append(node_text(node))
             if node.child_count:
-                self._visit_substitutions(node.children, place, depth + 1)
+                self._visit_substitutions(node.children, position, depth + 1)
 
-    def _assignments(self, nodes: Iterable[Node], place: CommandPosition, depth: int) -> tuple[Assignment, ...]:
+    def _assignments(self, nodes: Iterable[Node], position: CommandPosition, depth: int) -> tuple[Assignment, ...]:
         found: list[Assignment] = []
         for node in nodes:
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-            self._visit_substitutions(node.children, place, depth)
+            self._visit_substitutions(node.children, position, depth)
             plain = value is not None and value.type != "array"
             word = word_from_nodes([value]) if value is not None and plain else (Word("") if value is None else None)
             found.append(Assignment(node_text(name) if name else "", word))
         return tuple(found)
 
-    def visit_test(self, node: Node, place: CommandPosition, depth: int) -> None:
-        self._add_command(SimpleCommand(Word(node.children[0].type), place=place))
-        # First, because it is the one that minds how deep it goes.
-        self._visit_substitutions(node.children, place, depth)
+    def visit_test(self, node: Node, position: CommandPosition, depth: int) -> None:
+        self._add_command(SimpleCommand(Word(node.children[0].type), position=position))
+        # First, because it checks the nesting depth.
+        self._visit_substitutions(node.children, position, depth)
         if not is_side_effect_free_test(node, self.source):
             self.obscure.append(node_text(node))
 
-    def visit_declaration(self, node: Node, place: CommandPosition, depth: int) -> None:
+    def visit_declaration(self, node: Node, position: CommandPosition, depth: int) -> None:
         keyword, *rest = node.children
         assignments = [child for child in rest if child.type == "variable_assignment"]
         words = [child for child in rest if child.type != "variable_assignment"]
-        self._visit_substitutions(words, place, depth)
-        values = self._assignments(assignments, place, depth)
+        self._visit_substitutions(words, position, depth)
+        values = self._assignments(assignments, position, depth)
         arguments = tuple(word_from_nodes([child]) for child in rest)
-        self._add_command(SimpleCommand(Word(node_text(keyword)), arguments, values, place=place))
+        self._add_command(SimpleCommand(Word(node_text(keyword)), arguments, values, position=position))
 
 
-def _with_scope(place: CommandPosition, node: Node) -> CommandPosition:
-    # Each part of a pipe is run by a shell apart.
-    is_shell = node.type not in {*_SCOPES, "compound_statement"} or node.type == "subshell" or place.joined == "|"
-    scope = Scope(node.start_byte, is_shell, place.joined, node.type in _TESTED)
-    return replace(place, scopes=(*place.scopes, scope))
+def _with_scope(position: CommandPosition, node: Node) -> CommandPosition:
+    # Each part of a pipeline runs in a subshell.
+    is_shell = node.type not in {*_SCOPES, "compound_statement"} or node.type == "subshell" or position.joined == "|"
+    scope = Scope(node.start_byte, is_shell, position.joined, node.type in _TESTED)
+    return replace(position, scopes=(*position.scopes, scope))
 
 
 _HANDLERS: Final[dict[str, Callable[[_TreeWalker, Node, CommandPosition, int], None]]] = {

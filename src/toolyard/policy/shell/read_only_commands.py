@@ -1,4 +1,4 @@
-"""The programs that only read, and with which words they no longer do. What is not listed here is not read-only."""
+"""The programs that only read, and the arguments with which they may write. Other programs are not read-only."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _DEVICES: Final = "/dev/"
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyProgram:
-    """A program that only reads, unless one of these options is given. Long ones may come abbreviated."""
+    """A program that only reads unless one of the unsafe options is given. Long options may be abbreviated."""
 
     unsafe_options: tuple[str, ...] = ()
     subcommands: frozenset[str] = frozenset()
-    """When there are any, the first argument must be one of them."""
+    """If set, the first argument must be one of these."""
     listing_subcommands: frozenset[str] = frozenset()
     """Subcommands that only read when no other word than an option among `listing_options` follows."""
     listing_options: frozenset[str] = frozenset()
     leading: frozenset[str] = frozenset()
     """Options that may stand before the subcommand."""
     max_operands: int | None = None
-    """More words than these would name a file to write."""
+    """More operands than this would name an output file."""
     word_pattern: re.Pattern[str] | None = None
-    """When set, every argument must look so."""
+    """If set, every argument must match."""
     options_first: bool = False
     """Whether only the first argument can be an option."""
     only_in_start_folder: bool = False
-    """Whether it reads as it should only in the folder the command starts in."""
+    """Whether it is safe only in the folder the command starts in."""
 
 
 _HARMLESS: Final = ReadOnlyProgram()
@@ -54,7 +54,7 @@ _GIT: Final = ReadOnlyProgram(
         {"-a", "-r", "-v", "-vv", "--all", "--remotes", "--list", "-l", "--show-current", "--verbose"}
     ),
     leading=frozenset({"--no-pager", "--no-optional-locks"}),
-    # In another folder it may find a repository whose configuration an agent wrote, and run what that names.
+    # In another folder, git may find a repository with a configuration that an agent wrote, and run what it names.
     only_in_start_folder=True,
 )
 UNREPORTED_PROGRAMS: Final = frozenset(
@@ -79,7 +79,7 @@ UNREPORTED_PROGRAMS: Final = frozenset(
         *("export", "declare", "typeset", "local", "readonly", "unset", "shift", "shopt", "pushd", "popd", "jobs"),
     }
 )
-"""Programs of which nothing needs to be told."""
+"""Programs whose effects need no mention in a summary."""
 READ_ONLY_PROGRAMS: Final[dict[str, ReadOnlyProgram]] = {
     **dict.fromkeys(
         (
@@ -93,7 +93,7 @@ READ_ONLY_PROGRAMS: Final[dict[str, ReadOnlyProgram]] = {
         _HARMLESS,
     ),
     "printf": ReadOnlyProgram(("-v",), options_first=True),
-    # `-v` and `-R` evaluate what they are given as a subscript.
+    # `-v` and `-R` evaluate subscripts in their argument.
     **dict.fromkeys(("test", "["), ReadOnlyProgram(("-v", "-R"))),
     "rg": ReadOnlyProgram(("--pre", "--hostname-bin", "--search-zip", "-z")),
     "sort": ReadOnlyProgram(("-o", "--output", "--compress-program", "-T", "--temporary-directory")),
@@ -113,24 +113,24 @@ READ_ONLY_PROGRAMS: Final[dict[str, ReadOnlyProgram]] = {
     "git": _GIT,
 }
 _SED_PRINT: Final = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
-# Their inner command is judged by itself; `env` is not here: it may set what changes how a reader reads.
+# The inner command is checked separately. `env` is not listed: its variables may change what a program does.
 TRANSPARENT_WRAPPERS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("timeout", "nice", "command", "stdbuf"), ()),
     "time": ("-o", "--o"),
     "xargs": ("-I", "-i", "-J", "--r", "--p"),
 }
-"""Wrappers that only read if what they wrap does, unless a word starts like this."""
+"""Wrappers that only read if the wrapped command does, unless a word starts with one of these prefixes."""
 
 
 def is_read_only_command(simple: SimpleCommand, *, folder_changed: bool) -> bool:
-    """Whether one simple command surely changes nothing. `folder_changed`: the folder may be another than at the start."""
+    """Whether a simple command certainly changes nothing. `folder_changed`: a `cd` may have run before it."""
     if not all(_is_harmless_assignment(one, prefix=simple.program is not None) for one in simple.assignments):
         return False
-    if not all(is_harmless_redirection(one) for one in simple.redirections) or simple.place.background:
+    if not all(is_harmless_redirection(one) for one in simple.redirections) or simple.position.background:
         return False
     if simple.program is None:
         return True
-    # A path may lead to another program of the same name.
+    # A path may name a different program with the same base name.
     if not simple.program.literal or "/" in simple.program.text:
         return False
     if simple.name in TRANSPARENT_WRAPPERS:
@@ -142,7 +142,7 @@ def is_read_only_command(simple: SimpleCommand, *, folder_changed: bool) -> bool
 
 
 def is_known_reader(simple: SimpleCommand) -> bool:
-    """Whether it is a reader by its name and subcommand, whatever its options. For telling, not for allowing."""
+    """Whether program and subcommand normally only read, with any options. For summaries, not for permission."""
     reader = READ_ONLY_PROGRAMS.get(simple.name)
     if reader is None or not reader.subcommands:
         return reader is not None or simple.name in TRANSPARENT_WRAPPERS
@@ -150,6 +150,7 @@ def is_known_reader(simple: SimpleCommand) -> bool:
 
 
 def changes_folder(simple: SimpleCommand) -> bool:
+    """Whether the command changes the working folder."""
     return simple.name in {"cd", "pushd", "popd"}
 
 
@@ -175,7 +176,7 @@ def _words_are_safe(simple: SimpleCommand, reader: ReadOnlyProgram) -> bool:
 
 
 def _possible_options(simple: SimpleCommand) -> tuple[Word, ...]:
-    """What a program may take for options. `find` and `test` know no `--`."""
+    """Returns the arguments that the program may read as options. `find` and `test` have no `--`."""
     texts = [word.text if word.literal else "" for word in simple.arguments]
     if READ_ONLY_PROGRAMS[simple.name].options_first:
         return simple.arguments[:1]
@@ -198,7 +199,7 @@ def _subcommand_reads(simple: SimpleCommand, reader: ReadOnlyProgram) -> bool:
 
 
 def _prints_lines(simple: SimpleCommand) -> bool:
-    """`sed -n 10,20p file`: a script that can only print."""
+    """Whether a `sed` script can only print lines, as in `sed -n 10,20p file`."""
     words = [word.text for word in simple.arguments]
     return len(words) >= 2 and _SED_PRINT.fullmatch(words[1]) is not None and not simple.open_ended
 
@@ -217,14 +218,17 @@ def _may_be_option(word: Word, option: str) -> bool:
 
 
 def _is_harmless_assignment(assignment: Assignment, *, prefix: bool) -> bool:
-    """Names in lower case belong to the script; of the others only those that change how output looks."""
+    """Whether it sets a lower-case variable, which belongs to the script, or one that only changes output format."""
     if _PRESENTATION.fullmatch(assignment.name):
         return True
     return not prefix and _PLAIN_VARIABLE.fullmatch(assignment.name) is not None
 
 
 def is_harmless_redirection(redirection: Redirection) -> bool:
-    """To nowhere, to another descriptor, or from a file. A here-document's end is easily misread, so none counts."""
+    """Whether it redirects to /dev/null, to another descriptor, or from a file.
+
+    Here-documents never count: their end is easily misparsed.
+    """
     target = redirection.target
     if redirection.operator == "<<":
         return False

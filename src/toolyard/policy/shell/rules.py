@@ -1,7 +1,7 @@
-"""How a rule says what a command will do. The rules themselves are data, in the `rules_*` modules.
+"""Rules that derive a command's effects. The rules themselves are data, in the `rules_*` modules.
 
-Each rule carries commands it matches and commands it misses, and is held to them when the rules are loaded: a rule
-that quietly matches nothing is worse than none.
+Each rule has example commands that it matches and that it misses, checked when the rules are loaded: a rule that
+silently matches nothing is worse than none.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ _VALUE_OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EffectRule:
-    """Every condition that is set must hold."""
+    """A command has the effect if all conditions that are set hold."""
 
     effect: CommandEffect
     programs: tuple[str, ...]
     matches: tuple[str, ...]
     misses: tuple[str, ...]
     subcommands: tuple[str, ...] = ()
-    """The first words that are no options: `push`, `remote add`."""
+    """The first words that are not options: `push`, `remote add`."""
     options: tuple[str, ...] = ()
-    """One of these is given; `-i` also in a bundle (`-ni`), `--output` also with its value, `+` for `+cmd`."""
+    """One of these must be present; `-i` also in a bundle (`-ni`), `--output` also with its value, `+` for `+cmd`."""
     leading: tuple[str, ...] = ()
-    """One of these is given before the subcommand."""
+    """One of these must be present before the subcommand."""
     unless: tuple[str, ...] = ()
-    """None of these is given."""
+    """None of these may be present."""
     operands: int = 0
-    """There are at least as many words that are no options."""
+    """Minimum number of words that are not options."""
     bare: bool = False
-    """There are no arguments, and no input is given."""
+    """The command must have no arguments and no input."""
     refusal: str = ""
-    """Set where it is sure to fail in a sandbox: what to do instead."""
+    """What to do instead; set if the command is certain to fail in a sandbox."""
 
     def fits(self, simple: SimpleCommand) -> bool:
         """Whether the conditions hold for a command of one of the programs."""
-        if self.bare and (simple.arguments or simple.place.fed or simple.open_ended):
+        if self.bare and (simple.arguments or simple.position.fed or simple.open_ended):
             return False
         if self.options and not has_option(simple, self.options):
             return False
@@ -71,7 +71,7 @@ class EffectRule:
 
 
 class EffectRules:
-    """Rules that hold to their own examples, found by program."""
+    """Effect rules that passed their own examples, indexed by program."""
 
     def __init__(self, rules: Iterable[EffectRule]) -> None:
         found: dict[str, list[EffectRule]] = {}
@@ -82,12 +82,12 @@ class EffectRules:
         self._by_program: Mapping[str, tuple[EffectRule, ...]] = {name: tuple(some) for name, some in found.items()}
 
     def matching_rules(self, simple: SimpleCommand) -> tuple[EffectRule, ...]:
-        """The rules that speak to a command, in the order they are written."""
+        """Returns the rules that match a command, in the order they are written."""
         return tuple(rule for rule in self._by_program.get(unversioned_program(simple), ()) if rule.fits(simple))
 
 
 def unversioned_program(simple: SimpleCommand) -> str:
-    """The program's name without a version: `python3.11` is `python`."""
+    """Returns the program's name without a version: `python` for `python3.11`."""
     name = simple.name
     stem = name.rstrip("0123456789.")
     return stem if stem in _VERSIONED else name
@@ -97,7 +97,7 @@ _VERSIONED: Final = frozenset({"python", "pypy", "pip", "ruby", "perl", "lua", "
 
 
 def operands(simple: SimpleCommand) -> list[str]:
-    """The words that are no options, nor the value of one that stands before the subcommand."""
+    """Returns the words that are neither options nor values of options before the subcommand."""
     values = _VALUE_OPTIONS.get(unversioned_program(simple), frozenset[str]())
     found: list[str] = []
     skip = False
@@ -122,7 +122,7 @@ def _before_subcommand(simple: SimpleCommand) -> tuple[Word, ...]:
 
 
 def has_option(simple: SimpleCommand, options: tuple[str, ...]) -> bool:
-    """Whether one of the options is among the arguments, as far as the text tells."""
+    """Whether one of the options is among the arguments, as far as the text shows."""
     texts = [word.text for word in simple.arguments if word.literal or word.head.startswith(("-", "+"))]
     return any(_is_option(text, option) for text in texts for option in options)
 
@@ -145,12 +145,12 @@ def _check_examples(rule: EffectRule) -> None:
         if _example_matches(rule, text) is not wanted:
             raise SystemFault(
                 f'the rule "{rule.effect}" for {", ".join(rule.programs[:3])} fails its own example "{text}".',
-                hint="Report this as a bug of Toolyard.",
+                hint="Report this as a bug in Toolyard.",
             )
     if not rule.matches or not rule.misses:
         raise SystemFault(
             f'the rule "{rule.effect}" for {", ".join(rule.programs[:3])} has no examples.',
-            hint="Report this as a bug of Toolyard.",
+            hint="Report this as a bug in Toolyard.",
         )
 
 

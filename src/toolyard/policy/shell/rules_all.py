@@ -1,4 +1,4 @@
-"""All rules, held to their examples when they are first needed."""
+"""All effect rules, checked against their examples on first use."""
 
 from __future__ import annotations
 
@@ -15,4 +15,5 @@ ALL_RULES: Final = (*FILE_RULES, *REACH_RULES, *REFUSED_RULES)
 
 @functools.cache
 def all_rules() -> EffectRules:
+    """Returns all effect rules, indexed and checked against their examples."""
     return EffectRules(ALL_RULES)

@@ -1,6 +1,6 @@
-"""Rules for what deletes or overwrites whole folders and devices.
+"""Destruction rules for commands that delete or overwrite whole folders and devices.
 
-The examples are commands at the top of the workspace /srv/project; the home is /home/me, /data is a context path and
+The examples run at the top of the workspace /srv/project; the home folder is /home/me, /data is a context path and
 /mnt/disk a mount point.
 """
 
@@ -137,7 +137,7 @@ DESTRUCTION_RULES: Final = (
         "deletes every untracked and every ignored file (which no snapshot holds) of",
         ("git",),
         ("git clean -fdx", "git clean -xdff .", "git -C /srv/project clean -f -d -x"),
-        # `-X` deletes what was built, and nothing that somebody wrote and did not ignore.
+        # `-X` deletes only ignored files, such as build output, and no untracked source files.
         ("git clean -fd", "git clean -fdX", "git clean -ndx", "git clean -fdx build", "git -C sub clean -fdx"),
         git_paths("clean", everything=True),
         reach=Reach.FILES,

@@ -1,4 +1,4 @@
-"""Rules for what changes files."""
+"""Effect rules for commands that change files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for what reaches beyond files: other code, the network, git, packages, processes."""
+"""Effect rules for commands that do more than change files: run code, use the network, git, packages, processes."""
 
 from __future__ import annotations
 

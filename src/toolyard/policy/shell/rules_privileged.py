@@ -1,4 +1,4 @@
-"""Rules for what cannot work without privileges or a terminal. Those with a refusal are sure to fail in a sandbox."""
+"""Effect rules for commands that need privileges or a terminal. Those with a refusal always fail in a sandbox."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ _TERMINAL: Final = (
         ("crontab -e",),
         ("crontab -l",),
         options=("-e",),
-        refusal="There is no terminal, and no jobs are kept for later. Run the task now.",
+        refusal="There is no terminal, and scheduled jobs are not kept. Run the task now.",
     ),
     # These may still work: a pager only copies, an editor may be set, a key may be there.
     EffectRule(E.TERMINAL, ("less", "more", "most"), ("less a",), ("less --version",), unless=_ASKS_ITSELF),

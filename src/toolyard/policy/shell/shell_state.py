@@ -1,8 +1,8 @@
-"""What is known of the shell at one point of a text: its variables, and the folders it may be in.
+"""The known state of the shell at one point of a text: its variables, and the folders it may be in.
 
-Nothing is run. A variable has the values that the text gives it, or is unknown; one that nothing has set is empty, as
-bash takes it, so that `rm -rf "$UNSET/"*` is read as what it does. That holds behind `source file` too: whether the
-file sets the variable is not seen, and where it does not, the loss is the whole file system.
+Nothing is run. A variable has the values that the text assigns, or is unknown. An unset variable is empty, as in
+bash, so `rm -rf "$UNSET/"*` is recognised as `rm -rf /*`. That also applies after `source file`: the file may set the
+variable, but if it does not, the command deletes the whole file system.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 MAX_CHOICES: Final = 64
-"""Values of one variable and folders of one shell. More than these are not followed."""
+"""Maximum number of values of one variable and of folders of one shell; more are ignored."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _SET_ELSEWHERE: Final = re.compile(
     r"BASH\w*|PATH|IFS|E?UID|GROUPS|PPID|RANDOM|SECONDS|LINENO|HOST\w*|OS\w*|MACHTYPE|SHELL|SHLVL|OPT\w+|REPLY"
     r"|FUNCNAME|PIPESTATUS|DIRSTACK|USER|LOGNAME|LANG|LC_\w+|TERM|OLDPWD|PYTHON\w*|VIRTUAL_ENV|TOOLYARD\w*"
 )
-"""What the shell or its surroundings set to a value that the text does not show."""
+"""Variables that the shell or its environment sets to a value not in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class ShellValue:
 
     text: str
     is_pattern: bool = False
-    """Whether the files that `text` finds are meant. A bracket is around each character that only looks special."""
+    """Whether `text` is a glob. Literal special characters in it are enclosed in brackets."""
     is_deep: bool = False
-    """Whether every file below `text` is meant, one by one."""
+    """Whether it means every file below `text`, one by one."""
 
 
 ShellValues = tuple[ShellValue, ...]
@@ -46,31 +46,33 @@ EMPTY: Final = ShellValue("")
 
 @dataclass(slots=True)
 class ShellState:
+    """The possible working folders and variables of a shell."""
+
     folders: Folders = ()
-    """Where it may be; empty when the text does not tell."""
+    """The possible working folders; empty if unknown."""
     home: str = "/"
     variables: dict[str, ShellValues | None] = field(default_factory=dict[str, ShellValues | None])
-    """None where a variable is set to something unknown. `1`, `2` and `@` are the parameters."""
+    """None for a variable with an unknown value. `1`, `2` and `@` are the parameters."""
     existing: frozenset[str] = frozenset()
-    """Folders that exist, so that a `cd` to them or to what is around them does not fail."""
+    """Folders that exist, so that a `cd` to them or to a parent does not fail."""
     fallback_folders: Folders = ()
-    """Where it is instead if the chain of `&&` that moved it was broken off, or its last `cd` failed."""
+    """The working folders if the `&&` chain with the last `cd` was interrupted, or that `cd` failed."""
     folders_if_cd_failed: frozenset[str] = frozenset()
-    """Of `folders`, those in which it is only if a `cd` failed."""
+    """The subset of `folders` in which the shell is only if a `cd` failed."""
     previous: Folders = ()
-    """Where it was before the last `cd`."""
+    """The working folders before the last `cd`."""
     narrowed_variables: frozenset[str] = frozenset()
-    """Variables that stand for many files, of which a test around this place leaves only some."""
+    """Variables with many files as values, of which an enclosing test leaves only some."""
     stops_on_error: bool = False
-    """Whether it ends at the first command that fails (`set -e`)."""
+    """Whether the shell exits at the first command that fails (`set -e`)."""
     has_exited: bool = False
-    """Whether it was left by `exit`, `return` or the like."""
+    """Whether `exit`, `return` or a similar command was reached."""
 
     def copy(self) -> ShellState:
         return replace(self, variables=dict(self.variables))
 
     def narrow_variables(self) -> None:
-        """Behind a test, what stood for all files of a folder may stand for a few of them."""
+        """Marks variables with glob values as narrowed: after a test, they may mean only some of the files."""
         self.narrowed_variables = self.narrowed_variables.union(
             name
             for name, values in self.variables.items()
@@ -78,7 +80,7 @@ class ShellState:
         )
 
     def variable_values(self, name: str) -> ShellValues | None:
-        """The values that the variable may have; None when they are unknown."""
+        """Returns the possible values of the variable; None if they are unknown."""
         if name == "PWD":
             return tuple(map(ShellValue, self.folders)) or None
         if name == "OLDPWD":
@@ -101,7 +103,7 @@ class ShellState:
         self.narrowed_variables -= {name}
 
     def change_folder(self, targets: Folders, *, tested: bool) -> None:
-        """`cd` to each of these, or to somewhere unknown; `tested`: a test before it may have kept it here."""
+        """Applies `cd` to each target, or to an unknown folder; `tested`: a test before it may have skipped it."""
         moved = [absolute_path(folder, target) for folder in self.folders or ("",) for target in targets]
         before = self.folders
         self.folders = tuple(dict.fromkeys(folder for folder in moved if folder))[:MAX_CHOICES]
@@ -114,11 +116,11 @@ class ShellState:
         return any(is_beneath(one, folder) for one in self.existing)
 
     def make_folder(self, folder: str) -> None:
-        """`mkdir`."""
+        """Applies `mkdir`."""
         self.existing |= {path for here in self.folders or ("",) if (path := absolute_path(here, folder))}
 
     def set_parameters(self, values: list[ShellValue | None]) -> None:
-        """`$1` and the following. A pattern finds several files, of which a single parameter is only one."""
+        """Sets `$1`, `$2` and so on. A glob becomes unknown: it matches several files, a parameter is only one."""
         self.variables = {name: value for name, value in self.variables.items() if not name.isdigit()}
         for at, value in enumerate(values, 1):
             self.variables[str(at)] = None if value is None or value.is_pattern else (value,)
@@ -131,7 +133,7 @@ class ShellState:
         self.folders, self.fallback_folders = _union(self.folders, self.fallback_folders), ()
 
     def merge(self, other: ShellState) -> None:
-        """Take over what may have become of this shell in a branch or loop."""
+        """Merges the possible state of this shell after a branch or loop."""
         self.folders_if_cd_failed = (self.folders_if_cd_failed | other.folders_if_cd_failed) - (
             frozenset(self.folders) - self.folders_if_cd_failed
             | frozenset(other.folders) - other.folders_if_cd_failed
@@ -144,13 +146,13 @@ class ShellState:
 
 
 class ScopedShells:
-    """The shell for each command of a text, by the scopes around the command."""
+    """Tracks the shell state of each command by its enclosing scopes."""
 
     def __init__(self, shell: ShellState) -> None:
         self._stack: list[tuple[Scope | None, ShellState]] = [(None, shell)]
 
     def shell_within(self, scopes: tuple[Scope, ...]) -> ShellState:
-        """Commands are asked about in the order they are written."""
+        """Returns the shell state within the scopes. Must be called in source order."""
         open_scopes = [scope for scope, _ in self._stack[1:]]
         same = 0
         while same < min(len(open_scopes), len(scopes)) and open_scopes[same] == scopes[same]:
@@ -176,7 +178,7 @@ class ScopedShells:
 
 
 def _shell_for_scope(scope: Scope, outer: ShellState) -> ShellState:
-    """The shell at the start of a scope, of which is known whether the command before it failed."""
+    """Returns the shell state at the start of a scope, given the operator that leads into it."""
     shell = outer.copy()
     if scope.tests:
         shell.narrow_variables()
@@ -188,7 +190,7 @@ def _shell_for_scope(scope: Scope, outer: ShellState) -> ShellState:
 
 
 def absolute_path(folder: str, path: str) -> str:
-    """The absolute, lexically normal path; empty when it is relative to a folder that is unknown."""
+    """Returns the absolute, lexically normalised path; empty if it is relative to an unknown folder."""
     if not path.startswith("/") and not folder:
         return ""
     return "/" + posixpath.normpath(posixpath.join(folder or "/", path)).lstrip("/")

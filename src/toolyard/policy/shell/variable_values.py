@@ -1,7 +1,7 @@
-"""The values that the words of a command have when it runs, as far as the text tells them.
+"""Computes the values of a command's words at run time, as far as the text shows them.
 
-Tilde, braces, variables and quotes are expanded as bash does it; globs are left as patterns. A word of which some
-part is unknown has no value.
+Tilde, braces, variables and quotes are expanded as in bash; globs remain patterns. A word with an unknown part has no
+value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from toolyard.policy.shell.shell_state import ShellState, ShellValues
 
 MAX_VALUES: Final = 64
-"""Of one word. What has more (`{a,b}{c,d}{...`) is not followed any further."""
+"""Maximum number of values of one word; further ones (`{a,b}{c,d}{...`) are ignored."""
 MAX_CHARS: Final = 8_192
-"""Of one value: no path is longer."""
+"""Maximum length of one value: no path is longer."""
 _MAX_BRACES: Final = 8
 _MAGIC: Final = re.compile(r"([*?\[])")
 _VARIABLE: Final = re.compile(
@@ -36,17 +36,17 @@ _EDITS: Final[dict[str, Callable[[str], str]]] = {
     "%/*": lambda text: text.rpartition("/")[0] if "/" in text else text,
     "##*/": lambda text: text.rpartition("/")[2],
 }
-"""What `${x%/}` and its like make of a value. Nothing comes of nothing, whatever the edit is."""
+"""The supported edits, such as `${x%/}`. Any edit of an empty value is empty."""
 _SUBSTITUTION: Final = re.compile(r"\$\((?P<modern>[^()`]*)\)|`(?P<old>[^()`]*)`")
 _IN_DEFAULT: Final = re.compile(r"\$\w+|\$\{[^{}]*\}|\A~(?=/|\Z)|[^$`{}\"'\\]+")
 _WORKING_FOLDER: Final = frozenset({"$(pwd)", "`pwd`", "$(pwd -P)", "$(realpath .)", "$(readlink -f .)"})
 _TOP_FOLDER: Final = frozenset({"$(git rev-parse --show-toplevel)", "`git rev-parse --show-toplevel`"})
 REPOSITORY_TOP: Final = "top of the repository"
-"""Holds the top folder of the repository around the shell. With blanks, so that no text assigns it."""
+"""Pseudo-variable with the top folder of the repository. Its name has blanks, so that no script can assign it."""
 
 
 def resolve_command(simple: SimpleCommand, shell: ShellState) -> SimpleCommand:
-    """The command with every word replaced by the values it has, where the text tells them."""
+    """Returns the command with every word replaced by its values, as far as they are known."""
     words = [value for word in simple.words for value in _resolve_word(word, shell)]
     redirections = tuple(
         replace(one, target=(_resolve_word(one.target, shell) or (one.target,))[0]) if one.target else one
@@ -67,17 +67,17 @@ def _resolve_word(word: Word, shell: ShellState) -> tuple[Word, ...]:
 def _as_word(value: ShellValue) -> Word:
     if not value.is_pattern:
         return Word(value.text, deep=value.is_deep)
-    # A file that `*` finds may look like an option; here it is read as a file.
+    # A file that `*` matches may look like an option; here it is treated as a file.
     return Word(value.text, literal=False, globs=True, head=_MAGIC.split(value.text, maxsplit=1)[0] or "./")
 
 
 def resolved_value(word: Word) -> ShellValue | None:
-    """The value of a word that was resolved; None when it is unknown."""
+    """Returns the value of a resolved word; None if it is unknown."""
     return ShellValue(word.text, word.globs, word.deep) if word.literal or word.globs else None
 
 
 def word_values(word: Word, shell: ShellState) -> tuple[ShellValue, ...]:
-    """Every word that this one may become. Empty when it becomes none, or when nothing of it is known."""
+    """Returns every word that this one may expand to. Empty if it expands to nothing or is unknown."""
     fragments = word.fragments or (Fragment(word.text, quoted=True),)
     found: dict[ShellValue, None] = {}
     for tokens in islice(_expand_braces(_split_unquoted(fragments)), MAX_VALUES):
@@ -86,12 +86,12 @@ def word_values(word: Word, shell: ShellState) -> tuple[ShellValue, ...]:
 
 
 def is_known(word: Word, shell: ShellState) -> bool:
-    """Whether every expansion in it has a value that is known. `$UNSET` is known to be nothing."""
+    """Whether the values of all expansions in the word are known. `$UNSET` is known to be empty."""
     return all(_expansion_values(part, shell) is not None for part in word.fragments if part.expands)
 
 
 def _split_unquoted(fragments: Iterable[Fragment]) -> list[Fragment]:
-    """The same, with one fragment for each unquoted character."""
+    """Splits unquoted fragments into one fragment per character."""
     found: list[Fragment] = []
     for fragment in fragments:
         if fragment.quoted or fragment.expands:
@@ -102,7 +102,7 @@ def _split_unquoted(fragments: Iterable[Fragment]) -> list[Fragment]:
 
 
 def _expand_braces(tokens: Sequence[Fragment]) -> Iterator[list[Fragment]]:
-    """`a{b,c}` as `ab` and `ac`. The first pair with a comma is taken apart, then what comes of it."""
+    """Expands `a{b,c}` to `ab` and `ac`: the first pair with a comma, then recursively the results."""
     opening = [at for at, token in enumerate(tokens) if _is_unquoted(token, "{")]
     for start in opening if len(opening) <= _MAX_BRACES else ():
         depth, cuts = 0, [start]
@@ -125,8 +125,8 @@ def _is_unquoted(token: Fragment, char: str) -> bool:
 
 
 def _split_fields(tokens: list[Fragment], shell: ShellState) -> Iterator[ShellValue]:
-    """The words that bash makes of one word: none, one, or several where an unquoted value has blanks."""
-    # Each way to expand it: the words that are complete, and the one under way (None: nothing was put in it).
+    """Yields the words that bash makes of one word: several if an unquoted value contains blanks, or none."""
+    # Each way to expand it: the complete words, and the word in progress (None: nothing was added to it).
     ways: list[tuple[list[ShellValue], ShellValue | None]] = [([], None)]
     for token in _merge_unquoted(_expand_tilde(tokens)):
         choices = _expansion_values(token, shell) if token.expands else (ShellValue(token.text),)
@@ -142,7 +142,7 @@ def _split_fields(tokens: list[Fragment], shell: ShellState) -> Iterator[ShellVa
 
 
 def _merge_unquoted(tokens: Iterable[Fragment]) -> Iterator[Fragment]:
-    """The same, with the unquoted characters that follow one another in one fragment again."""
+    """Joins adjacent unquoted characters into one fragment again."""
     for (quoted, expands), run in groupby(tokens, lambda token: (token.quoted, token.expands)):
         if quoted or expands:
             yield from run
@@ -155,7 +155,7 @@ def _append_value(
 ) -> tuple[list[ShellValue], ShellValue | None]:
     done, last = way
     text = value.text
-    if value.is_pattern or value.is_deep:  # names of files that were found, which are not expanded again
+    if value.is_pattern or value.is_deep:  # names of matched files, which are not expanded again
         return done, replace(_append_text(last, text, is_pattern=value.is_pattern), is_deep=value.is_deep)
     if token.quoted:
         return done, _append_text(last, text, is_pattern=False)
@@ -201,7 +201,7 @@ def _expansion_values(fragment: Fragment, shell: ShellState) -> ShellValues | No
     if found := _VARIABLE.fullmatch(fragment.text):
         return _variable_values(found, shell)
     found = _SUBSTITUTION.fullmatch(fragment.text)
-    # In quotes, the whole output would be one name.
+    # In quotes, the whole output is one word.
     return None if found is None or fragment.quoted else _listed_files(found["modern"] or found["old"] or "", shell)
 
 
@@ -216,7 +216,7 @@ def _variable_values(found: re.Match[str], shell: ShellState) -> ShellValues | N
         return _default_values(found["word"], shell) if any(value.text for value in known) else (EMPTY,)
     if all(value.text for value in known):
         return known
-    # `${x:?}` never runs with an empty value.
+    # With `${x:?}` and an empty value the command does not run.
     instead = () if operation == "?" else _default_values(found["word"], shell)
     if instead is None:
         return None
@@ -224,14 +224,14 @@ def _variable_values(found: re.Match[str], shell: ShellState) -> ShellValues | N
 
 
 def _apply_edit(values: ShellValues, edit: str) -> ShellValues | None:
-    """What is known of the values after an edit; None where that is nothing."""
+    """Returns the known values after an edit; None if there are none."""
     if change := _EDITS.get(edit):
         return tuple(replace(value, text=change(value.text)) for value in values)
     return tuple(value for value in values if not value.text) or None
 
 
 def _default_values(text: str, shell: ShellState) -> ShellValues | None:
-    """What stands for an empty variable, as in `${x:-$HOME/y}`."""
+    """Returns the values that replace an empty variable, as in `${x:-$HOME/y}`."""
     quoteless = text.replace('"', "")
     pieces = _IN_DEFAULT.findall(quoteless)
     if "".join(pieces) != quoteless:
@@ -251,7 +251,7 @@ def _default_values(text: str, shell: ShellState) -> ShellValues | None:
 
 
 def _listed_files(text: str, shell: ShellState) -> ShellValues | None:
-    """The files that `ls` or `find` prints."""
+    """Returns the files that an `ls` or `find` command prints; None if they are unknown."""
     try:
         commands = parse_script(text).commands
     except ParseFailure:

@@ -1,4 +1,4 @@
-"""From the parser's node of a word to `Word`: quotes and backslashes removed, expansions marked."""
+"""Converts the parser's word nodes to `Word`: quotes and backslashes removed, expansions marked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)")
 _GLOB: Final = re.compile(r"[*?\[]|[@+!]\(")
 _ANSI: Final = re.compile(r"\\(?s:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|(.))")
 _ANSI_LETTERS: Final = dict(zip("ntrabefv\\'\"?", "\n\t\r\a\b\x1b\f\v\\'\"?", strict=True))
-# Only these say no more than a variable's value; others count, index, or evaluate text as code.
+# Only these do nothing but insert a variable's value; others count, index, or evaluate text as code.
 _PLAIN_EXPANSION: Final = re.compile(r"\$(?:\w+|[?#@*$!-]|\{#?\w+\}|\{\w+(?:%%?|##?|:?-)[^$`{}\\'\"\[\]]*\})")
 _PLAIN_ARITHMETIC: Final = re.compile(r"\$\(\([0-9+*/%() -]*\)\)")
 _WHOLE_LIST: Final = re.compile(r"\$\{?(?:@|\*)|@\]")
@@ -27,12 +27,12 @@ _WHOLE_LIST: Final = re.compile(r"\$\{?(?:@|\*)|@\]")
 
 @dataclass(slots=True)
 class _WordBuilder:
-    """A word while it is put together."""
+    """Builds a word from its nodes."""
 
     text: list[str] = field(default_factory=list[str])
     head: str | None = None
     bare: list[str] = field(default_factory=list[str])
-    """What stands outside quotes, to look for globs and braces in."""
+    """The text outside quotes, in which globs and braces are active."""
     dynamic: bool = False
     splits: bool = False
     fragments: list[Fragment] = field(default_factory=list[Fragment])
@@ -42,7 +42,7 @@ class _WordBuilder:
         self.fragments.append(Fragment(text, quoted))
 
     def add_unquoted(self, raw: str) -> None:
-        """Text outside quotes, in which a backslash quotes the character after it."""
+        """Adds text outside quotes, in which a backslash quotes the next character."""
         at = 0
         for escape in _UNQUOTED_ESCAPE.finditer(raw):
             self.add_literal(raw[at : escape.start()], quoted=False)
@@ -51,7 +51,7 @@ class _WordBuilder:
         self.add_literal(raw[at:], quoted=False)
         bare = _UNQUOTED_ESCAPE.sub("", raw)
         if "\n" in bare:
-            # The grammar takes a line that begins with a backslash for the end of the word before it.
+            # The grammar reads a line that begins with a backslash as the end of the previous word.
             raise ParseFailure("a line begins with a backslash")
         self.bare.append(bare)
 
@@ -64,21 +64,22 @@ class _WordBuilder:
 
 
 def node_text(node: Node) -> str:
+    """Returns the source text of a node."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
 def is_plain_expansion(node: Node) -> bool:
-    """Whether expanding it surely runs nothing."""
+    """Whether the expansion is certain to run no command."""
     if node.type == "arithmetic_expansion":
         return _PLAIN_ARITHMETIC.fullmatch(node_text(node)) is not None
     return _PLAIN_EXPANSION.fullmatch(node_text(node)) is not None
 
 
 def word_from_nodes(nodes: Sequence[Node]) -> Word:
-    """The word that these nodes, which touch each other, make together."""
+    """Returns the word that these adjacent nodes form."""
     pieces = _WordBuilder()
     for at, node in enumerate(nodes):
-        # `$"text"` is the same text, translated where there is a translation.
+        # `$"text"` is the same text, translated if a translation exists.
         if not (node.type == "$" and nodes[at + 1 : at + 2] and nodes[at + 1].type == "string"):
             _add_node(node, pieces)
     source = "".join(node_text(node) for node in nodes)
@@ -120,7 +121,7 @@ def _add_node(node: Node, pieces: _WordBuilder) -> None:
 
 
 def _add_string(node: Node, pieces: _WordBuilder) -> None:
-    """Text in double quotes, cut from the source: blanks between two parts belong to no node of the parser."""
+    """Adds double-quoted text, cut from the source because blanks between two parts belong to no parser node."""
     source, start = node.text or b"", node.start_byte
     at, end = source.find(b'"') + 1, len(source) - 1
     for child in node.children:
@@ -149,7 +150,7 @@ def _add_ansi(text: str, pieces: _WordBuilder) -> None:
         return _ANSI_LETTERS.get(match[4], "")
 
     value = _ANSI.sub(decode_escape, text)
-    # A byte that is zero, or no ASCII, ends or changes the word in ways of the shell's own.
+    # A NUL or non-ASCII byte ends or changes the word in shell-specific ways.
     if known and value.isascii() and "\0" not in value:
         pieces.add_literal(value)
     else:

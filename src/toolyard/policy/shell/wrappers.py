@@ -1,7 +1,7 @@
-"""The command inside a command: `timeout 5 rm x`, `bash -c 'rm x'`, `find . -exec rm {} +`.
+"""Finds the command inside a command: `timeout 5 rm x`, `bash -c 'rm x'`, `find . -exec rm {} +`.
 
-Wrappers are data. What a wrapper's words do not tell (an option this table does not know, text made by an expansion)
-is `OPAQUE`, and counts as code nobody has seen.
+Wrappers are described as data. If the inner command is not visible (an option missing from the table, text produced
+by an expansion), the result is `OPAQUE` and counts as unknown code.
 """
 
 from __future__ import annotations
@@ -17,34 +17,38 @@ if TYPE_CHECKING:
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _SHELLS: Final = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash", "rbash"})
 _SHELL_OPTIONS: Final = frozenset({"norc", "rcfile", "init-file", "restricted"})
-"""Which bash takes with one dash as well: no `-c` is among their letters."""
+"""Long options that bash also accepts with one dash: a `c` in them does not mean `-c`."""
 _EXEC_OPTIONS: Final = {
     "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
     "fd": frozenset({"-x", "--exec", "-X", "--exec-batch"}),
     "fdfind": frozenset({"-x", "--exec", "-X", "--exec-batch"}),
 }
 _PLACEHOLDERS: Final = frozenset({"{}", "%", "@"})
-"""As a program's name: the input says which program runs."""
+"""Placeholders; as a program's name, the input decides which program runs."""
 _EXEC_ENDS: Final = frozenset({";", "+"})
 
 
 class HiddenCode(Enum):
+    """Marks an inner command that is not visible in the text."""
+
     OPAQUE = "code that the text does not show"
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
+    """How a program's arguments lead to the command that it runs."""
+
     value_options: tuple[str, ...] = ()
     """Options whose value is the next word."""
     operands: int = 0
-    """Words of the wrapper's own before the command."""
+    """Number of the wrapper's own words before the command."""
     takes_assignments: bool = False
     appends_words: bool = False
-    """Whether it adds words to the command."""
+    """Whether it appends words to the command."""
     lookup_options: tuple[str, ...] = ()
-    """Options with which it only looks a program up."""
+    """Options with which it only looks up a program."""
     opaque_options: tuple[str, ...] = ()
-    """Options with which it runs something else than the words that follow."""
+    """Options with which it runs something other than the words that follow."""
 
 
 WRAPPERS: Final[dict[str, Wrapper]] = {
@@ -79,7 +83,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
 
 
 def inner_commands(simple: SimpleCommand) -> tuple[SimpleCommand | str | HiddenCode, ...]:
-    """The commands a command runs: words of its own, or text that is still to be parsed."""
+    """Returns the commands that a command runs: as parsed words, or as text still to be parsed."""
     name = simple.name
     if name in WRAPPERS:
         found = _wrapped_command(simple, WRAPPERS[name])
@@ -122,7 +126,7 @@ def _wrapped_command(simple: SimpleCommand, wrapper: Wrapper) -> SimpleCommand |
 
 
 def _is_option(text: str, options: tuple[str, ...]) -> bool:
-    """Whether it is one of these options, also with its value attached."""
+    """Whether the text is one of these options, also with its value attached."""
     return any(
         text == option or text.startswith(option + "=") or (len(option) == 2 and text.startswith(option))
         for option in options
@@ -130,7 +134,7 @@ def _is_option(text: str, options: tuple[str, ...]) -> bool:
 
 
 def _commands_of_shell(simple: SimpleCommand) -> tuple[SimpleCommand | str | HiddenCode, ...]:
-    """`bash -c text`. A script's file, and text from a pipe, are not seen."""
+    """Returns the text of `bash -c text`. Script files and piped text are opaque."""
     words, takes_text, values = simple.arguments, False, 0
     for word in words:
         if not word.literal or word.text.lstrip("-") in _SHELL_OPTIONS:
@@ -145,11 +149,11 @@ def _commands_of_shell(simple: SimpleCommand) -> tuple[SimpleCommand | str | Hid
             values -= 1  # `-o pipefail`
         else:
             return (word.text if takes_text else HiddenCode.OPAQUE,)
-    return (HiddenCode.OPAQUE,) if simple.place.fed or words else ()
+    return (HiddenCode.OPAQUE,) if simple.position.fed or words else ()
 
 
 def reads_script(simple: SimpleCommand) -> bool:
-    """Whether it is a shell that runs what it is fed."""
+    """Whether it is a shell that executes its standard input."""
     words = simple.arguments
     return simple.name in _SHELLS and all(
         word.literal and re.fullmatch(r"-[abd-z]+|--\w+", word.text) for word in words
@@ -157,7 +161,7 @@ def reads_script(simple: SimpleCommand) -> bool:
 
 
 def _exec_commands(simple: SimpleCommand, options: frozenset[str]) -> list[SimpleCommand | HiddenCode]:
-    """The commands after `-exec`, each up to its `;` or `+`."""
+    """Returns the commands after `-exec`, each up to its `;` or `+`."""
     found: list[SimpleCommand | HiddenCode] = []
     words: list[Word] | None = None
     for word in simple.arguments:

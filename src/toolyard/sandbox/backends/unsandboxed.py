@@ -1,10 +1,10 @@
-"""No sandbox: runs see and do whatever the user who started Toolyard may. Only where it was asked for by name.
+"""No sandbox: runs have all rights of the user who started Toolyard. Used only if the configuration names it.
 
-The warden is an ordinary child process in a session of its own. What remains of a sandbox is that runs get their own
-environment and little of the host's, that the limits of each process hold, and that what they leave behind is ended.
-HOME, USER, LANG and TERM are the caller's: `~` means what it means in the caller's own shell.
+The supervisor is an ordinary child process in its own session. Some properties of a sandbox remain: runs get their
+own environment with little of the host's, the limits of each process apply, and leftover processes are ended. HOME,
+USER, LANG and TERM are the caller's, so `~` means the same as in the caller's shell.
 
-`start_supervisor` is also how the Landlock tier starts its own.
+The Landlock tier uses `start_supervisor` too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _NO_RESTRICTIONS = Restrictions(landlock=b"", landlock_rules=(), seccomp=b"")
 
 
 def unsandboxed_process(user_environment: Mapping[str, str] | None = None) -> ProcessSandbox:
-    """`user_environment` are the caller's variables that commands get; what is missing comes from the account."""
+    """Creates a runner without isolation.
+
+    Commands get `user_environment`; missing variables come from the account.
+    """
     return ProcessSandbox(Tier.NONE, functools.partial(_launch, user_environment or {}))
 
 
@@ -42,13 +45,13 @@ def _launch(user_environment: Mapping[str, str], spec: SandboxSpec) -> LaunchedS
 def _account_variables() -> dict[str, str]:
     try:
         user = pwd.getpwuid(os.geteuid())
-    except KeyError:  # a container may run under a number that has no account
+    except KeyError:  # a container may run under a uid that has no account
         return {"HOME": "/"}
     return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
 
 
 def temp_folder_variables(folder: str) -> dict[str, str]:
-    """The variables that lead programs to a folder for temporary files."""
+    """Returns the variables that point programs to a folder for temporary files."""
     return {"TMPDIR": folder, "MPLCONFIGDIR": f"{folder}/matplotlib"}
 
 
@@ -60,9 +63,9 @@ def start_supervisor(
     *,
     address: str,
 ) -> LaunchedSupervisor:
-    """A warden beside the host's own processes; `changed_variables` are the variables that differ from a real sandbox's.
+    """Starts a supervisor among the host's own processes.
 
-    `address` is where code finds the broker, if there is one.
+    `changed_variables` differ from those of an isolated sandbox. `address` is where code finds the broker, if any.
     """
     _refuse_remapped_mounts(spec)
     python = guest_layout.own_interpreter()
@@ -96,9 +99,9 @@ def _run_setup(spec: SandboxSpec, scripts: str, changed_variables: Mapping[str, 
 
 
 def _refuse_remapped_mounts(spec: SandboxSpec) -> None:
-    """Files lie where they lie: what cannot be given must not seem to be."""
+    """Raises SystemFault for mounts at other paths: without namespaces every file keeps its own path."""
     if not os.path.isdir(spec.workspace):
-        raise SystemFault(f"The workspace {spec.workspace} is not there.", hint="Create it, or name another one.")
+        raise SystemFault(f"The workspace {spec.workspace} does not exist.", hint="Create it, or name another one.")
     for mount in spec.mounts:
         if mount.inside != mount.source:
             message = f"{mount.source} cannot be shown as {mount.inside} without namespaces."

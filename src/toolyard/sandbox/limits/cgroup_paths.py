@@ -1,8 +1,9 @@
-"""Where this process may make control groups, by the kernel's own tables.
+"""Finds where this process may create control groups, from the kernel's own tables.
 
-A place is always this process's own group, so that whatever bounds us bounds what we start as well. Nothing is
-written here but in `enable_controllers`, which version 2 needs: a group whose children have limits may hold no process
-itself, so this process steps aside into a leaf of its group, if it is alone there. It never moves anybody else.
+A location is always this process's own group, so the limits on this process apply to everything it starts. Only
+`enable_controllers` writes anything. Version 2 needs that: a group whose children have limits may not contain
+processes itself, so this process moves into a leaf of its group, if it is alone there. It never moves other
+processes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Mount:
 
 
 def find_cgroups(proc_folder: str = "/proc/self") -> tuple[CgroupLocation, ...]:
-    """Every hierarchy that has a wanted controller; `proc_folder` is the process to ask about."""
+    """Returns every hierarchy that has a wanted controller, for the process whose /proc folder is `proc_folder`."""
     try:
         with open(f"{proc_folder}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
             mounts = tuple(_cgroup_mounts(table))
@@ -70,7 +71,7 @@ def _cgroup_mounts(table: Iterator[str]) -> Iterator[_Mount]:
 
 
 def _group_folder(mounts: Iterator[_Mount], path: str) -> str | None:
-    """Where the group `path` is seen, if any mount shows it; a group outside our namespace (`/..`) is not."""
+    """Returns where the group `path` is mounted; None if it is not, or lies outside our namespace (`/..`)."""
     for mount in mounts:
         root = mount.root.rstrip("/")
         if f"{path}/".startswith(f"{root}/") and ".." not in path.split("/"):
@@ -83,7 +84,7 @@ def _parent_of_leaf(folder: str | None) -> str | None:
 
 
 def enable_controllers(location: CgroupLocation) -> frozenset[str]:
-    """The controllers that children of this place will have. Raises OSError where that cannot be."""
+    """Enables the controllers for children of this group and returns them. Raises OSError if that is impossible."""
     if not location.unified:
         return location.controllers
     switch = f"{location.folder}/cgroup.subtree_control"
@@ -110,7 +111,7 @@ def _move_to_leaf(folder: str) -> None:
 
 
 def read_words(path: str) -> frozenset[str]:
-    """The words of a control file; none where it is missing."""
+    """Returns the words of a control file; none if it is missing."""
     try:
         with open(path, encoding="ascii") as file:
             return frozenset(file.read().split())
@@ -119,7 +120,8 @@ def read_words(path: str) -> frozenset[str]:
 
 
 def write_control_file(path: str, text: str) -> None:
-    # One write without O_CREAT: a control file that is missing must be an error, not a new file.
+    """Writes `text` to an existing control file."""
+    # Without O_CREAT: a missing control file must be an error, not a new file.
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode("ascii"))

@@ -1,11 +1,11 @@
-"""Control groups: limits on memory and processes that hold for root and for everything a process starts.
+"""Control groups: limits on memory and processes that also bind root and everything a process starts.
 
-Whoever creates a `Cgroup` owns it and closes it: what still runs inside is killed and the group is removed. Groups
-are children of this process's own group and carry the owner's pid namespace, pid and start time in their names. A
-server that was killed cannot close its groups, so the next one to create a group in the same place sweeps them away.
+The creator of a `Cgroup` owns it and closes it: processes that remain inside are killed and the group is removed.
+Groups are children of this process's own group, and their names contain the owner's pid namespace, pid and start
+time. A killed server cannot close its groups, so the next server that creates a group in the same place removes them.
 Groups with any other name are never touched.
 
-Versions 1 and 2 are both served, and mixtures of them. Where nothing is writable, `Cgroup.create` answers None.
+Versions 1 and 2 are supported, and mixtures of them. If nothing is writable, `Cgroup.create` returns None.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _group_numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class _HierarchyGroup:
-    """The group in one hierarchy, and the limits that it holds there."""
+    """The group in one hierarchy, and the limits that it enforces there."""
 
     folder: str
     controllers: frozenset[str]
@@ -45,26 +45,26 @@ class _HierarchyGroup:
 
 
 class Cgroup:
-    """One group. Processes that are added, and their children from then on, share its limits."""
+    """One group. Added processes, and the children that they start afterwards, share its limits."""
 
     def __init__(self, groups: Sequence[_HierarchyGroup]) -> None:
         self._groups = tuple(groups)
         self._reported_kills = 0
         self._reported_refusals = 0
         self.enforced_limits = frozenset(_LIMIT_NAMES[name] for part in groups for name in part.controllers)
-        """Which of "memory" and "processes" the kernel holds here."""
+        """Which of "memory" and "processes" the kernel enforces here."""
 
     @classmethod
     def create(
         cls, *, memory_bytes: int, processes: int, name: str, locations: Sequence[CgroupLocation] | None = None
     ) -> Cgroup | None:
-        """A new group with these limits, or as many of them as can be had; None where none can."""
+        """Creates a group with as many of these limits as possible; None if no limit can be set."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be part of a group's name: letters, digits and _ only")
         full_name = f"toolyard-{_pid_namespace()}-{os.getpid()}-{_start_time('self')}-{name}-{next(_group_numbers)}"
         parts: list[_HierarchyGroup] = []
         for place in cgroup_paths.find_cgroups() if locations is None else locations:
-            with contextlib.suppress(OSError):  # read-only, another user's, or held by others: no limit from here
+            with contextlib.suppress(OSError):  # read-only, another user's, or occupied: no limit from this hierarchy
                 controllers = cgroup_paths.enable_controllers(place)
                 remove_stale_groups(place.folder)
                 part = _HierarchyGroup(f"{place.folder}/{full_name}", controllers, place.unified)
@@ -74,7 +74,7 @@ class Cgroup:
         return cls(parts) if parts else None
 
     def add(self, pid: int) -> None:
-        """Bind a process. Its children so far stay where they are, so add it before it starts any."""
+        """Adds a process. Its existing children stay outside, so add it before it starts any."""
         try:
             for part in self._groups:
                 write_control_file(f"{part.folder}/cgroup.procs", str(pid))
@@ -85,20 +85,20 @@ class Cgroup:
             ) from error
 
     def processes(self) -> list[int]:
-        """The processes inside, lowest first."""
+        """Returns the pids inside, in ascending order."""
         return sorted({pid for part in self._groups for pid in _members(part.folder)})
 
     def out_of_memory_kills(self) -> int:
-        """How many processes the kernel has killed here because the memory limit was reached."""
+        """Returns how many processes the kernel has killed here because the memory limit was reached."""
         return sum(_oom_kill_count(part) for part in self._groups if "memory" in part.controllers)
 
     def was_out_of_memory(self) -> bool:
-        """Whether the kernel killed a process here for its memory since this was last asked."""
+        """Whether the kernel has killed a process here for its memory since the last call."""
         before, self._reported_kills = self._reported_kills, self.out_of_memory_kills()
         return self._reported_kills > before
 
     def was_out_of_processes(self) -> bool:
-        """Whether the kernel refused a process here since this was last asked."""
+        """Whether the kernel has refused a new process here since the last call."""
         refused = sum(
             _event_count(f"{part.folder}/pids.events", b"max") for part in self._groups if "pids" in part.controllers
         )
@@ -106,12 +106,12 @@ class Cgroup:
         return refused > before
 
     def close(self) -> bool:
-        """Kill what is left inside and remove the group, within about a second. Whether it is gone."""
+        """Kills the remaining processes and removes the group, within about a second. Returns whether it is gone."""
         return _remove_groups([part.folder for part in self._groups], _CLOSE_SECONDS)
 
 
 def _create_group(group: _HierarchyGroup, memory_bytes: int, processes: int) -> frozenset[str]:
-    """The limits that the new group took; it is gone again when it took none."""
+    """Creates the group and returns the limits that were set; removes it again if none was."""
     os.mkdir(group.folder)
     held = frozenset(name for name in group.controllers if _set_limit(group, name, memory_bytes, processes))
     if not held:
@@ -130,7 +130,7 @@ def _set_limit(group: _HierarchyGroup, controller: str, memory_bytes: int, proce
             else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", memory_bytes)  # memory and swap together
         )
         write_control_file(f"{group.folder}/{hard}", str(memory_bytes))
-        with contextlib.suppress(FileNotFoundError):  # the kernel keeps no account of swap
+        with contextlib.suppress(FileNotFoundError):  # the kernel does not account for swap
             write_control_file(f"{group.folder}/{swap}", str(swap_bytes))
     except OSError:
         return False
@@ -151,7 +151,7 @@ def _event_count(path: str, name: bytes) -> int:
 
 
 def remove_stale_groups(folder: str) -> None:
-    """Remove the groups below `folder` whose owner is gone."""
+    """Removes the groups below `folder` whose owner is gone."""
     stale = [f"{folder}/{name}" for name in os.listdir(folder) if _is_stale(name)]
     if stale:
         _remove_groups(stale, _SWEEP_SECONDS)
@@ -159,7 +159,7 @@ def remove_stale_groups(folder: str) -> None:
 
 def _is_stale(name: str) -> bool:
     match = _OWN_GROUP_NAME.fullmatch(name)
-    # A pid means nothing in another namespace: such a group is its own servers' to sweep.
+    # A pid means nothing in another namespace: the servers there clean up their own groups.
     if match is None or int(match["space"]) != _pid_namespace():
         return False
     try:
@@ -167,7 +167,7 @@ def _is_stale(name: str) -> bool:
     except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:
-        pass  # it lives, under another user, unless the number was given away again
+        pass  # a process of another user has this pid; it may have been reused
     began = _start_time(match["pid"])
     return began is not None and began != int(match["began"])
 
@@ -181,7 +181,7 @@ def _pid_namespace() -> int:
 
 
 def _start_time(pid: str) -> int | None:
-    """When a process started, in the kernel's ticks; None where it is not told."""
+    """Returns when a process started, in the kernel's ticks; None if that is unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[_START_TIME_FIELD])
@@ -190,11 +190,14 @@ def _start_time(pid: str) -> int | None:
 
 
 def _remove_groups(folders: Sequence[str], seconds: float) -> bool:
-    """Empty and remove these groups, and any made below them; what will not go in time stays for the next sweep."""
+    """Empties and removes these groups and their children. Groups that resist stay for the next sweep."""
     left = [found for folder in folders for found in _group_tree(folder)]
     deadline = time.monotonic() + seconds
     for folder in left:
-        for name, order in (("pids.max", "0"), ("cgroup.kill", "1")):  # no more children; version 2 kills by itself
+        for name, order in (
+            ("pids.max", "0"),
+            ("cgroup.kill", "1"),
+        ):  # no more forks; version 2 can kill the whole group
             with contextlib.suppress(OSError):
                 write_control_file(f"{folder}/{name}", order)
     while True:
@@ -208,7 +211,7 @@ def _remove_groups(folders: Sequence[str], seconds: float) -> bool:
 
 
 def _group_tree(folder: str) -> Iterator[str]:
-    """The group and those below it, deepest first."""
+    """Yields the group and those below it, deepest first."""
     for found, _, _ in os.walk(folder, topdown=False):
         yield found
 
@@ -216,11 +219,11 @@ def _group_tree(folder: str) -> Iterator[str]:
 def _members(folder: str) -> list[int]:
     return [
         pid for word in read_words(f"{folder}/cgroup.procs") if (pid := int(word)) > 0
-    ]  # 0: of a foreign namespace
+    ]  # 0: a process of another namespace
 
 
 def _kill_in(folder: str, pid: int) -> None:
-    """Kill `pid` if it is still in this group: a number that was read can be another process's by now."""
+    """Kills `pid` if it is still in this group: the number may belong to another process by now."""
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
@@ -232,6 +235,7 @@ def _kill_in(folder: str, pid: int) -> None:
 
 
 def _remove_group(folder: str) -> bool:
+    """Removes an empty group. Returns whether it is gone."""
     try:
         os.rmdir(folder)
     except FileNotFoundError:

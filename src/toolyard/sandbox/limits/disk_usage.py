@@ -1,10 +1,10 @@
-"""What was written below some folders since a moment, counted in slices of time.
+"""Counts what was written below some folders since a point in time, in slices of time.
 
-Counted is every object whose ctime is not before the start: a program can set a file's mtime back, but not its ctime.
-A file counts by the blocks it takes, so holes cost nothing, and once, however many names it has. An older file that
-the run only appended to counts whole. Links are not followed. Names that vanish under the count are passed over.
+Every object whose ctime is not before the start counts: a program can set a file's mtime back, but not its ctime. A
+file counts by the blocks it occupies, so holes cost nothing, and only once, however many names it has. An older file
+that the run only appended to counts in full. Links are not followed. Names that vanish during the count are skipped.
 
-An `UsageCounter` borrows the folders' handles and owns those it opens; `close` gives them back.
+A `UsageCounter` borrows the folders' handles and owns those it opens; `close` closes them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | 
 
 
 class UsageCounter:
+    """Counts the bytes and files that changed below `folders` since `since_ns`."""
+
     def __init__(self, folders: Sequence[int], since_ns: int) -> None:
         self._since = since_ns
         self._spent_seconds = 0.0
@@ -32,10 +34,10 @@ class UsageCounter:
         self.files = 0
         self.is_done = False
         self.is_complete = True
-        """False when something that changed could not be looked into, or there was more than there is time for."""
+        """False if something changed that could not be read, or the count ran out of time."""
 
     def count_for(self, seconds: float) -> None:
-        """Count for about `seconds`."""
+        """Counts for about `seconds`."""
         began = time.monotonic()
         for number, _ in enumerate(self._steps, 1):
             if number % _ENTRIES_PER_CLOCK_CHECK == 0 and time.monotonic() - began > seconds:
@@ -58,7 +60,7 @@ class UsageCounter:
             yield from self._count_folder(os.dup(folder), 1, changed=changed)
 
     def _count_folder(self, fd: int, depth: int, *, changed: bool) -> Generator[None]:
-        """Count what is in the folder `fd`, and close it. `changed` says whether the run may have closed it to us."""
+        """Counts the content of the folder `fd` and closes it. `changed`: the run may have made it unreadable."""
         try:
             with os.scandir(fd) as entries:
                 for entry in entries:
@@ -68,7 +70,7 @@ class UsageCounter:
                     if about is not None and below is not None:
                         yield from self._count_folder(below, depth + 1, changed=about.st_ctime_ns >= self._since)
         except OSError:
-            self.is_complete = False  # the folder broke off in the middle
+            self.is_complete = False  # reading the folder failed part-way
         finally:
             os.close(fd)
 
@@ -82,7 +84,7 @@ class UsageCounter:
             return None
 
     def _count_entry(self, name: str, about: os.stat_result, parent: int, depth: int) -> int | None:
-        """Count one object; the handle of the folder to go down into, if it is one."""
+        """Counts one object; returns a handle if it is a folder to descend into."""
         changed = about.st_ctime_ns >= self._since
         folder = stat.S_ISDIR(about.st_mode)
         if changed and (folder or about.st_nlink == 1 or self._is_first(about)):
@@ -98,7 +100,7 @@ class UsageCounter:
         except FileNotFoundError:
             return None
         except OSError:
-            # One that was closed to us before the run hides nothing of it; one that was closed since may.
+            # A folder that was unreadable before the run hides nothing of it; one that became so since may.
             self.is_complete = self.is_complete and not changed
             return None
 
@@ -111,7 +113,7 @@ class UsageCounter:
 
 
 def unlinked_bytes(processes: Iterable[int], device: int, seconds: float) -> int:
-    """The bytes in files of one device that have no name any more but are open in one of these processes."""
+    """Returns the bytes in unlinked files of one device that are open in one of these processes."""
     deadline = time.monotonic() + seconds
     sizes: dict[int, int] = {}
     for about in _open_files(processes):
@@ -133,4 +135,4 @@ def _open_files(processes: Iterable[int]) -> Iterator[os.stat_result]:
                     except OSError:
                         continue  # closed meanwhile
         except OSError:
-            continue  # gone, or not ours to look at
+            continue  # it has exited, or belongs to another user

@@ -1,15 +1,15 @@
-"""Ending a run that fills the disk.
+"""Ends a run that fills the disk.
 
-No file system here offers a quota to an ordinary user, so the free space is watched while a run is under way. A look
-costs one statvfs for each file system. When more space went than a run may take, `UsageCounter` tells whether it was this
-run that took it; other programs write to the same disk. Below the reserve nobody asks whose fault it is: a run during
+Ordinary users cannot set file system quotas, so the free space is watched while a run is active. A check costs one
+statvfs for each file system. When more space has gone than a run may use, `UsageCounter` determines whether this run
+used it, because other programs write to the same disk. Below the reserve the cause does not matter: a run during
 which space went away is ended, because a full disk stops everything else on the machine.
 
-What this does not promise: exactness. A run is ended some ticks after it passed its limit. Space in files that have
-no name is seen while they are open in one of the run's processes, and otherwise by the reserve alone.
+The limit is not exact. A run ends some ticks after it passed its limit. Space in unlinked files counts while one of
+the run's processes has them open, and otherwise only through the reserve.
 
-A `DiskWatch` serves one run: `start`, `check` every few tens of milliseconds from one thread, `close`. It owns
-handles of the folders from `start` to `close`.
+A `DiskWatch` serves one run: `start`, then `check` every few tens of milliseconds from one thread, then `close`. It
+owns handles of the folders from `start` to `close`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from toolyard.sandbox.limits.disk_usage import UsageCounter, unlinked_bytes
 _SLICE_SECONDS: Final = 0.02
 _CLOCK_SLACK_NS: Final = 20_000_000  # files are stamped by a coarser clock, which lags by up to one tick
 _NOTICEABLE_BYTES: Final = 16 * MIB
-# After an account that found too little, the next one is due when this much more has gone (in parts of the limit):
-# never at once, and never so late that a file which slipped through by being renamed gets far.
+# After a count below the limit, the next one is due when this fraction of the limit has gone as well: not immediately
+# but soon enough that a file which escaped the count by being renamed does not grow far.
 _MIN_RECOUNT_DIVISOR, _MAX_RECOUNT_DIVISOR = 16, 4
 
 Processes = Callable[[], Iterable[int]]
 
 
 class DiskWatch:
-    """`max_bytes` and `max_files` are what one run may take, `reserve_bytes` what must stay free.
+    """Watches folders during one run, which may use `max_bytes` and `max_files`; `reserve_bytes` must stay free.
 
-    `processes` tells the pids of the run, to find files that are open but have no name.
+    `processes` returns the pids of the run, to find files that are open but unlinked.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class DiskWatch:
         self._disks: list[_Disk] = []
 
     def start(self) -> None:
-        """The run starts now. Raises OSError when a folder cannot be opened."""
+        """Starts watching: the run begins now. Raises OSError if a folder cannot be opened."""
         self.close()
         since = time.time_ns() - _CLOCK_SLACK_NS
         by_device: dict[int, list[int]] = {}
@@ -71,7 +71,7 @@ class DiskWatch:
             raise
 
     def check(self) -> str | None:
-        """Why the run must be ended, if it must."""
+        """Returns why the run must be ended; None if it may continue."""
         for disk in self._disks:
             reason = disk.check()
             if reason is not None:
@@ -114,7 +114,7 @@ class _Disk:
     def check(self) -> str | None:
         now = os.fstatvfs(self._folders[0])
         free = now.f_bfree * now.f_frsize
-        # What others give back must not hide what the run takes: the drop is from the highest level seen.
+        # Space that other programs free must not hide what the run uses: measure from the highest level seen.
         self._free_bytes = max(self._free_bytes, free)
         self._free_files = max(self._free_files, now.f_ffree)
         gone_bytes, gone_files = self._free_bytes - free, self._free_files - now.f_ffree
@@ -161,7 +161,7 @@ class _Disk:
 
 
 def _recount_step(most: int, taken: int) -> int:
-    """How much more must go before counting again is worth it."""
+    """Returns how much more space must go before another count is worthwhile."""
     return min(max(most - taken, most // _MIN_RECOUNT_DIVISOR), most // _MAX_RECOUNT_DIVISOR)
 
 

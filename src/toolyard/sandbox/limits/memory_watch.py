@@ -1,10 +1,10 @@
-"""Shared memory of a sandbox's processes, where no control group counts it.
+"""Limits the shared memory of a sandbox's processes if no control group counts it.
 
-The limit of each process (RLIMIT_DATA) is about its private memory. What it maps shared (anonymous mappings, files in
-memory) counts for nobody, so that one process could fill the machine. Without a control group the host looks at the
-processes while a run is under way, and kills one that holds more shared memory than a process may have.
+The limit of each process (RLIMIT_DATA) covers its private memory. Shared mappings (anonymous mappings, files in
+memory) are charged to no process, so a single one could fill the machine. Without a control group the host inspects
+the processes while a run is active, and kills one that has more shared memory than a process may have.
 
-It is a coarse wall: it looks now and then, at each process by itself, and sees only what is mapped.
+This limit is coarse: it samples each process separately, and sees only mapped memory.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Iterator
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _REST_FACTOR = 20
-"""Looking takes at most one part in this many of the time."""
-_SHARED_PAGES_FIELD = 2  # the place of that count in statm; files that are mapped count there too
+"""Checking takes at most one part in this many of the time."""
+_SHARED_PAGES_FIELD = 2  # the field of statm; it counts mapped files too
 _MOST_PROCESSES = 2_000
 
 
 class MemoryWatch:
-    """For one box. `check` may be called from any thread, as often as one likes."""
+    """The watch of one sandbox. `check` may be called from any thread, at any rate."""
 
     def __init__(self, first_process: int, max_bytes: int) -> None:
         self._first_process = first_process
@@ -32,6 +32,7 @@ class MemoryWatch:
         self._has_killed = False
 
     def check(self) -> None:
+        """Kills every process below the first one that exceeds the limit."""
         began = time.monotonic()
         if began < self._next_check_at:
             return
@@ -42,7 +43,7 @@ class MemoryWatch:
         self._next_check_at = now + (now - began) * _REST_FACTOR
 
     def has_killed_process(self) -> bool:
-        """Whether a process was killed since this was last asked."""
+        """Whether a process was killed since the last call."""
         ended, self._has_killed = self._has_killed, False
         return ended
 
@@ -50,7 +51,7 @@ class MemoryWatch:
         with contextlib.suppress(OSError):
             handle = os.pidfd_open(pid)
             try:
-                if _exceeds_shared_memory(pid, self._max_bytes):  # it is still the one that was looked at
+                if _exceeds_shared_memory(pid, self._max_bytes):  # the pid still refers to the same process
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
                     self._has_killed = True
             finally:

@@ -1,1 +1,1 @@
-"""The host side of a running sandbox process and the frames exchanged with its supervisor."""
+"""The host's end of a sandbox's supervisor process."""

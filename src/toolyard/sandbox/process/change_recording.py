@@ -1,7 +1,7 @@
 """The host side of recording what runs change: the setup for the supervisor, and reading its frames.
 
-Paths inside are turned into those of the host, by the mounts of the Spec. What a sandbox sends is bounded here once
-more: past that the run counts as one that may have changed anything.
+Paths inside are translated into host paths by the mounts of the SandboxSpec. The host bounds what a sandbox sends:
+past the bound the run counts as one that may have changed anything.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from toolyard.sandbox.spec import ChangedPath, ChangeSink, SandboxSpec
 from toolyard_runtime import protocol
 
 _MOST_BYTES = 64 * MIB
-"""Of the frames of one run: room for every path that a recorder reports, repeated ones included."""
+"""For the frames of one run: room for every path that a recorder reports, including repeated ones."""
 
 
 def recording_setup(spec: SandboxSpec) -> dict[str, object]:
-    """A part of the supervisor's first frame; empty where nothing is or can be recorded."""
+    """Returns the recording part of the supervisor's first frame; empty if changes cannot or need not be recorded."""
     if not spec.records_changes or change_filter.unsupported_reason():
         return {}
     calls = {
@@ -34,13 +34,14 @@ def recording_setup(spec: SandboxSpec) -> dict[str, object]:
 
 @dataclass(slots=True)
 class ChangeFrameReader:
-    """Reads the frames of one run and hands them to its sink."""
+    """Reads the change frames of one run and forwards them to its sink."""
 
     spec: SandboxSpec
     sink: ChangeSink
     bytes_left: int = _MOST_BYTES
 
     def handle_frame(self, kind: int, body: bytes) -> None:
+        """Handles a CHANGES or RECORDED frame."""
         if self.bytes_left < 0:
             return
         if kind == protocol.RECORDED:
@@ -53,7 +54,7 @@ class ChangeFrameReader:
             self.sink.add_changes(found)
 
     def mark_incomplete(self) -> None:
-        """What comes after this is not heard any more."""
+        """Stops reading changes and reports the record as incomplete."""
         self.bytes_left = -1
         self.sink.report_coverage(is_complete=False)
 
@@ -73,7 +74,7 @@ class ChangeFrameReader:
 
 
 def _writable_mounts(spec: SandboxSpec) -> Iterator[tuple[str, str]]:
-    """What runs may change: where it is inside, and on the host."""
+    """Yields each folder that runs may change: its path inside, and on the host."""
     if spec.writable:
         yield spec.workspace, spec.workspace
     yield from ((mount.inside, mount.source) for mount in spec.mounts if mount.writable)

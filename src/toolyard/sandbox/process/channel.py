@@ -1,7 +1,7 @@
-"""The stream between host and warden: a socket where both are on one machine, else the pipes of a program between.
+"""The byte stream between host and supervisor: a socket on one machine, else the pipes of a client program.
 
-`receive` returns b"" once the other side is gone. `shut_down` may be called from any thread and ends a `receive` that
-is under way: at once over a socket, when the program has gone over pipes.
+`receive` returns b"" once the other side is gone. `shut_down` may be called from any thread and ends a blocked
+`receive`: immediately for a socket, once the program has exited for pipes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ _CHUNK = 1 << 18
 
 
 class Channel(Protocol):
+    """A byte stream to a supervisor."""
+
     def send(self, data: bytes) -> None: ...
 
     def receive(self) -> bytes: ...
@@ -28,6 +30,8 @@ class Channel(Protocol):
 
 
 class SocketChannel:
+    """A channel over one end of a socket pair."""
+
     def __init__(self, ours: socket.socket) -> None:
         self._socket = ours
 
@@ -49,6 +53,8 @@ class SocketChannel:
 
 
 class PipeChannel:
+    """A channel over the standard input and output of a client program."""
+
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._stdin, self._stdout = _require_pipe(process.stdin), _require_pipe(process.stdout)
 

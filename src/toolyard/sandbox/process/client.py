@@ -1,9 +1,10 @@
-"""The host's end of a warden: one process to talk to, any number of runs at once.
+"""The host's end of a supervisor: one process to talk to, any number of concurrent runs.
 
-A Box owns the process it is given and the line to it. One thread reads frames and hands each run its own; the caller
-of `run` waits in its own thread, keeps the clock and says when to stop. When the line ends, for whatever reason,
-every run under way ends as LOST, and every later one is Unreached: the owner opens another box. `close()` hangs up,
-which makes the warden exit and takes everything inside with it, and kills the process should it stay.
+A SandboxProcess owns the process it is given and the channel to it. One thread reads frames and delivers each to its
+run. The caller of `run` waits in its own thread, enforces the deadline and decides when to stop. When the channel
+ends, for any reason, every active run ends as LOST and every later one raises NotStarted: the owner then starts
+another process. `close()` shuts the channel down, which makes the supervisor exit and ends everything inside; it
+kills the process if that does not happen.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from toolyard.sandbox.spec import OutputSink, RunEnding, RunRequest, RunResult, 
 from toolyard_runtime import protocol
 
 _READY_SECONDS = 20.0
-_TICK_SECONDS = 0.02  # between looks at the clock and the cancel flag
-_WATCH_SECONDS = 0.05  # between looks at the disk
+_TICK_SECONDS = 0.02  # between checks of the clock and the cancel flag
+_WATCH_SECONDS = 0.05  # between checks of the disk
 _GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL
-_STOP_SECONDS = 5.0  # a killed run tells its end within this, or the box is given up
+_STOP_SECONDS = 5.0  # a killed run reports its end within this, or the process is discarded
 _EXIT_SECONDS = 2.0
 _STREAMS = {protocol.OUT: Stream.OUT, protocol.ERR: Stream.ERR}
 _CHANGE_FRAMES = frozenset({protocol.CHANGES, protocol.RECORDED})
@@ -42,22 +43,24 @@ _SETUP_REPLIES = frozenset({protocol.READY, protocol.BROKEN})
 _MAX_ANSWER_PARTS = 100_000  # of an answer: a few bytes a part could become gigabytes in memory
 _SIGNAL_CODES = 128
 _SIGTERM, _SIGKILL = 15, 9
-_NOT_STARTED_EXIT_CODE = 124  # as timeout(1) tells it
+_NOT_STARTED_EXIT_CODE = 124  # as timeout(1) does
 _MESSAGE_BYTES = 2_000
 _HINT = "Run `toolyard doctor` to see what this machine offers."
 
 _GRACEFUL_ENDINGS = frozenset({RunEnding.TIMEOUT, RunEnding.CANCELLED})
-"""These send SIGTERM, and SIGKILL after a grace; what takes more than it may is killed at once."""
+"""These endings send SIGTERM first, and SIGKILL after a grace period; runs that exceed a limit are killed at once."""
 
 RunWatch = Callable[[], str | None]
-"""Looked at while a run is under way; says why the run has to end, if it has to."""
+"""Called regularly while a run is active; returns why the run has to end, or None."""
 
 
 class NotStarted(Exception):  # noqa: N818 - where it was meant for, not what is wrong with it
-    """The box was gone before a request reached it: nothing of it was done."""
+    """The sandbox process was gone before the request reached it: none of it was executed."""
 
 
 class SandboxProcess(Closeable):
+    """The connection to one supervisor and the runs inside it."""
+
     def __init__(
         self, process: subprocess.Popen[bytes], channel: Channel, setup: RunSetup, first_process: int | None = None
     ) -> None:
@@ -79,10 +82,11 @@ class SandboxProcess(Closeable):
 
     @property
     def is_up(self) -> bool:
+        """Whether the supervisor can still be reached."""
         return not self._disconnected.is_set()
 
     def set_up(self, setup: Mapping[str, object]) -> None:
-        """Tell the warden what it is; returns when its walls stand. Raises SystemFault, and closes, otherwise."""
+        """Sends the setup and waits until the restrictions are in place. Otherwise closes and raises SystemFault."""
         of_runs = {
             "shell": self._setup.shell,
             "environment": dict(self._setup.environment),
@@ -96,9 +100,9 @@ class SandboxProcess(Closeable):
         self._is_set_up = True
         if kind != protocol.READY or body != str(protocol.PROTOCOL).encode():
             self._channel.shut_down()
-            said = body.decode("utf-8", "replace") or self._stderr_text() or "it gave no reason"
+            reason = body.decode("utf-8", "replace") or self._stderr_text() or "it gave no reason"
             self.close()
-            raise SystemFault(f"The sandbox did not start: {said}", hint=_HINT)
+            raise SystemFault(f"The sandbox did not start: {reason}", hint=_HINT)
 
     def run(
         self,
@@ -108,7 +112,7 @@ class SandboxProcess(Closeable):
         watch: RunWatch = lambda: None,
         changes: ChangeFrameReader | None = None,
     ) -> RunResult:
-        """Raises Unreached where it may be run in another box."""
+        """Runs one request to its end. Raises NotStarted if it can be run in another process instead."""
         waiting = _RunWaiter(request, sink, cancelled, watch, changes)
         if not request.session:
             return self._run(waiting)
@@ -125,13 +129,14 @@ class SandboxProcess(Closeable):
             waiting.request = replace(request, seconds=until - time.monotonic())
             outcome = self._run(waiting)
             if outcome.value is None or outcome.ending is not RunEnding.FINISHED:
-                # It ended, or gave an answer that is none: then it runs on, and must not be met again by its name.
+                # The session ended, or its answer was invalid: then it still runs and must not be reused by its name.
                 self.drop_session(request.session)
             return replace(outcome, session_is_new=is_new)
         finally:
             turn.release()
 
     def drop_session(self, name: str) -> bool:
+        """Ends a Python session. Returns False if there was none."""
         with self._sessions_lock:
             known = name in self._sessions
             self._sessions.discard(name)
@@ -141,8 +146,8 @@ class SandboxProcess(Closeable):
         return known
 
     def kill(self) -> None:
-        """End everything in it at once."""
-        if self._first_process is not None:  # what lies between would leave it behind
+        """Kills everything inside at once."""
+        if self._first_process is not None:  # killing only the process in between would leave it running
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._first_process, signal.SIGKILL)
         self.process.kill()
@@ -175,7 +180,7 @@ class SandboxProcess(Closeable):
         finally:
             del self._runs[number]
             frames.close()
-        if outcome.ending is RunEnding.LOST:  # perhaps it only does not answer; it gets no other run
+        if outcome.ending is RunEnding.LOST:  # it may only be unresponsive; it gets no further run
             self._disconnected.set()
         return outcome
 
@@ -186,7 +191,7 @@ class SandboxProcess(Closeable):
             self._send(
                 number, protocol.RUN, protocol.pack_values({**self._request_fields(request), "records": records})
             )
-        except ConnectionError:  # half a request at most arrived, which nobody acts on
+        except ConnectionError:  # at most a partial request arrived, which is never executed
             self._disconnected.set()
             raise NotStarted from None
 
@@ -209,7 +214,7 @@ class SandboxProcess(Closeable):
 
     def _read(self) -> None:
         frames = protocol.FrameParser()
-        with contextlib.suppress(ValueError):  # no frames: whoever talks there is not our warden
+        with contextlib.suppress(ValueError):  # not valid frames: the peer is not our supervisor
             while data := self._channel.receive():
                 for number, kind, body in frames.feed(data):
                     self._deliver(number, (kind, body))
@@ -237,7 +242,7 @@ class SandboxProcess(Closeable):
 
 @dataclass(slots=True)
 class _RunWaiter:
-    """Waits for the end of one run, and brings it about when its time is up."""
+    """Waits for the end of one run, and ends it when its time is up."""
 
     request: RunRequest
     sink: OutputSink
@@ -245,9 +250,9 @@ class _RunWaiter:
     watch: RunWatch
     changes: ChangeFrameReader | None
     stop: Callable[[int], None] = lambda _: None
-    """Sends wire.TERMINATE or wire.KILL to the run."""
+    """Sends protocol.TERMINATE or protocol.KILL to the run."""
     is_terminating: bool = False
-    """Whether it was sent SIGTERM and has some time left."""
+    """Whether it was sent SIGTERM and its grace period has not passed."""
     ending: RunEnding = RunEnding.FINISHED
     reason: str = ""
     value: Mapping[str, object] | None = None
@@ -276,7 +281,7 @@ class _RunWaiter:
                 until = self._request_stop(at_once=True)
 
     def _request_stop(self, *, at_once: bool) -> float:
-        """Tell the run to end; until when it has to."""
+        """Requests the run to end; returns the deadline for that."""
         self.is_terminating = not at_once
         self.stop(protocol.KILL if at_once else protocol.TERMINATE)
         return time.monotonic() + (_STOP_SECONDS if at_once else _GRACE_SECONDS)
@@ -313,15 +318,18 @@ class _RunWaiter:
         how, code, left = protocol.EXIT_STATUS.unpack(body)
         ending = RunEnding.OUTPUT if how == protocol.TOO_MUCH_OUTPUT else self.ending
         if how == protocol.BY_ITSELF:
-            ending = RunEnding.FINISHED  # it was done before it could be stopped
+            ending = RunEnding.FINISHED  # it finished before it could be stopped
         code = code if code >= 0 else _SIGNAL_CODES - code
-        if ending is RunEnding.TIMEOUT:  # whatever a handler made of it: the run did not do what it was asked
+        if ending is RunEnding.TIMEOUT:  # whatever exit code a signal handler chose
             code = _SIGNAL_CODES + _SIGTERM
         return RunResult(ending, code, self.value, self.folder, left, self.reason)
 
 
 def _acquire_session(session_lock: threading.Lock, until: float, cancelled: threading.Event) -> RunEnding | None:
-    """Take the turn: a session does one thing at a time. Without it, how the run that never began has ended."""
+    """Acquires the session's lock: a session runs one request at a time.
+
+    Returns the ending if the run cannot start.
+    """
     while True:
         taken = session_lock.acquire(timeout=_TICK_SECONDS)
         ending = RunEnding.CANCELLED if cancelled.is_set() else RunEnding.BUSY if time.monotonic() > until else None
@@ -332,7 +340,7 @@ def _acquire_session(session_lock: threading.Lock, until: float, cancelled: thre
 
 
 def _open_pidfd(pid: int | None) -> int | None:
-    """A handle on a process: its number may soon be another's."""
+    """Opens a pidfd for a process, because its pid may be reused."""
     if pid is None:
         return None
     try:
@@ -342,12 +350,12 @@ def _open_pidfd(pid: int | None) -> int | None:
 
 
 def lost_result() -> RunResult:
-    """The end of a run whose box went away."""
+    """Returns the result of a run whose sandbox process went away."""
     return RunResult(RunEnding.LOST, _SIGNAL_CODES + _SIGKILL)
 
 
 def _parsed_answer(body: bytes) -> Mapping[str, object] | None:
-    """What the code's process says its answer is. Anything else than an object counts as none."""
+    """Returns the answer of the code's process; None if it is not a JSON object."""
     if sum(map(body.count, (b"{", b"[", b","))) > _MAX_ANSWER_PARTS:
         return None
     try:

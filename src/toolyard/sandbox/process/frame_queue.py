@@ -1,8 +1,8 @@
-"""The frames of one run, between the thread that reads those of all runs and the one that waits for this run.
+"""The frames of one run, between the thread that reads the frames of all runs and the thread that waits for this run.
 
-A mailbox holds a bounded number of bytes. When it is full the reader waits a while, which in the end makes the run
-wait; should nobody take anything for that long, or the run have printed more than it may, it is given up. Whoever
-waits finds SPILLED then, and of what comes after only its end. The one that waits owns the mailbox and closes it.
+A queue holds a bounded number of bytes. When it is full the reader waits for a while, which eventually makes the run
+wait. If nothing is taken for that long, or the run has printed more than it may, the run is abandoned: the waiting
+thread then gets OVERFLOWED, and after that only the run's end. The waiting thread owns the queue and closes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOST: Final = -1
 OVERFLOWED: Final = -2
 
 _MAX_QUEUED_BYTES: Final = 8 * MIB
-_FRAME_OVERHEAD_BYTES: Final = 128  # what one takes in memory beside its body
+_FRAME_OVERHEAD_BYTES: Final = 128  # memory that a frame takes besides its body
 _FULL_WAIT_SECONDS: Final = 2.0
 _OUTPUT_SLACK_BYTES: Final = 1 * MIB
 _FINAL_FRAMES: Final = frozenset({protocol.EXIT, LOST})
@@ -29,8 +29,10 @@ _OUTPUT_FRAMES: Final = frozenset({protocol.OUT, protocol.ERR})
 
 
 class FrameQueue(Closeable):
+    """A bounded queue of frames for one run."""
+
     def __init__(self, max_output_bytes: int) -> None:
-        """The warden ends a run that prints more than `max_output_bytes`; nobody has to believe that it does."""
+        """The supervisor ends a run that prints more than `max_output_bytes`; the limit is enforced here as well."""
         self._frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._output_bytes_left = max_output_bytes + _OUTPUT_SLACK_BYTES
         self._queued_bytes = 0
@@ -38,7 +40,7 @@ class FrameQueue(Closeable):
         self._room_available = threading.Condition(threading.Lock())
 
     def put(self, frame: Frame) -> None:
-        """From the reader's thread alone."""
+        """Adds a frame. Only the reader's thread may call it."""
         kind, body = frame
         if kind in _FINAL_FRAMES:
             self._frames.put(frame)
@@ -57,7 +59,7 @@ class FrameQueue(Closeable):
         self._frames.put((OVERFLOWED, b"") if self._is_abandoned else frame)
 
     def take(self, seconds: float) -> Frame:
-        """The next one. Raises queue.Empty when there is none for so long."""
+        """Returns the next frame. Raises queue.Empty after `seconds`."""
         frame = self._frames.get(timeout=seconds)
         with self._room_available:
             self._queued_bytes -= len(frame[1]) + _FRAME_OVERHEAD_BYTES

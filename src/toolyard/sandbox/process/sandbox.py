@@ -1,7 +1,7 @@
-"""A sandbox made of boxes: launches one, gives it runs, and another when it is lost.
+"""The sandbox that every tier uses: starts a supervisor process, runs requests in it, and replaces it if it is lost.
 
-`ProcessSandbox` is the one implementation of the `Sandbox` protocol; the kinds of sandbox differ in how they launch the
-warden. It owns the box, its control group and the network's door until `close()`.
+`ProcessSandbox` is the only implementation of the `Sandbox` protocol; the tiers differ in how they launch the
+supervisor. It owns the process, its control group and the network proxy until `close()`.
 """
 
 from __future__ import annotations
@@ -40,33 +40,35 @@ _MOST_FILES = 500_000
 _KILLED_EXIT_CODE = 137
 _EXIT_WAIT_SECONDS = 0.5
 _MAX_PROCESSES_PER_RUN = 3
-"""For one run: who ends every box before a run reaches it is not outwaited."""
+"""How many sandbox processes one run may try: code that keeps killing them must not retry forever."""
 _WITH_OWN_MOUNTS = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES})
 _WITH_OWN_NETWORK = frozenset({Tier.BUBBLEWRAP, Tier.NAMESPACES, Tier.DOCKER})
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchedSupervisor:
-    """A warden that was started and waits for its first frame."""
+    """A supervisor that was started and waits for its first frame."""
 
     process: subprocess.Popen[bytes]
     channel: Channel
     run_setup: RunSetup
     setup: Mapping[str, object]
     first_process: int | None = None
-    """The warden's pid on this machine, where it can be put into a control group."""
+    """The supervisor's pid on this machine, if it can be added to a control group."""
     on_close: Callable[[], None] | None = None
-    """Called once, after the box is closed."""
+    """Called once, after the process is closed."""
 
 
 Launch = Callable[[SandboxSpec], LaunchedSupervisor]
 
 
 class ProcessSandbox(Closeable):
+    """Runs requests in a sandbox process that `launch` starts, with limits, mounts and network as the spec says."""
+
     def __init__(self, tier: Tier, launch: Launch) -> None:
         self.tier = tier
         self.on_connection: OnConnection = ignore_connection
-        """Told of each host that code inside wanted to reach."""
+        """Called for each host that code inside tried to reach."""
         self._launch = launch
         self._proxy: ProxyEndpoint | None = None
         self._spec: SandboxSpec | None = None
@@ -85,18 +87,18 @@ class ProcessSandbox(Closeable):
             self._proxy = ProxyEndpoint.open(spec.allowed_hosts, self._report_connection)
             mount = Mount(self._proxy.folder, target=guest_layout.NETWORK)
             spec = replace(spec, mounts=(*spec.mounts, mount))
-        if spec.broker and self.tier in _WITH_OWN_NETWORK:  # elsewhere files lie where they lie
+        if spec.broker and self.tier in _WITH_OWN_NETWORK:  # other tiers see the host's own paths
             spec = replace(spec, mounts=(*spec.mounts, Mount(spec.broker, target=guest_layout.BROKER)))
         self._spec = spec
         self._open_process()
 
     def run(self, request: RunRequest, sink: OutputSink, cancelled: threading.Event) -> RunResult:
         for _ in range(_MAX_PROCESSES_PER_RUN):
-            box, is_replaced = self._open_process()
+            process, is_replaced = self._open_process()
             try:
-                return self._run(box, request, sink, cancelled, is_replaced=is_replaced)
+                return self._run(process, request, sink, cancelled, is_replaced=is_replaced)
             except NotStarted:
-                self._discard(box)
+                self._discard(process)
         return lost_result()
 
     def _run(
@@ -108,13 +110,16 @@ class ProcessSandbox(Closeable):
         *,
         is_replaced: bool,
     ) -> RunResult:
-        covers, memory = self._mount_watch, self._memory_watch
-        with self._disk_watch() as disk, covers.while_running() if covers else contextlib.nullcontext():
+        mount_watch, memory_watch = self._mount_watch, self._memory_watch
+        with (
+            self._disk_watch() as disk_watch,
+            mount_watch.while_running() if mount_watch else contextlib.nullcontext(),
+        ):
 
             def watch() -> str | None:
-                if memory is not None:
-                    memory.check()
-                return disk.check()
+                if memory_watch is not None:
+                    memory_watch.check()
+                return disk_watch.check()
 
             changes = self._change_reader(request)
             outcome = process.run(request, sink, cancelled, watch, changes)
@@ -122,12 +127,12 @@ class ProcessSandbox(Closeable):
             changes.mark_incomplete()
         if outcome.ending is RunEnding.LOST and self._mount_was_lost:
             outcome = replace(outcome, ending=RunEnding.MOUNT_LOST)
-        group = self._cgroup
-        if outcome.exit_code == _KILLED_EXIT_CODE and group is not None and group.was_out_of_memory():
+        cgroup = self._cgroup
+        if outcome.exit_code == _KILLED_EXIT_CODE and cgroup is not None and cgroup.was_out_of_memory():
             outcome = replace(outcome, ending=RunEnding.MEMORY)
-        if outcome.exit_code == _KILLED_EXIT_CODE and memory is not None and memory.has_killed_process():
+        if outcome.exit_code == _KILLED_EXIT_CODE and memory_watch is not None and memory_watch.has_killed_process():
             outcome = replace(outcome, ending=RunEnding.MEMORY)
-        if group is not None and group.was_out_of_processes():
+        if cgroup is not None and cgroup.was_out_of_processes():
             outcome = replace(outcome, hit_process_limit=True)
         if not process.is_up:
             self._discard(process)
@@ -140,8 +145,8 @@ class ProcessSandbox(Closeable):
         return ChangeFrameReader(spec, request.changes)
 
     def drop_session(self, name: str) -> bool:
-        box = self._process
-        return box is not None and box.drop_session(name)
+        process = self._process
+        return process is not None and process.drop_session(name)
 
     def mounts_intact(self) -> bool:
         spec = self._spec
@@ -151,22 +156,22 @@ class ProcessSandbox(Closeable):
         with self._open_lock:
             self._spec = None
             self._close_process()
-            door, self._proxy = self._proxy, None
-            if door is not None:
-                door.close()
+            proxy, self._proxy = self._proxy, None
+            if proxy is not None:
+                proxy.close()
 
     def _report_connection(self, host: str, port: int, allowed: bool) -> None:
         self.on_connection(host, port, allowed)
 
-    def _watch_mounts(self, process: SandboxProcess, spec: SandboxSpec, covered: Inodes) -> None:
+    def _watch_mounts(self, process: SandboxProcess, spec: SandboxSpec, inodes: Inodes) -> None:
         def end() -> None:
-            """A cover that is gone is open to every process inside, so that all of them end."""
+            """Kills every process inside: a file without its mount is open to all of them."""
             self._mount_was_lost = True
             process.kill()
 
         self._mount_was_lost = False
-        is_watched = bool(covered) and self.tier is not Tier.NONE  # where nothing is closed, nothing can come open
-        self._mount_watch = MountWatch(lambda: mounted_inodes(spec) == covered, end) if is_watched else None
+        is_watched = bool(inodes) and self.tier is not Tier.NONE  # without protection there is nothing to watch
+        self._mount_watch = MountWatch(lambda: mounted_inodes(spec) == inodes, end) if is_watched else None
 
     @contextlib.contextmanager
     def _disk_watch(self) -> Generator[DiskWatch]:
@@ -187,17 +192,17 @@ class ProcessSandbox(Closeable):
             try:
                 watch.start()
             except OSError as error:
-                message = f"{error.filename} cannot be looked at: {error.strerror}."
-                raise SystemFault(message, hint="Look whether the workspace is still there.") from error
+                message = f"{error.filename} cannot be opened: {error.strerror}."
+                raise SystemFault(message, hint="Check that the workspace still exists.") from error
             yield watch
         finally:
             watch.close()
 
     def _open_process(self) -> tuple[SandboxProcess, bool]:
-        """The box, and whether it had to be replaced just now."""
-        box = self._process
-        if box is not None and box.is_up:
-            return box, False
+        """Returns the sandbox process, and whether it has just been replaced."""
+        process = self._process
+        if process is not None and process.is_up:
+            return process, False
         with self._open_lock:
             if self._spec is None:
                 raise _closed_error()
@@ -206,33 +211,35 @@ class ProcessSandbox(Closeable):
             lost = self._was_lost or self._process is not None
             self._close_process()
             self._start_inodes = mounted_inodes(self._spec), special_inodes(self._spec)
-            box = self._launch_process(self._spec)
-            self._watch_mounts(box, self._spec, self._start_inodes[0])
-            self._process, self._was_lost = box, False  # last: from here on others run in it
-            return box, lost
+            process = self._launch_process(self._spec)
+            self._watch_mounts(process, self._spec, self._start_inodes[0])
+            self._process, self._was_lost = process, False  # last: from here on other threads use it
+            return process, lost
 
     def _discard(self, process: SandboxProcess) -> None:
-        """End what may still run in a lost box: perhaps it only does not answer. The next run gets another."""
+        """Ends a lost process, which may only be unresponsive. The next run gets another one."""
         with self._open_lock:
             if self._process is not process:
                 return
-            if self.tier in _WITH_OWN_MOUNTS:  # and so its own processes; without, the warden has to end them itself
+            if (
+                self.tier in _WITH_OWN_MOUNTS
+            ):  # and its own pid namespace; without one, the supervisor has to end the processes itself
                 process.kill()
             self._close_process()
             self._was_lost = True
 
     def _launch_process(self, spec: SandboxSpec) -> SandboxProcess:
-        # Whatever a link leads to would be shown inside, and written, as if it were the workspace.
+        # The target of a link would be mounted inside, and be writable, as if it were the workspace.
         for path in (spec.workspace, *(mount.source for mount in spec.mounts), *spec.hidden, *spec.special):
             os.close(open_without_symlinks(path))
         launched = self._launch(spec)
-        box = SandboxProcess(launched.process, launched.channel, launched.run_setup, launched.first_process)
+        process = SandboxProcess(launched.process, launched.channel, launched.run_setup, launched.first_process)
         with contextlib.ExitStack() as undo:
             self._on_close = launched.on_close
             undo.callback(self._close_cgroup)
-            undo.callback(box.close)
+            undo.callback(process.close)
             if launched.first_process is not None:
-                # The warden runs nothing before its first frame, so all that follows is in the group with it.
+                # The supervisor starts nothing before its first frame, so every later process joins its group.
                 self._cgroup = Cgroup.create(
                     memory_bytes=spec.limits.memory_bytes, processes=spec.limits.processes, name="box"
                 )
@@ -242,33 +249,33 @@ class ProcessSandbox(Closeable):
                     self._memory_watch = MemoryWatch(launched.first_process, spec.limits.memory_bytes)
             forward = f"{guest_layout.NETWORK}/{SOCKET_NAME}" if self._proxy else ""
             mounted = self.tier in _WITH_OWN_MOUNTS
-            covered = [*spec.hidden, *spec.special]
-            checked = {"shown": expected_mounts(spec) if mounted else [], "hidden": covered if mounted else []}
+            hidden = [*spec.hidden, *spec.special]
+            checked = {"shown": expected_mounts(spec) if mounted else [], "hidden": hidden if mounted else []}
             network = {"forward": forward, "forward_port": guest_layout.PROXY_PORT}
-            box.set_up({**launched.setup, **checked, **recording_setup(spec), **network})
+            process.set_up({**launched.setup, **checked, **recording_setup(spec), **network})
             undo.pop_all()
-        return box
+        return process
 
     @staticmethod
     def _add_to_cgroup(launched: LaunchedSupervisor, group: Cgroup) -> None:
         try:
             first = launched.first_process or 0
             group.add(first)
-            for child in _child_pids(first):  # the one worker it may have forked before it was in the group
+            for child in _child_pids(first):  # the first worker may have been forked before the supervisor was added
                 group.add(child)
         except SystemFault:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 launched.process.wait(_EXIT_WAIT_SECONDS)
-                return  # it failed to start, and the next step tells why
+                return  # it failed to start; the next step reports why
             raise
 
     def _close_process(self) -> None:
-        covers, self._mount_watch = self._mount_watch, None
-        if covers is not None:
-            covers.close()
-        box, self._process = self._process, None
-        if box is not None:
-            box.close()
+        mount_watch, self._mount_watch = self._mount_watch, None
+        if mount_watch is not None:
+            mount_watch.close()
+        process, self._process = self._process, None
+        if process is not None:
+            process.close()
         self._close_cgroup()
 
     def _close_cgroup(self) -> None:

@@ -1,10 +1,10 @@
-"""The allow-list of the network proxy: which host and port, and which addresses a name may stand for.
+"""The allow-list of the network proxy: which hosts and ports, and which addresses a name may resolve to.
 
 An entry is `host`, `host:port`, `*.host` (any name below it, not itself), an IPv4 address or an IPv6 address in
-brackets. Without a port it means 80 and 443. Names are compared exactly, after one normalisation.
+brackets. Without a port it means 80 and 443. Names are compared exactly, after normalisation.
 
-A name says nothing about where it leads: whoever owns it can point it at this machine or its network. So a name only
-stands for public addresses. Others are reached when the list has them literally, loopback also as `localhost`.
+A name does not say where it leads: its owner can point it at this machine or its network. So a name may resolve only
+to public addresses. Others are allowed only if the list has them literally, loopback also as `localhost`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _NAME_CHARS = 253
 _LAST_PORT = 65535
 _MAX_LISTED_ENTRIES = 20
 
-# Addresses that carry an IPv4 address inside, which a relay would unwrap.
+# Addresses that embed an IPv4 address, which a relay would unwrap.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _TUNNEL_NETWORKS = tuple(ipaddress.IPv6Network(each) for each in ("2002::/16", "2001::/32", "64:ff9b:1::/48"))
 
 
 def normalized_host(text: str) -> str | None:
-    """A name in lower case without its final dot, or an address in its one spelling (IPv6 in brackets).
+    """Returns a name in lower case without its final dot, or an address in canonical form (IPv6 in brackets).
 
-    None for anything else, numbers that the system's resolver would take for an address (`127.1`) included.
+    None for anything else, including numbers that the system's resolver would accept as an address (`127.1`).
     """
     if text.startswith("[") and text.endswith("]"):
         return _normalized_ipv6(text[1:-1])
@@ -55,13 +55,14 @@ def normalized_host(text: str) -> str | None:
 
 
 def normalized_port(text: str) -> int | None:
+    """Returns the port as a number; None if it is not valid."""
     if not _PORT.fullmatch(text):
         return None
     return int(text) if int(text) <= _LAST_PORT else None
 
 
 def split_port(text: str) -> tuple[str, str | None]:
-    """`host:port` in two; the port is None when there is none. The colons of a bracketed address are its own."""
+    """Splits `host:port`; the port is None if there is none. The colons of a bracketed address do not count."""
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         return text, None
@@ -69,7 +70,7 @@ def split_port(text: str) -> tuple[str, str | None]:
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a normal host is, if it is one."""
+    """Returns the address if a normalised host is one, else None."""
     try:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -77,12 +78,12 @@ def literal_address(host: str) -> Address | None:
 
 
 def host_text(address: Address) -> str:
-    """An address as a normal host."""
+    """Returns an address as a normalised host."""
     return str(address) if isinstance(address, ipaddress.IPv4Address) else f"[{address}]"
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is an address of the open internet, and only that."""
+    """Whether it is an address of the public internet, and only that."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
@@ -93,7 +94,10 @@ def is_public(address: Address) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AllowListEntry:
-    """One line of the list. `host` is normal; `subdomains_only` stands for the names beneath it instead of itself."""
+    """One entry of the list.
+
+    `host` is normalised; `subdomains_only` matches the names beneath it instead of itself.
+    """
 
     text: str
     host: str
@@ -102,6 +106,7 @@ class AllowListEntry:
 
     @classmethod
     def parse(cls, text: str) -> AllowListEntry:
+        """Parses one entry. Raises ConfigError if it is not valid."""
         name, port_text = split_port(text.strip())
         below = name.startswith("*.")
         host = normalized_host(_to_ascii(name[2:] if below else name))
@@ -115,6 +120,7 @@ class AllowListEntry:
         return cls(text.strip(), host, DEFAULT_PORTS if port is None else (port,), below)
 
     def matches(self, host: str, port: int) -> bool:
+        """Whether the entry allows this (normalised) host and port."""
         if port not in self.ports:
             return False
         return (
@@ -125,7 +131,7 @@ class AllowListEntry:
 
 
 class AllowList:
-    """All entries. Immutable, so it serves any thread. Raises ConfigError for an entry that cannot be right."""
+    """All entries. Immutable and thread-safe. Raises ConfigError for an invalid entry."""
 
     __slots__ = ("_entries",)
 
@@ -133,11 +139,11 @@ class AllowList:
         self._entries = tuple(AllowListEntry.parse(entry) for entry in entries)
 
     def matches(self, host: str, port: int) -> bool:
-        """Whether the list has this (normal) host and port. Where a name leads is for `may_connect`."""
+        """Whether the list has this (normalised) host and port. `may_connect` checks where a name leads."""
         return any(entry.matches(host, port) for entry in self._entries)
 
     def may_connect(self, host: str, address: Address, port: int) -> bool:
-        """Whether `host`, which is covered, may be connected to at `address`."""
+        """Whether `host`, which the list matches, may be connected to at `address`."""
         if literal_address(host) is not None:
             return literal_address(host) == address
         if host == LOCALHOST and address.is_loopback:
@@ -145,14 +151,14 @@ class AllowList:
         return is_public(address) or self.matches(host_text(address), port)
 
     def describe(self) -> str:
-        """The entries as written, for a refusal."""
+        """Returns the entries as written, for an error message."""
         shown = ", ".join(entry.text for entry in self._entries[:_MAX_LISTED_ENTRIES])
         more = len(self._entries) - _MAX_LISTED_ENTRIES
         return f"{shown} and {more} more" if more > 0 else shown or "nothing"
 
 
 def _to_ascii(name: str) -> str:
-    """A name with letters of any script in the form the network uses; what has none comes back unchanged."""
+    """Returns an international name in its ASCII form; a name without one comes back unchanged."""
     if name.isascii():
         return name
     try:
@@ -166,5 +172,5 @@ def _normalized_ipv6(text: str) -> str | None:
         address = ipaddress.IPv6Address(text)
     except ValueError:
         return None
-    # A scope names an interface; a mapped address is an IPv4 address in disguise.
+    # A scope names an interface; a mapped address is really an IPv4 address.
     return None if address.scope_id or address.ipv4_mapped else f"[{address}]"

@@ -1,7 +1,7 @@
-"""The door through which code inside reaches the hosts it may: a private folder with the proxy's socket in it.
+"""The endpoint of the network proxy: a private folder with the proxy's socket, mounted read-only in the sandbox.
 
-The folder is seen inside, read-only. `close()` ends the proxy and removes the folder; one that a killed server left
-behind is empty but for a dead socket, and is removed by the next server.
+`close()` ends the proxy and removes the folder. A folder that a killed server left behind contains only a dead
+socket, and the next server removes it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from toolyard.storage.temp_folders import TemporaryFolder
 SOCKET_NAME = "proxy"
 
 OnConnection = Callable[[str, int, bool], None]
-"""A host, a port, and whether it was let through."""
+"""Called with a host, a port, and whether it was allowed."""
 
 
 def ignore_connection(host: str, port: int, allowed: bool) -> None:
-    """Where nobody wants to know."""
+    """The default callback: ignores connections."""
 
 
 class ProxyEndpoint(Closeable):
+    """The proxy and its folder."""
+
     def __init__(self, folder: TemporaryFolder, proxy: ProxyServer) -> None:
         self.folder = folder.path
         self._temp_folder = folder
@@ -33,6 +35,7 @@ class ProxyEndpoint(Closeable):
 
     @classmethod
     def open(cls, allowed: Sequence[str], on_connection: OnConnection) -> ProxyEndpoint:
+        """Starts a proxy for the allowed hosts in a new private folder."""
         folder = TemporaryFolder("door", socket_folder())
         try:
             return cls(folder, ProxyServer(os.path.join(folder.path, SOCKET_NAME), AllowList(allowed), on_connection))

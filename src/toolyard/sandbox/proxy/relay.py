@@ -1,6 +1,6 @@
-"""Moving bytes between a client of the proxy and a server, and answering a client that gets none.
+"""Copies bytes between a client of the proxy and a server, and answers refused clients.
 
-Nothing is kept: a chunk is read when the one before it was taken. The sockets belong to the caller.
+Nothing is buffered: a chunk is read after the previous one was written. The sockets belong to the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LINGER_BYTES = MIB
 
 
 async def connect(addresses: Sequence[Address], port: int) -> socket.socket:
-    """A connection to the first of the addresses that answers. Raises OSError, the last one's."""
+    """Connects to the first address that answers. Raises the last address's OSError."""
     loop = asyncio.get_running_loop()
     failure = OSError("it has no address")
     for address in addresses:
@@ -47,7 +47,7 @@ async def connect(addresses: Sequence[Address], port: int) -> socket.socket:
 async def relay(
     request: ProxyRequest, rest: bytes, client: socket.socket, server: socket.socket, *, idle_seconds: float
 ) -> None:
-    """Serve one request to its end. `rest` came from the client behind the head. Raises OSError, also when idle."""
+    """Serves one request to its end. `rest` followed the head. Raises OSError, also for an idle connection."""
     async with asyncio.timeout(idle_seconds) as clock:
         pump = _Pump(clock, idle_seconds)
         if request.head is None:
@@ -56,7 +56,7 @@ async def relay(
             await _tunnel(pump, client, server)
             return
         await pump.send(server, request.head + rest[: request.length])
-        # One request a connection: what follows the body is never read, and the answer's end ends everything.
+        # One request per connection: bytes after the body are never read, and the connection ends with the answer.
         body = asyncio.create_task(pump.copy_bytes(client, server, request.length - len(rest)))
         try:
             await pump.copy_all(server, client)
@@ -67,7 +67,7 @@ async def relay(
 
 
 async def refuse(client: socket.socket, status: int, message: str) -> None:
-    """Answer with `message`. Its first line is the reason too: of a refused tunnel, most clients show only that."""
+    """Answers with `message`. Its first line is the reason phrase too: most clients show only that for a tunnel."""
     reason = message.partition("\n")[0].removesuffix(".")
     body = f"{message}\n".encode()
     head = (
@@ -82,7 +82,7 @@ async def refuse(client: socket.socket, status: int, message: str) -> None:
 
 
 async def _linger(client: socket.socket) -> None:
-    """Let a client that has its whole answer end first: it would lose the answer if it is sending when we close."""
+    """Waits until the client has read its answer: closing while it still sends would lose the answer."""
     loop = asyncio.get_running_loop()
     left = _LINGER_BYTES
     with contextlib.suppress(OSError):
@@ -92,7 +92,7 @@ async def _linger(client: socket.socket) -> None:
 
 
 async def _tunnel(pump: _Pump, client: socket.socket, server: socket.socket) -> None:
-    """A tunnel: each direction ends for itself, a broken one ends both."""
+    """Copies both directions of a tunnel: each ends separately, an error ends both."""
     tasks = [asyncio.create_task(pump.copy_all(client, server)), asyncio.create_task(pump.copy_all(server, client))]
     try:
         await asyncio.gather(*tasks)
@@ -103,7 +103,7 @@ async def _tunnel(pump: _Pump, client: socket.socket, server: socket.socket) -> 
 
 
 class _Pump:
-    """Moves bytes, and puts the end of an idle connection off each time some have moved."""
+    """Copies bytes, and restarts the idle timeout with every chunk."""
 
     def __init__(self, clock: asyncio.Timeout, idle_seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -111,13 +111,13 @@ class _Pump:
         self._idle_seconds = idle_seconds
 
     async def copy_all(self, source: socket.socket, sink: socket.socket) -> None:
-        """Until the source ends; then the sink is told so."""
+        """Copies until the source ends, then shuts down writing to the sink."""
         while chunk := await self._loop.sock_recv(source, _CHUNK_BYTES):
             await self.send(sink, chunk)
         _shut_down_writing(sink)
 
     async def copy_bytes(self, source: socket.socket, sink: socket.socket, size: int) -> None:
-        """The next `size` bytes, and no more."""
+        """Copies exactly the next `size` bytes."""
         while size > 0:
             chunk = await self._loop.sock_recv(source, min(size, _CHUNK_BYTES))
             if not chunk:
@@ -129,7 +129,7 @@ class _Pump:
     async def send(self, sink: socket.socket, chunk: bytes) -> None:
         await self._loop.sock_sendall(sink, chunk)
         self._clock.reschedule(self._loop.time() + self._idle_seconds)
-        await asyncio.sleep(0)  # reading and writing what is ready never yields; one fast pair must not starve others
+        await asyncio.sleep(0)  # ready sockets never yield to the loop: one fast pair must not starve the others
 
 
 def _shut_down_writing(sink: socket.socket) -> None:

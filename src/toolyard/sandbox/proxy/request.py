@@ -1,8 +1,8 @@
-"""Reading the head of a proxy request, strictly.
+"""Parses the head of a proxy request, strictly.
 
-Two parsers that read one message differently are how a request is smuggled past the one that checks it. So there is
-one spelling of everything here, what is unusual is refused rather than understood, and what goes on to the server is
-written anew from what was understood.
+If two parsers read one message differently, a request can be smuggled past the one that checks it. So everything has
+exactly one accepted spelling, unusual requests are refused, and the head for the server is written anew from the
+parsed values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 _SCHEME = "http://"
 _HTTP_PORT = 80
 
-# They are about the connection to the proxy, or decide where a body ends, or which of a server's hosts is meant.
+# They concern the connection to the proxy, or decide where the body ends or which virtual host is meant.
 _DROPPED_FIELDS = frozenset(
     (b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"http2-settings", b"host", b"content-length")
 )
@@ -27,7 +27,7 @@ _PROXY_PREFIX = b"proxy-"
 
 
 class BadRequest(Exception):  # noqa: N818 - the name HTTP gives it
-    """The request cannot be taken; `status` and the message are the answer."""
+    """The request is refused; `status` and the message are the answer."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -36,17 +36,17 @@ class BadRequest(Exception):  # noqa: N818 - the name HTTP gives it
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """Where a client wants to go. `head` is what the server is to be sent first; None for a tunnel (CONNECT)."""
+    """The destination of a request. `head` is sent to the server first; None for a tunnel (CONNECT)."""
 
     host: str
     port: int
     head: bytes | None = None
     length: int = 0
-    """Bytes of body that follow the head."""
+    """How many bytes of body follow the head."""
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """A request from its head (up to and with the empty line). Raises BadRequest."""
+    """Parses a request from its head, including the empty line. Raises BadRequest."""
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     matched = _REQUEST_LINE.fullmatch(first)
     if matched is None:
@@ -100,7 +100,7 @@ def _parse_header_field(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _content_length(fields: list[tuple[bytes, bytes]]) -> int | None:
-    """How long the body is; None when the request does not say."""
+    """Returns the length of the body; None if the request does not say."""
     found = [(key.lower(), value) for key, value in fields]
     if any(key == b"transfer-encoding" for key, _ in found):
         raise BadRequest("A body must come with its Content-Length, not in chunks.", status=411)

@@ -1,14 +1,14 @@
-"""The way out of a sandbox without a network: an HTTP proxy on a unix socket that knows an allow-list.
+"""The network access of a sandbox without a network: an HTTP proxy on a unix socket that enforces an allow-list.
 
-Contract: a `ProxyServer` listens from its construction on, at a path whose folder its owner made and keeps private, in one
-thread of its own. `close()` ends every connection, joins the thread and removes the socket. A process that dies
-without it leaves only the socket file, in its owner's folder.
+Contract: a `ProxyServer` listens from its construction on, in one thread of its own, at a path in a private folder of
+its owner. `close()` ends every connection, joins the thread and removes the socket. A process that dies without it
+leaves only the socket file, in its owner's folder.
 
-It speaks CONNECT, and plain HTTP with one request a connection. Names are looked up here, and the connection goes to
-the very address that was checked. Paths, headers and content are neither kept nor told to anyone.
+It supports CONNECT, and plain HTTP with one request per connection. Names are resolved here, and the connection goes
+to the very address that was checked. Paths, headers and content are neither stored nor reported.
 
-Clients are hostile: the number of connections, the size and time of a request's head and the time a connection lies
-idle are bounded. When all connections are taken, others wait in the kernel, where they cost nothing.
+Clients are hostile: the number of connections, the size and duration of a request's head and the idle time of a
+connection are bounded. When all connections are in use, others wait in the kernel, where they cost nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from toolyard.sandbox.proxy.relay import connect, refuse, relay
 from toolyard.sandbox.proxy.request import BadRequest, ProxyRequest, parse_request
 
 OnRequest = Callable[[str, int, bool], None]
-"""Told of each request once, before anything is sent on: host, port, whether it is allowed. Called in the proxy's
-thread, so it must be quick; when it raises, the request is refused."""
+"""Called once for each request, before anything is sent: host, port, whether it is allowed. It runs in the proxy's
+thread, so it must be quick; if it raises, the request is refused."""
 
 _BACKLOG = 256
 _JOIN_SECONDS = 5.0
@@ -42,16 +42,18 @@ _SETTING = "code_execution.allowed_hosts"
 
 @dataclass(frozen=True, slots=True)
 class ProxyLimits:
+    """Limits for hostile clients."""
+
     connections: int = 64
     head_bytes: int = 32 * KIB
     head_seconds: float = 15.0
     connect_seconds: float = 20.0
-    """For the lookup and all attempts to connect together."""
+    """For the lookup and all connection attempts together."""
     idle_seconds: float = 120.0
 
 
 class ProxyServer(Closeable):
-    """Raises OSError when the socket cannot be made. `close` may be called from any thread, and again."""
+    """The proxy. Raises OSError if the socket cannot be created. `close` is thread-safe and idempotent."""
 
     def __init__(
         self,
@@ -95,17 +97,17 @@ class ProxyServer(Closeable):
         self._loop.remove_reader(self._listener)
 
     def _resume_accepting(self) -> None:
-        """Accept again, unless no more connections may be open."""
+        """Accepts connections again, unless the maximum is open."""
         if not self._stop.is_set() and len(self._connections) < self._limits.connections:
             self._loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        """Take one connection. One a round of the loop, so that a flood of them keeps nobody waiting."""
+        """Accepts one connection per loop iteration, so that a flood of them does not delay the others."""
         try:
             client, _ = self._listener.accept()
         except BlockingIOError:
-            return  # it went away again
-        except OSError:  # no descriptors left: they come back as connections end
+            return  # the client has already disconnected
+        except OSError:  # out of descriptors: they are freed as connections end
             self._loop.remove_reader(self._listener)
             self._loop.call_later(_RETRY_ACCEPT_SECONDS, self._resume_accepting)
             return
@@ -126,7 +128,7 @@ class ProxyServer(Closeable):
         except BadRequest as error:
             await refuse(client, error.status, str(error))
         except OSError:
-            return  # the client went away, or lies idle
+            return  # the client disconnected, or was idle for too long
 
     async def _handle_request(self, client: socket.socket) -> None:
         head, rest = await self._read_head(client)
@@ -142,7 +144,7 @@ class ProxyServer(Closeable):
             await relay(request, rest, client, server, idle_seconds=self._limits.idle_seconds)
 
     async def _read_head(self, client: socket.socket) -> tuple[bytes, bytes]:
-        """The request's head, and what came behind it."""
+        """Returns the request's head, and the bytes that followed it."""
         loop = asyncio.get_running_loop()
         data = b""
         try:
@@ -160,7 +162,7 @@ class ProxyServer(Closeable):
         return head + end, rest
 
     async def _allowed_addresses(self, request: ProxyRequest) -> list[Address]:
-        """The addresses that may be connected to, at least one. Raises BadRequest (403) when there is none."""
+        """Returns the addresses that may be connected to, at least one. Raises BadRequest (403) if there is none."""
         host, port = request.host, request.port
         if not self._allowed.matches(host, port):
             self._report_request(host, port, allowed=False)
@@ -176,14 +178,14 @@ class ProxyServer(Closeable):
         self._report_request(host, port, allowed=bool(reached))
         if not reached:
             inner = host_text(found[0]) if found else "no address"
-            message = f"{host} is in {_SETTING}, but leads to {inner}, which is not a public address."
+            message = f"{host} is in {_SETTING}, but resolves to {inner}, which is not a public address."
             raise self._refusal(message, f"{inner}:{port}")
         return reached
 
     def _report_request(self, host: str, port: int, *, allowed: bool) -> None:
         try:
             self._on_request(host, port, allowed)
-        except Exception as error:  # the owner's code: whatever it raises, an unrecorded request must not go out
+        except Exception as error:  # the owner's callback: if it fails, an unrecorded request must not be sent
             raise BadRequest("The request could not be recorded, so it was not made.", status=503) from error
 
     def _refusal(self, message: str, entry: str) -> BadRequest:

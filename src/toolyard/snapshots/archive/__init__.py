@@ -1,1 +1,1 @@
-"""Reads a live folder into snapshot objects."""
+"""Reads a live folder into a snapshot."""

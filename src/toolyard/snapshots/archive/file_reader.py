@@ -1,7 +1,7 @@
-"""Reading live files into objects, never silently wrong.
+"""Reads live files into objects, and detects files that change meanwhile.
 
-A file is looked at before and after it is read. When it changed in between it is read again; when it keeps changing,
-what was read last is kept and marked as torn. Where the clock is too coarse to tell, it is read twice.
+A file is checked before and after it is read. If it changed in between it is read again; if it keeps changing, the
+last content is stored and marked as torn. Where the clock is too coarse to tell, the file is read twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolyard.snapshots.store.objects import CHUNK, ChunkRun, EntryKind, digest_
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _TRIES = 4
 _FIRST_PAUSE = 0.002
-"""Before a file that changed while it was read is read again; doubled each time."""
+"""Pause before a file that changed while it was read is read again; doubled each time."""
 _GATHERED_BYTES = 1 * MIB
 _ZEROS = bytes(CHUNK)
 
@@ -34,7 +34,7 @@ class ObjectSink(Protocol):
 
 
 class FileContent(NamedTuple):
-    """A file's content as held: `stat` is what it looked like when it was read."""
+    """A file's stored content; `stat` is its stat when it was read."""
 
     stat: StatEntry
     kind: EntryKind
@@ -43,17 +43,19 @@ class FileContent(NamedTuple):
 
 
 class UnreadableFile(NamedTuple):
+    """A file that could not be read, and why."""
+
     name: str
     why: str
     gone: bool = False
 
 
 ReadResult = bytes | FileContent | UnreadableFile
-"""What came of reading a file: the digest alone of a small one that is as it looked, which most are."""
+"""The result of reading a file: just the digest for a small, unchanged file, which most are."""
 
 
-class _ChangedDuringRead(Exception):  # noqa: N818 - not an error: it is read again
-    """The file is not what it was when its reading began. `content` is what was read."""
+class _ChangedDuringRead(Exception):  # noqa: N818 - not an error: the file is read again
+    """The file changed while it was read. `content` is what was read."""
 
     def __init__(self, content: FileContent | None) -> None:
         super().__init__()
@@ -61,7 +63,7 @@ class _ChangedDuringRead(Exception):  # noqa: N818 - not an error: it is read ag
 
 
 class FileReader:
-    """Reads files of one folder after the other; hands their bytes to `sink` a megabyte at a time."""
+    """Reads files of one folder after the other and passes their bytes to `sink`, a megabyte at a time."""
 
     def __init__(self, sink: ObjectSink) -> None:
         self._sink = sink
@@ -69,19 +71,23 @@ class FileReader:
         self._room = _GATHERED_BYTES
 
     def flush(self) -> None:
+        """Passes the collected objects to the sink."""
         gathered, self._gathered, self._room = self._gathered, [], _GATHERED_BYTES
         if gathered:
             self._sink.put(gathered)
 
-    def read(self, folder: int, look: StatEntry) -> FileContent | UnreadableFile:
-        """A file of an open folder, which a moment ago looked like `stat`."""
-        found = self.read_all(folder, (look,))[0]
-        return FileContent(look, EntryKind.FILE, found, torn=False) if isinstance(found, bytes) else found
+    def read(self, folder: int, entry_stat: StatEntry) -> FileContent | UnreadableFile:
+        """Reads a file of an open folder, given its recent stat."""
+        found = self.read_all(folder, (entry_stat,))[0]
+        return FileContent(entry_stat, EntryKind.FILE, found, torn=False) if isinstance(found, bytes) else found
 
     def read_all(self, folder: int, rows: Sequence[StatRow]) -> list[ReadResult]:
-        """Files of an open folder, in this order. One loop, for with small files each call more would be felt."""
+        """Reads files of an open folder, in this order.
+
+        One loop without helper calls, because with small files every call matters.
+        """
         found: list[ReadResult] = []
-        # Before any is opened: the earlier it is, the more of them count as too new for their times to tell.
+        # Taken before any file is opened: an earlier time treats more files as racy, which is the safe side.
         started_ns = time.time_ns()
         settled_ns = racy_cutoff(started_ns)
         for name, mode, inode, size, changed_ns, touched_ns in rows:
@@ -128,23 +134,23 @@ class FileReader:
                 raise _ChangedDuringRead(None)
             kind, ref = self._store(fd, before.st_size)
             after = os.fstat(fd)
-            look = stat_entry(name, before)
-            if ref is None or look != stat_entry(name, after):
-                raise _ChangedDuringRead(FileContent(look, kind, ref, torn=False) if ref else None)
+            entry_stat = stat_entry(name, before)
+            if ref is None or entry_stat != stat_entry(name, after):
+                raise _ChangedDuringRead(FileContent(entry_stat, kind, ref, torn=False) if ref else None)
             if is_racy(before.st_ctime_ns, time.time_ns()) and self._store(fd, before.st_size) != (kind, ref):
-                raise _ChangedDuringRead(FileContent(look, kind, ref, torn=False))
-            return FileContent(look, kind, ref, torn=False)
+                raise _ChangedDuringRead(FileContent(entry_stat, kind, ref, torn=False))
+            return FileContent(entry_stat, kind, ref, torn=False)
         finally:
             os.close(fd)
 
     def _store(self, fd: int, size: int) -> tuple[EntryKind, bytes | None]:
-        """Hold the first `size` bytes. No digest when there are not that many."""
+        """Stores the first `size` bytes. The digest is None if there are fewer."""
         if size > CHUNK:
             return EntryKind.CHUNKED, self._store_chunks(fd, size)
         data = os.pread(fd, size + 1, 0)
         if len(data) < size:
             return EntryKind.FILE, None
-        if len(data) > size:  # it grew: what was there when we looked is whole all the same
+        if len(data) > size:  # it grew: the first `size` bytes are still complete
             data = data[:size]
         return EntryKind.FILE, self._put(data)
 
@@ -182,11 +188,11 @@ class FileReader:
 
 
 def _hole_end(fd: int, at: int, size: int) -> int:
-    """Where the hole at `at` ends, down to a multiple of CHUNK; `at` itself when there is none."""
+    """Returns where the hole at `at` ends, rounded down to a multiple of CHUNK; `at` itself if there is none."""
     try:
         data = os.lseek(fd, at, os.SEEK_DATA)
     except OSError as error:
-        # No data from here to the end, or a disk that keeps no holes.
+        # ENXIO: no data up to the end. Otherwise the file system does not support holes.
         return size if error.errno == errno.ENXIO else at
     return max(at, min(data, size) // CHUNK * CHUNK)
 

@@ -1,8 +1,8 @@
-"""Which `.toolyardignore` files count: those that the user accepted, with the text they had then.
+"""The `.toolyardignore` files that apply: those that the user accepted, with the text that they had then.
 
-An agent can write such a file, and change or move one of the user's. So the text that counts does not come from the
-workspace: accepting a file copies it into the store's folder, and what the workspace says later is a proposal that
-has no effect. The record is one JSON file, read with every walk and replaced as a whole.
+An agent can write such a file, and change or move one of the user's. So the text that applies does not come from the
+workspace: accepting a file copies it into the store's folder, and a later version in the workspace is a proposal
+without effect. The record is one JSON file, read with every walk and replaced as a whole.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from toolyard.snapshots.store.layout import accepted_rules_path
 
 
 class AcceptedRules:
-    """The accepted rules of one root, and which files of a walk say something else."""
+    """The accepted rules of one root, and the files of a walk that differ from them."""
 
     def __init__(self, texts: Mapping[bytes, bytes]) -> None:
         """`texts` has the accepted text of each folder, by its path."""
         self.texts = texts
         self.proposals: list[bytes] = []
-        """Folders that were met whose file is not what was accepted."""
+        """Folders of the walk whose ignore file differs from the accepted text."""
 
     @classmethod
     def load(cls, store: str, root: str) -> AcceptedRules:
-        """What the user accepted for `root`. Raises SystemFault when the record cannot be read."""
+        """Loads what the user accepted for `root`. Raises SystemFault if the record cannot be read."""
         return cls(_read_accepted(store).get(root, {}))
 
     def rules_for_folder(self, folder: bytes, rules: IgnoreRules, fd: int | None = None) -> IgnoreRules:
-        """`rules` and those that were accepted for this folder. `fd` is the folder, where it has an ignore file."""
+        """Returns `rules` and those accepted for this folder. `fd` is the folder, if it has an ignore file."""
         text = self.texts.get(folder)
         if fd is not None and read_rules(fd) not in {None, text}:
             self.proposals.append(folder)
@@ -42,7 +42,7 @@ class AcceptedRules:
 
 
 def read_rules(fd: int) -> bytes | None:
-    """The text of the ignore file in an open folder; None where there is none, or no plain file."""
+    """Returns the text of the ignore file in an open folder; None if there is no regular file."""
     with suppress(OSError):
         own = os.open(IGNORE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
         try:
@@ -53,7 +53,7 @@ def read_rules(fd: int) -> bytes | None:
 
 
 def ignore_files(root: RootFolder) -> Iterator[tuple[bytes, bytes]]:
-    """Every ignore file below `root`: the path of its folder, and its text."""
+    """Yields every ignore file below `root`: the path of its folder, and its text."""
     waiting = [b""]
     while waiting:
         folder = waiting.pop()
@@ -73,7 +73,7 @@ def ignore_files(root: RootFolder) -> Iterator[tuple[bytes, bytes]]:
 
 
 def record_accepted(store: str, root: str, folder: bytes, text: bytes | None) -> None:
-    """Accept `text` as the rules of a folder; None: its rules count no longer."""
+    """Accepts `text` as the rules of a folder; None withdraws its rules."""
     every = _read_accepted(store)
     texts = dict(every.get(root, {}))
     if text is None:
@@ -81,11 +81,14 @@ def record_accepted(store: str, root: str, folder: bytes, text: bytes | None) ->
     else:
         texts[folder] = text
     every[root] = texts
-    said = {of: {os.fsdecode(path): os.fsdecode(told) for path, told in each.items()} for of, each in every.items()}
+    record = {
+        rooted: {os.fsdecode(path): os.fsdecode(rules) for path, rules in by_folder.items()}
+        for rooted, by_folder in every.items()
+    }
     path = accepted_rules_path(store)
     fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w") as file:
-        json.dump(said, file)
+        json.dump(record, file)
     os.replace(f"{path}.new", path)
 
 
@@ -93,8 +96,8 @@ def _read_accepted(store: str) -> dict[str, Mapping[bytes, bytes]]:
     path = accepted_rules_path(store)
     try:
         with open(path, "rb") as file:
-            said: Any = json.load(file)
-        every = cast("dict[str, dict[str, str]]", said)
+            raw: Any = json.load(file)
+        every = cast("dict[str, dict[str, str]]", raw)
         return {
             root: {os.fsencode(folder): os.fsencode(text) for folder, text in texts.items()}
             for root, texts in every.items()

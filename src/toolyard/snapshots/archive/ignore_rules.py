@@ -1,8 +1,8 @@
-"""What a snapshot leaves out: rules in gitignore's spelling.
+"""Rules in gitignore syntax for what a snapshot leaves out.
 
-They come from the settings and from the `.toolyardignore` of each folder. The last rule that fits decides, `!` takes
-a name back in, a slash at the end means folders only, a slash elsewhere ties the rule to the folder it stands in.
-What lies in a folder that is left out is left out with it. Nothing that is left out is ever deleted by a restore.
+They come from the settings and from the `.toolyardignore` of each folder. The last matching rule decides, `!`
+includes a name again, a slash at the end matches folders only, a slash elsewhere anchors the rule to its folder.
+Everything in an ignored folder is ignored too. A restore never deletes ignored files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolyard.files.temp_names import TEMPORARY_PREFIX
 
 IGNORE_FILE = ".toolyardignore"
 DEFAULT_RULES = ("__pycache__/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".hypothesis/")
-"""Only what programs make again by themselves. The settings may say otherwise."""
+"""Only what programs generate again by themselves. The settings can override it."""
 MAX_IGNORE_FILE_BYTES = 64 * KIB
 _MOST_RULES = 2_000
 _BRACES = re.compile(r"[{}]")
@@ -30,13 +30,13 @@ _BRACES = re.compile(r"[{}]")
 class _Rule:
     glob: Glob
     depth: int
-    """How many folders above the root of the rule are not part of what it is held against."""
+    """How many leading folders are cut from a path before it is matched."""
     is_negated: bool
     folders_only: bool
 
 
 class IgnoreRules:
-    """Immutable; `with_folder_rules` gives those of a folder that has rules of its own."""
+    """Ignore rules. Immutable; `with_folder_rules` returns those of a folder with rules of its own."""
 
     def __init__(self, lines: Iterable[str] = DEFAULT_RULES, *, _rules: tuple[_Rule, ...] = ()) -> None:
         self._rules = _rules or tuple(_parse_rules(lines, 0))
@@ -44,12 +44,12 @@ class IgnoreRules:
         self._for_folders = _quick_filter(self._rules)
 
     def with_folder_rules(self, depth: int, text: bytes) -> IgnoreRules:
-        """These and the ones of a folder `depth` levels down, whose `.toolyardignore` holds `text`."""
+        """Returns these rules and those of a folder `depth` levels down, whose `.toolyardignore` contains `text`."""
         own = tuple(_parse_rules(text.decode("utf-8", "surrogateescape").splitlines(), depth))
         return IgnoreRules((), _rules=self._rules + own) if own else self
 
     def ignored_names(self, folder: Sequence[str], files: Iterable[str], folders: Iterable[str]) -> set[str]:
-        """Those of a folder's names that are left out."""
+        """Returns the names in a folder that are ignored."""
         found: set[str] = set()
         if self._for_files is not None:
             suspects = filter(self._for_files, files)
@@ -69,13 +69,13 @@ class IgnoreRules:
 
 
 def temporary_names(names: Sequence[str]) -> set[str]:
-    """Of sorted names, those of files that Toolyard is in the middle of writing, or was when it was killed."""
+    """Returns, of sorted names, those of Toolyard's temporary files, of a running writer or a killed one."""
     first = bisect_left(names, TEMPORARY_PREFIX)
     return set(takewhile(lambda name: name.startswith(TEMPORARY_PREFIX), names[first:]))
 
 
 def _quick_filter(rules: Iterable[_Rule]) -> Callable[[str], object] | None:
-    """A quick look at a name alone: only where it strikes can one of the rules fit. None when none ever does."""
+    """Returns a quick test of a name alone: only names that pass it can match a rule. None if no rule can match."""
     lasts = {alternative[-1] for rule in rules for alternative in rule.glob.alternatives}
     if not lasts:
         return None
@@ -89,7 +89,7 @@ def _parse_rules(lines: Iterable[str], depth: int) -> list[_Rule]:
     rules: list[_Rule] = []
     for line in lines:
         text = line.rstrip("\r\n")
-        # A blank at the end counts when a backslash stands before it.
+        # A trailing space counts only after a backslash.
         while text.endswith(" ") and not text.endswith("\\ "):
             text = text[:-1]
         if not text or text.startswith("#"):
@@ -105,6 +105,6 @@ def _parse_rules(lines: Iterable[str], depth: int) -> list[_Rule]:
         try:
             glob = compile_glob(_BRACES.sub(r"\\\g<0>", body), "rule", DEFAULT_LIMITS, any_depth=True)
         except ValidationError:
-            continue  # longer than any rule; git takes no notice of what it cannot read either
+            continue  # too long to be a rule; git ignores invalid rules as well
         rules.append(_Rule(glob, depth, takes_back, folders_only))
     return rules

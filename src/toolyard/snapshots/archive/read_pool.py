@@ -1,6 +1,7 @@
-"""Reading files in a few threads: reading and hashing let go of the interpreter, so they overlap.
+"""Reads files in a few threads: reading and hashing release the GIL, so they overlap.
 
-The pool owns the descriptors it was handed until their files are read, and closes whatever is left on `close()`.
+The pool owns duplicates of the descriptors that it was given until their files are read, and closes the rest on
+`close()`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from toolyard.snapshots.archive.stat_cache import StatRow
 
 WORKERS = 2
 _MOST_WAITING = 64
-"""Batches handed over and not yet read: each holds a descriptor."""
+"""Batches that wait to be read: each holds a descriptor."""
 
 ReadResults = list[ReadResult]
 
 
 class ReadPool(Closeable):
+    """A pool of threads that read and store files."""
+
     def __init__(self, sink: ObjectSink, workers: int = WORKERS) -> None:
         self._sink = sink
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="toolyard-snapshot")
@@ -29,7 +32,7 @@ class ReadPool(Closeable):
         self._open_fds: set[int] = set()
 
     def read(self, folder: int, rows: Sequence[StatRow]) -> Future[ReadResults]:
-        """Read these files of an open folder, which may be closed as soon as this returns. In their order."""
+        """Reads these files of an open folder, in order. The folder may be closed as soon as this returns."""
         self._slots.acquire()
         fd = os.dup(folder)
         self._open_fds.add(fd)

@@ -1,8 +1,8 @@
-"""What files look like without opening them, and when that can be trusted.
+"""The stat cache: recognises unchanged files without opening them.
 
-A file whose inode, size and both times are as they were is taken to hold what it held: that is what makes an
-unchanged tree cheap. The exception is git's rule for racy timestamps: a file changed in the very moment it was
-looked at may change again without its times telling, so its look is kept with a change time of 0, which fits nothing.
+A file with the same inode, size, mtime and ctime is assumed to be unchanged: that makes unchanged trees cheap. The
+exception is git's rule for racy timestamps: a file that changed at the moment of the scan may change again without
+new times, so its entry is stored with a ctime of 0, which matches nothing.
 """
 
 from __future__ import annotations
@@ -19,52 +19,53 @@ from toolyard.core.limits import MIB
 
 UNCERTAIN_CTIME = 0
 _TICK_NS = 50_000_000
-"""Longer than the kernel's clock stands still between two ticks."""
+"""Longer than one tick of the kernel's clock."""
 _COARSE_NS = 2_000_000_000
-"""For file systems that keep whole seconds, or even seconds."""
+"""For file systems with a resolution of one or two seconds."""
 _SECOND_NS = 1_000_000_000
 _COUNT = struct.Struct("<I")
 _FIELDS = 5
 _MASK = (1 << 64) - 1
 _LARGE = 16 * MIB
-"""From here on it is worth asking whether a file has holes."""
+"""From this size on, checking for holes is worthwhile."""
 _BLOCK = 512  # in st_blocks, whatever the file system's own
 
 
 class StatEntry(NamedTuple):
-    """One entry of a folder. Of a folder only name and mode count: its entries are looked at themselves."""
+    """The stat of one entry of a folder; of a subfolder only name and mode, because it is scanned itself."""
 
     name: str
     mode: int
     inode: int
     size: int
     mtime_ns: int
-    """When its content was changed, as the file says."""
+    """When its content changed, as the file says."""
     ctime_ns: int
-    """When anything about it was changed, as the kernel says."""
+    """When anything about it changed, as the kernel says."""
 
 
 StatRow = tuple[str, int, int, int, int, int]
-"""A Look before anybody asks for its fields by name: making one takes longer, and most files are as they were."""
+"""A StatEntry as a plain tuple: cheaper to make, and most files are unchanged."""
 
 
 def stat_entry(name: str, status: os.stat_result) -> StatEntry:
+    """Builds a StatEntry from a stat result."""
     return StatEntry(name, status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def is_racy(ctime_ns: int, started_ns: int) -> bool:
-    """Whether a file touched at that time may have changed again, unseen, since we started to look."""
+    """Returns whether a file with that ctime may have changed again, unnoticed, since the scan started."""
     slack = _TICK_NS if ctime_ns % _SECOND_NS else _COARSE_NS
     return ctime_ns >= started_ns - slack
 
 
 def racy_cutoff(started_ns: int) -> int:
-    """Nothing touched before this is racy to who started then, whatever the file system's clock."""
+    """Returns the time before which no ctime is racy for a scan that started then, on any file system."""
     return started_ns - _COARSE_NS
 
 
 def scan_folder(fd: int) -> tuple[list[StatRow], list[str]]:
-    """Everything in an open folder, sorted by name, and which of it are folders."""
+    """Returns everything in an open folder, sorted by name, and the names of its subfolders."""
     rows: list[StatRow] = []
     folders: list[str] = []
     add, is_folder = rows.append, stat.S_IFDIR
@@ -73,14 +74,14 @@ def scan_folder(fd: int) -> tuple[list[StatRow], list[str]]:
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
-                continue  # it went while we looked
+                continue  # removed during the scan
             mode = status.st_mode
             if mode & 0o170000 == is_folder:
                 folders.append(entry.name)
                 add((entry.name, mode, 0, 0, 0, 0))
             else:
                 add((entry.name, mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
-    if len({row[0] for row in rows}) < len(rows):  # what is taken away and made again meanwhile may be listed twice
+    if len({row[0] for row in rows}) < len(rows):  # an entry that is replaced during the scan may be listed twice
         rows = list({row[0]: row for row in rows}.values())
         folders = [row[0] for row in rows if stat.S_ISDIR(row[1])]
     rows.sort()
@@ -89,7 +90,7 @@ def scan_folder(fd: int) -> tuple[list[StatRow], list[str]]:
 
 
 def disk_usage(fd: int, rows: Sequence[StatRow]) -> int:
-    """How many bytes of the disk the files of a folder take up, near enough: of large ones, not their holes."""
+    """Returns about how many bytes the files of a folder use on disk; holes of large files do not count."""
     size = 0
     for row in rows:
         if row[3] < _LARGE:
@@ -101,6 +102,7 @@ def disk_usage(fd: int, rows: Sequence[StatRow]) -> int:
 
 
 def encode_stats(rows: Sequence[StatRow]) -> bytes:
+    """Encodes rows column by column: compact, and fast to compare as bytes."""
     if not rows:
         return _COUNT.pack(0)
     names, *columns = zip(*rows, strict=True)
@@ -115,7 +117,7 @@ def encode_stats(rows: Sequence[StatRow]) -> bytes:
 
 
 def decode_stats(data: bytes) -> dict[str, StatEntry]:
-    """By name. Empty when the bytes make no sense, for then nothing is known."""
+    """Decodes stats, by name. Empty if the bytes are invalid: then nothing is known."""
     try:
         (count,) = _COUNT.unpack_from(data)
         columns = array("Q", data[_COUNT.size : _COUNT.size + 8 * count * _FIELDS])
@@ -125,11 +127,11 @@ def decode_stats(data: bytes) -> dict[str, StatEntry]:
     if not count or len(names) != count or len(columns) != count * _FIELDS:
         return {}
     fields = (columns[at * count : (at + 1) * count] for at in range(_FIELDS))
-    return {look.name: look for look in map(StatEntry, names, *fields)}
+    return {entry_stat.name: entry_stat for entry_stat in map(StatEntry, names, *fields)}
 
 
 def same_stat(one: StatRow, other: StatEntry) -> bool:
-    """Whether the two are the same file in the same state, as far as looks tell."""
+    """Returns whether the two are the same file in the same state, as far as stat shows."""
     return other.ctime_ns != UNCERTAIN_CTIME and all(
         a == b or a & _MASK == b for a, b in zip(one[1:], other[1:], strict=True)
     )

@@ -1,7 +1,7 @@
-"""Walking a folder and making its tree of objects.
+"""Walks a folder and builds its tree of objects.
 
-Folders are walked depth first; each is looked at, its changed files are handed to the reading pool, and its object is
-made once those of the folders in it are. A page of a folder that looks as it did last time is not even taken apart.
+Folders are walked depth first: each is scanned, its changed files go to the read pool, and its object is built after
+those of its subfolders. A page with unchanged stats is reused without decoding it.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from toolyard.snapshots.store.objects import (
 _LOOKAHEAD = 256
 """Folders whose files may still be being read while the walk goes on."""
 _TREES_AT_ONCE = 64
-"""Objects of folders that are handed over together."""
+"""Folder objects that are stored together."""
 _FILE = EntryKind.FILE
 
 
 ForceInclude = Callable[[bytes], set[str]]
-"""Names in a folder that are held though accepted ignore rules leave them out."""
+"""Returns the names in a folder to include even where accepted ignore rules exclude them."""
 SizeCheck = Callable[[int, int], None]
-"""Told of each folder how many entries it has and how many bytes its files, before any is read."""
+"""Called for each folder with its number of entries and the bytes of its files, before any is read; may raise."""
 
 
 class WalkStore(Protocol):
@@ -80,13 +80,13 @@ class WalkStore(Protocol):
 class _Page:
     key: bytes
     rows: list[StatRow]
-    """Empty when the page looks as it did."""
+    """Empty if the page is unchanged."""
     encoded: bytes
     folders: list[str]
     cached: CachedPage | None
     is_same: bool
     known_entries: list[TreeEntry | None] = field(default_factory=list[TreeEntry | None])
-    """Of each look the entry, unless it is a folder or is being read."""
+    """The entry of each row, unless it is a folder or is being read."""
     pending_reads: Future[ReadResults] | None = None
 
 
@@ -99,12 +99,12 @@ class _Folder:
     pages: list[_Page]
     waiting: list[str]
     digests: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    """The digest of each folder in it, or why there is none, which is never as long as a digest."""
+    """The digest of each subfolder, or the reason why there is none, which is never as long as a digest."""
 
 
 @dataclass(slots=True)
 class WalkResult:
-    """What came of a walk."""
+    """The result of a walk."""
 
     tree: bytes
     counts: Counts
@@ -113,11 +113,11 @@ class WalkResult:
     files_read: int
     bytes_read: int
     leftovers: list[bytes]
-    """Temporary files of ours, of somebody who is writing or was killed."""
+    """Temporary files of Toolyard, of a running writer or of a killed one."""
 
 
 class Walker:
-    """One walk through a root. Everything it needs from the past is asked of `store`."""
+    """One walk through a root. It reads earlier state only from `store`."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Walker:
         self._trees: list[tuple[bytes, bytes]] = []
 
     def run(self) -> WalkResult:
-        """May raise SystemFault (the disk is full), and whatever `check` raises."""
+        """Walks the root. Raises SystemFault (the disk is full), and whatever `check` raises."""
         top = self._enter(None, "")
         open_folders = [top]
         closing: deque[_Folder] = deque()
@@ -176,7 +176,7 @@ class Walker:
         read = (self._files_read, self._bytes_read)
         return WalkResult(tree, counts, tuple(self._notes), self._cached_pages, *read, self._leftovers)
 
-    # Going in
+    # On the way down
 
     def _enter(self, parent: _Folder | None, name: str) -> _Folder:
         self._check()
@@ -191,7 +191,7 @@ class Walker:
             among = set(folders)
             files = [name for name in found if name not in among] if among else found
             out = rules.ignored_names(names, files, folders)
-            out.discard(IGNORE_FILE)  # who writes one could hide that they did
+            out.discard(IGNORE_FILE)  # always included: an agent must not be able to hide its own rules
             if self._force_include is not None and (out or path in self._forced_folders):
                 out = self._without_forced(out, path, names, (files, folders), self._force_include(path))
             if own := temporary_names(found):
@@ -214,8 +214,8 @@ class Walker:
     def _without_forced(
         self, out: set[str], path: bytes, names: tuple[str, ...], found: tuple[list[str], list[str]], forced: set[str]
     ) -> set[str]:
-        """What is left out of a folder, less what is to be held all the same."""
-        if path in self._forced_folders:  # of a folder that is left out only that is held, and nothing else in it
+        """Returns the ignored names of a folder, without those to include anyway."""
+        if path in self._forced_folders:  # in an ignored folder only the forced names are included
             out = {*found[0], *found[1]}
         less = out - forced | self._rules.ignored_names(names, *found)
         self._forced_folders.update(join_path(path, os.fsencode(name)) for name in found[1] if name in out - less)
@@ -233,7 +233,7 @@ class Walker:
         return page
 
     def _classify_files(self, fd: int, page: _Page) -> None:
-        """Decide which files of a page are held already, and have the others read."""
+        """Decides which files of a page are already stored, and has the others read."""
         old = self._old_entries(page)
         before = decode_stats(page.cached.stats) if page.cached and old else {}
         to_read: list[StatRow] = []
@@ -254,10 +254,10 @@ class Walker:
             return {}
         try:
             return {os.fsdecode(entry.name): entry for entry in decode_page(self._store.page(page.cached.page))}
-        except (DamagedObjectError, MalformedObjectError):  # then everything is read again, which mends it
+        except (DamagedObjectError, MalformedObjectError):  # then everything is read again, which repairs it
             return {}
 
-    # Coming out
+    # On the way up
 
     def _finish_folder(self, folder: _Folder) -> bytes:
         self._folders += folder.parent is not None
@@ -285,23 +285,23 @@ class Walker:
                 self._add_counts(seen)
                 return seen.page
             return self._page_with_new_folders(folder, page, seen, below)
-        looks, entries = self._entries(folder, page)
-        encoded = page.encoded if looks == page.rows else encode_stats(looks)
+        stats, entries = self._entries(folder, page)
+        encoded = page.encoded if stats == page.rows else encode_stats(stats)
         return self._store_page(page, encoded, below, entries)
 
     def _page_with_new_folders(self, folder: _Folder, page: _Page, seen: CachedPage, below: bytes) -> bytes:
-        """A page whose own entries are as they were, though something deeper down has changed."""
+        """Stores a page whose own entries are unchanged, though something deeper down has changed."""
         old = self._old_entries(page)
-        looks = list(decode_stats(seen.stats).values())
-        if len(old) != len(looks):  # its object is damaged: look again, from nothing
+        stats = list(decode_stats(seen.stats).values())
+        if len(old) != len(stats):  # its object is damaged: read the page again
             fresh = self._reread_page(folder, page)
             return self._store_page(page, encode_stats(fresh[0]), below, fresh[1])
         entries: list[TreeEntry] = []
-        for look in looks:
-            if stat.S_ISDIR(look.mode):
-                entries += self._folder_entry(folder, look)
+        for entry_stat in stats:
+            if stat.S_ISDIR(entry_stat.mode):
+                entries += self._folder_entry(folder, entry_stat)
             else:
-                entries.append(old[look.name])
+                entries.append(old[entry_stat.name])
         return self._store_page(page, seen.stats, below, entries)
 
     def _reread_page(self, folder: _Folder, page: _Page) -> tuple[list[StatRow], list[TreeEntry]]:
@@ -334,65 +334,69 @@ class Walker:
         self._size += cached.size
 
     def _entries(self, folder: _Folder, page: _Page) -> tuple[list[StatRow], list[TreeEntry]]:
-        """The entries of a page, and their looks as they are to be remembered."""
+        """Returns the entries of a page, and their stats to cache."""
         results = iter(page.pending_reads.result() if page.pending_reads else ())
         settled_ns = racy_cutoff(self._started_ns)
-        names = os.fsencode("/".join([row[0] for row in page.rows])).split(b"/")  # of no rows, one empty name
-        looks: list[StatRow] = []
+        names = os.fsencode("/".join([row[0] for row in page.rows])).split(b"/")  # no rows give one empty name
+        stats: list[StatRow] = []
         entries: list[TreeEntry] = []
-        for row, kept, name in zip(page.rows, page.known_entries, names, strict=False):
+        for row, known_entry, name in zip(page.rows, page.known_entries, names, strict=False):
             if stat.S_ISDIR(row[1]):
-                looks.append(row)
+                stats.append(row)
                 entries += self._folder_entry(folder, StatEntry(*row))
                 continue
-            found = kept or next(results)
+            found = known_entry or next(results)
             if isinstance(found, bytes):
                 self._files_read += 1
                 self._bytes_read += row[3]
-                looks.append(row if row[5] < settled_ns else self._mark_if_racy(StatEntry(*row)))
+                stats.append(row if row[5] < settled_ns else self._mark_if_racy(StatEntry(*row)))
                 entries.append(TreeEntry(name, _FILE, row[1] & 0o7777, row[3], found))
                 continue
-            look, others = self._entry_from_result(folder, StatEntry(*row), found)
-            looks.append(look)
+            entry_stat, others = self._entry_from_result(folder, StatEntry(*row), found)
+            stats.append(entry_stat)
             entries += others
-        return looks, entries
+        return stats, entries
 
-    def _folder_entry(self, folder: _Folder, look: StatEntry) -> list[TreeEntry]:
-        tree = folder.digests[look.name]
+    def _folder_entry(self, folder: _Folder, entry_stat: StatEntry) -> list[TreeEntry]:
+        tree = folder.digests[entry_stat.name]
         if len(tree) == DIGEST_BYTES:
-            return [TreeEntry(os.fsencode(look.name), EntryKind.FOLDER, look.mode & 0o7777, 0, tree)]
-        return [self._skip(folder, look, tree)] if tree else []
+            return [TreeEntry(os.fsencode(entry_stat.name), EntryKind.FOLDER, entry_stat.mode & 0o7777, 0, tree)]
+        return [self._skip(folder, entry_stat, tree)] if tree else []
 
     def _entry_from_result(
-        self, folder: _Folder, look: StatEntry, found: TreeEntry | FileContent | UnreadableFile
+        self, folder: _Folder, entry_stat: StatEntry, found: TreeEntry | FileContent | UnreadableFile
     ) -> tuple[StatEntry, list[TreeEntry]]:
         if isinstance(found, FileContent):
             return self._entry_from_content(folder, found)
         if isinstance(found, UnreadableFile):
-            gone = look._replace(touched_ns=UNCERTAIN_CTIME)
-            return gone, [] if found.gone else [self._skip(folder, look, found.why.encode())]
+            gone = entry_stat._replace(ctime_ns=UNCERTAIN_CTIME)
+            return gone, [] if found.gone else [self._skip(folder, entry_stat, found.why.encode())]
         if found.kind is EntryKind.SKIPPED:
-            return look._replace(touched_ns=UNCERTAIN_CTIME), [self._skip(folder, look, found.ref)]
-        return self._mark_if_racy(look), [found]
+            return entry_stat._replace(ctime_ns=UNCERTAIN_CTIME), [self._skip(folder, entry_stat, found.ref)]
+        return self._mark_if_racy(entry_stat), [found]
 
     def _entry_from_content(self, folder: _Folder, content: FileContent) -> tuple[StatEntry, list[TreeEntry]]:
-        look, kind, ref, torn = content
+        entry_stat, kind, ref, torn = content
         self._files_read += 1
-        self._bytes_read += look.size
-        entry = TreeEntry(os.fsencode(look.name), kind, look.mode & 0o7777, look.size, ref, torn)
+        self._bytes_read += entry_stat.size
+        entry = TreeEntry(os.fsencode(entry_stat.name), kind, entry_stat.mode & 0o7777, entry_stat.size, ref, torn)
         if torn:
             self._torn += 1
-            self._note(folder, look.name, "it kept changing while it was read: what is held may be torn")
-            return look._replace(touched_ns=UNCERTAIN_CTIME), [entry]
-        return self._mark_if_racy(look), [entry]
+            self._note(folder, entry_stat.name, "it kept changing while it was read: what is held may be torn")
+            return entry_stat._replace(ctime_ns=UNCERTAIN_CTIME), [entry]
+        return self._mark_if_racy(entry_stat), [entry]
 
-    def _mark_if_racy(self, look: StatEntry) -> StatEntry:
-        return look._replace(touched_ns=UNCERTAIN_CTIME) if is_racy(look.ctime_ns, self._started_ns) else look
+    def _mark_if_racy(self, entry_stat: StatEntry) -> StatEntry:
+        return (
+            entry_stat._replace(ctime_ns=UNCERTAIN_CTIME)
+            if is_racy(entry_stat.ctime_ns, self._started_ns)
+            else entry_stat
+        )
 
-    def _skip(self, folder: _Folder, look: StatEntry, why: bytes) -> TreeEntry:
+    def _skip(self, folder: _Folder, entry_stat: StatEntry, why: bytes) -> TreeEntry:
         self._skipped += 1
-        self._note(folder, look.name, why.decode("utf-8", "replace"))
-        return TreeEntry(os.fsencode(look.name), EntryKind.SKIPPED, look.mode & 0o7777, 0, why)
+        self._note(folder, entry_stat.name, why.decode("utf-8", "replace"))
+        return TreeEntry(os.fsencode(entry_stat.name), EntryKind.SKIPPED, entry_stat.mode & 0o7777, 0, why)
 
     def _note(self, folder: _Folder, name: str, why: str) -> None:
         if len(self._notes) < MAX_NOTES:

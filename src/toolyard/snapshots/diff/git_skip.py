@@ -1,6 +1,7 @@
-"""Repositories that stay as they are while files around them are restored: commits are not taken back unasked.
+"""Skips repositories during a restore: commits are not undone unless the user asks for it.
 
-What counts is what git takes for a repository. One that is gone, or was half deleted, comes back like any folder.
+A folder counts as a repository if git would treat it as one. A repository that was deleted, even partly, is restored
+like any folder.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _PARTS = frozenset({b"HEAD", b"objects", b"refs"})
 
 
 class RepositorySkipper:
-    """To be passed to `compare`: it skips the repositories that are there now, and collects those that differ."""
+    """A `skip` callback for `compare_trees`: skips existing repositories and collects those that differ."""
 
     def __init__(self, entries_now: Callable[[bytes], list[TreeEntry]], now: int) -> None:
-        """`now` is which of a pair is the folder as it is."""
+        """`now` is the index of the current folder in a pair."""
         self._entries = entries_now
         self._now = now
         self._parents: set[bytes] = set()
@@ -40,10 +41,10 @@ class RepositorySkipper:
         if entry is None or entry.kind is not EntryKind.FOLDER:
             return False
         try:
-            return {each.name for each in self._entries(entry.ref)} >= _PARTS
-        except DamagedObjectError:  # nobody knows, and nothing can be lost by leaving it
+            return {child.name for child in self._entries(entry.ref)} >= _PARTS
+        except DamagedObjectError:  # unknown: skipping it loses nothing
             return True
 
     def contains_skipped(self, path: bytes) -> bool:
-        """Whether a folder cannot go, for a repository in it stays."""
+        """Returns whether a folder must stay, because it contains a skipped repository."""
         return path in self._parents

@@ -1,6 +1,6 @@
-"""The folder as it is now, seen like a snapshot, without writing anything.
+"""Presents the current folder like a snapshot, without writing anything.
 
-Folders' objects are kept in memory; contents are read from the files themselves when somebody asks.
+Folder objects are kept in memory; contents are read from the files themselves on demand.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXE
 
 
 class NullSink:
-    """A sink that keeps nothing."""
+    """A sink that stores nothing."""
 
     def put(self, objects: Objects) -> None:
-        """What was read has been hashed; that is all that was wanted."""
+        """Drops the objects: the reader has already hashed them."""
 
 
 class LiveTree:
-    """The Memory of a walk that leaves no trace, and the Trees that came of it."""
+    """The WalkStore of a walk that writes nothing, and the TreeReader of its result."""
 
     def __init__(self, reader: ObjectReader, find_page: Callable[[bytes], CachedPage | None]) -> None:
         self._reader = reader
@@ -48,7 +48,7 @@ class LiveTree:
 
 
 def live_content(root: RootFolder, path: bytes, limit: int) -> bytes:
-    """The first `limit` bytes of a file as it is now. Raises OSError."""
+    """Returns the first `limit` bytes of a file on disk. Raises OSError."""
     folder, name = split_path(path)
     above = root.open(folder)
     try:

@@ -1,4 +1,4 @@
-"""Files that moved: first those with the same content, then those that are still much alike."""
+"""Finds renamed files: first those with equal content, then those with similar content."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from toolyard.snapshots.diff.tree_diff import ChangeType, PathChange
 from toolyard.snapshots.store.objects import TreeEntry
 
 _MOST_COMPARED = 60
-"""Files on either side that are held against each other: the work grows with the square."""
+"""Files on either side that are compared with each other: the work is quadratic."""
 _MOST_BYTES = 256 * KIB
 _LEAST_ALIKE = 0.5
 
 ReadContent = Callable[[bytes, TreeEntry], bytes]
-"""A file's bytes, by path and entry."""
+"""Reads a file's bytes, by path and entry."""
 
 
 def find_renames(changes: Sequence[PathChange], old: ReadContent, new: ReadContent) -> list[PathChange]:
-    """The same changes, where a removed and an added file that belong together are told as one."""
+    """Returns the changes, with a removed and an added file that belong together merged into one rename."""
     removed = [
         change for change in changes if change.what is ChangeType.REMOVED and _is_rename_candidate(change.before)
     ]
@@ -34,7 +34,7 @@ def find_renames(changes: Sequence[PathChange], old: ReadContent, new: ReadConte
     left_added = [change for change in added if id(change) not in pairs]
     pairs.update(_pair_similar(left_removed, left_added, old, new))
     gone = {id(one) for one, _ in pairs.values()}
-    told: list[PathChange] = []
+    merged: list[PathChange] = []
     for change in changes:
         if id(change) in gone:
             continue
@@ -43,8 +43,8 @@ def find_renames(changes: Sequence[PathChange], old: ReadContent, new: ReadConte
             change = replace(
                 change, what=ChangeType.RENAMED, before=source.before, old_path=source.path, similarity=likeness
             )
-        told.append(change)
-    return told
+        merged.append(change)
+    return merged
 
 
 def _is_rename_candidate(entry: TreeEntry | None) -> bool:
@@ -54,7 +54,7 @@ def _is_rename_candidate(entry: TreeEntry | None) -> bool:
 def _pair_same_content(
     removed: Sequence[PathChange], added: Sequence[PathChange]
 ) -> dict[int, tuple[PathChange, float]]:
-    """By the identity of the added change: the removed one. Files that kept their name come first."""
+    """Maps the id of an added change to the removed one with equal content. Files that kept their name come first."""
     sources: dict[bytes, list[PathChange]] = defaultdict(list)
     for change in removed:
         if change.before is not None:
@@ -111,7 +111,7 @@ def _lines(data: bytes) -> tuple[Counter[bytes], int]:
 
 
 def _similarity(one: tuple[Counter[bytes], int], other: tuple[Counter[bytes], int]) -> float:
-    """The share of bytes that stand in lines both have."""
+    """Returns the share of bytes in lines that both have."""
     (lines, size), (others, other_size) = one, other
     most = 2 * min(size, other_size) / (size + other_size)
     if most < _LEAST_ALIKE:

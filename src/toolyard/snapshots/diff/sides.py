@@ -1,4 +1,4 @@
-"""Two sides and what differs between them: snapshots, or a snapshot and the folder as it is now."""
+"""Compares two sides: snapshots, or a snapshot and the current folder."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ _MOST_FOR_RENAMES = 200_000
 
 
 class DiffSide(Protocol):
+    """One side of a diff."""
+
     top: TreeEntry
 
     def entries(self, tree: bytes) -> list[TreeEntry]: ...
 
     def content(self, path: bytes, entry: TreeEntry) -> bytes:
-        """Raises Damaged or OSError."""
+        """Returns a file's bytes. Raises DamagedObjectError or OSError."""
         ...
 
 
 class SnapshotSide:
+    """A snapshot as one side of a diff."""
+
     def __init__(self, reader: ObjectReader, snapshot: Snapshot) -> None:
         self._reader = reader
         self.top = root_entry(snapshot)
@@ -47,6 +51,8 @@ class SnapshotSide:
 
 
 class LiveSide:
+    """The current folder as one side of a diff."""
+
     def __init__(self, trees: LiveTree, root: RootFolder, tree: bytes) -> None:
         self._trees = trees
         self._root = root
@@ -60,40 +66,43 @@ class LiveSide:
 
 
 def root_entry(snapshot: Snapshot) -> TreeEntry:
+    """Returns the entry of a snapshot's root folder."""
     return TreeEntry(b"", EntryKind.FOLDER, snapshot.mode, 0, snapshot.tree)
 
 
 def names_in_snapshot(reader: ObjectReader, snapshot: Snapshot) -> Callable[[bytes], set[str]]:
-    """The names that a snapshot has in a folder; none where it has no such folder, or that is damaged."""
+    """Returns a function for the names that a snapshot has in a folder; none if the folder is missing or damaged."""
 
     def names(path: bytes) -> set[str]:
         try:
             folder = find_entry(reader, root_entry(snapshot), path)
-            held = reader.entries(folder.ref) if folder.kind is EntryKind.FOLDER else []
+            entries = reader.entries(folder.ref) if folder.kind is EntryKind.FOLDER else []
         except ToolError:
             return set()
-        return {os.fsdecode(entry.name) for entry in held}
+        return {os.fsdecode(entry.name) for entry in entries}
 
     return names
 
 
 def diff_sides(old: DiffSide, new: DiffSide, path: bytes, limits: DiffLimits) -> Diff:
-    """Every difference at and beneath `path`, with renames found and texts compared."""
+    """Returns every difference at and beneath `path`, with renames found and texts compared."""
     path = b"/".join(path_parts(path))
     before, after = _entry(old, path), _entry(new, path)
     if before is None and after is None:
-        find_entry(old, old.top, path)  # says that it is not there
-    leaving = RepositorySkipper(new.entries, now=1) if limits.skip_git else None
-    changes = list(islice(compare_trees(old, new, (before, after), path, skip=leaving), _MOST_FOR_RENAMES))
-    if leaving is not None:
+        find_entry(old, old.top, path)  # raises: the path does not exist
+    skipper = RepositorySkipper(new.entries, now=1) if limits.skip_git else None
+    changes = list(islice(compare_trees(old, new, (before, after), path, skip=skipper), _MOST_FOR_RENAMES))
+    if skipper is not None:
         changes = [
-            each for each in changes if each.what is not ChangeType.ADDED or not leaving.contains_skipped(each.path)
+            change
+            for change in changes
+            if change.what is not ChangeType.ADDED or not skipper.contains_skipped(change.path)
         ]
-    shown, folded = collapse_git_folders(changes, path) if limits.collapse_git else (changes, ())
-    told = find_renames(shown, old.content, new.content)
-    total = len(told) + sum(each.count for each in folded)
-    texts = with_texts(told[: limits.changes], old.content, new.content, limits)
-    return Diff(texts, total, folded, tuple(leaving.skipped) if leaving is not None else ())
+    shown, collapsed = collapse_git_folders(changes, path) if limits.collapse_git else (changes, ())
+    listed = find_renames(shown, old.content, new.content)
+    total = len(listed) + sum(folder.count for folder in collapsed)
+    texts = with_texts(listed[: limits.changes], old.content, new.content, limits)
+    return Diff(texts, total, collapsed, tuple(skipper.skipped) if skipper is not None else ())
 
 
 def _entry(side: DiffSide, path: bytes) -> TreeEntry | None:

@@ -1,4 +1,4 @@
-"""Changes as people read them: unified text where there is text, a sentence where there is none."""
+"""Adds readable text to changes: a unified diff for text files, a short description for others."""
 
 from __future__ import annotations
 
@@ -17,50 +17,55 @@ from toolyard.snapshots.store.models import DamagedObjectError
 from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 _MOST_BYTES = 1 * MIB
-"""Of a file whose text is compared; a bigger one is told by its sizes."""
+"""Files up to this size are compared as text; for bigger ones only the sizes are shown."""
 
 ReadContent = Callable[[bytes, TreeEntry], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLimits:
+    """Limits of a diff."""
+
     changes: int = 10_000
-    """Changes that are told; how many there are is counted all the same."""
+    """Changes that are listed; all of them are counted."""
     chars_each: int = 8_000
     chars: int = 200_000
-    """Of all texts together. What comes later is told without its text."""
+    """Characters of all texts together. Later changes are listed without text."""
     collapse_git: bool = False
-    """Whether what lies in `.git` folders is counted instead of told."""
+    """Whether changes in `.git` folders are counted instead of listed."""
     skip_git: bool = False
-    """Whether repositories are passed over that a restore would leave as they are."""
+    """Whether to leave out repositories that a restore would not touch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
+    """The differences between two sides."""
+
     changes: tuple[PathChange, ...]
     total: int
-    """Of all changes, told or not."""
+    """The number of all changes, listed or not."""
     collapsed: tuple[CollapsedGitFolder, ...] = ()
     skipped_repositories: tuple[bytes, ...] = ()
-    """Repositories that were passed over and differ."""
+    """Repositories that were left out and differ."""
 
     @property
     def omitted_count(self) -> int:
-        """Changes beyond what was to be told."""
-        return self.total - len(self.changes) - sum(each.count for each in self.collapsed)
+        """Returns the number of changes beyond the limit."""
+        return self.total - len(self.changes) - sum(folder.count for folder in self.collapsed)
 
 
 def with_texts(
     changes: Iterable[PathChange], old: ReadContent, new: ReadContent, limits: DiffLimits
 ) -> tuple[PathChange, ...]:
-    told: list[PathChange] = []
+    """Returns the changes with their texts, within the limits."""
+    result: list[PathChange] = []
     room = limits.chars
     for change in changes:
         if room > 0:
             change = replace(change, text=_change_text(change, old, new, min(room, limits.chars_each)))
             room -= len(change.text)
-        told.append(change)
-    return tuple(told)
+        result.append(change)
+    return tuple(result)
 
 
 def _change_text(change: PathChange, old: ReadContent, new: ReadContent, chars: int) -> str:

@@ -1,4 +1,4 @@
-"""What differs between two trees. Equal digests are equal folders, so only what changed is ever looked at."""
+"""Compares two trees. Folders with equal digests are equal, so only changed parts are read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 
 class ChangeType(StrEnum):
+    """How a path changed."""
+
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
@@ -22,18 +24,18 @@ class ChangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """One path that differs. A folder that came or went is told with everything in it."""
+    """One path that differs. An added or removed folder is listed together with everything in it."""
 
     what: ChangeType
     path: bytes
     before: TreeEntry | None
     after: TreeEntry | None
     old_path: bytes | None = None
-    """Where a renamed file was."""
+    """The former path of a renamed file."""
     similarity: float = 1.0
     """Of a renamed file's two contents, from 0 to 1."""
     text: str = ""
-    """A unified diff, or a sentence where none can be shown."""
+    """A unified diff, or a description if none can be shown."""
 
 
 OnDamage = Callable[[bytes, DamagedObjectError], None]
@@ -44,7 +46,7 @@ Pair = tuple[TreeEntry | None, TreeEntry | None]
 
 
 Skip = Callable[[bytes, Pair], bool]
-"""Whether what differs at this path, and everything beneath, is passed over."""
+"""Returns whether a difference at this path, and everything beneath it, is left out."""
 
 
 def compare_trees(
@@ -57,10 +59,11 @@ def compare_trees(
     descend_into_added: bool = True,
     skip: Skip | None = None,
 ) -> Iterator[PathChange]:
-    """Every difference at and beneath `path`, where `pair` stands, a folder before what it holds.
+    """Yields every difference at and beneath `path`, whose entries are `pair`; a folder comes before its content.
 
-    With `descend_into_added` false a new folder is told without what it holds. With `on_damage`, a folder that cannot be read
-    is told to it and left out; otherwise Damaged is raised. `skip` is not asked about `path` itself.
+    With `descend_into_added` false the content of a new folder is not listed. With `on_damage`, a folder that cannot
+    be read is passed to it and left out; otherwise DamagedObjectError is raised. `skip` is not asked about `path`
+    itself.
     """
     waiting: list[tuple[bytes, Pair]] = [(path, pair)]
     while waiting:
@@ -88,7 +91,7 @@ def compare_trees(
 
 
 def _entry_changes(path: bytes, before: TreeEntry | None, after: TreeEntry | None) -> Iterator[PathChange]:
-    """How the entry itself differs, without what lies in it."""
+    """Yields how the entry itself differs, without its content."""
     if before is None or after is None:
         if after is not None:
             yield PathChange(ChangeType.ADDED, path, None, after)

@@ -1,4 +1,4 @@
-"""Forks of a snapshot: a folder of one's own in a few milliseconds, whatever its size. See forks.py."""
+"""Forks of a snapshot: private writable copies in a few milliseconds, whatever the folder's size. See forks.py."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Frozen trees: a snapshot written out once, which any number of forks stand on and nobody writes to.
+"""Base trees: a snapshot written to disk once, read-only, shared by any number of forks.
 
-    trees/lock            held while a tree is made, so that it is made once
-    trees/<key>/tree      the files; the key is the digest of the topmost folder, with its mode
-    trees/<key>/notes     what of the snapshot could not be written out, one a line
+    trees/lock            held while a tree is written, so that it is written once
+    trees/<key>/tree      the files; the key is the digest of the root folder, with its mode
+    trees/<key>/notes     the paths of the snapshot that could not be written, one a line
 
-Who uses a tree holds a shared lock on its folder, which the kernel takes back when they die. A tree that nobody holds
-may be taken away by anybody who gets the lock alone. It appears under its key when it is whole and on disk.
+Each user of a tree holds a shared lock on its folder, which the kernel releases when the process dies. A tree that
+nothing has locked may be removed by any process that gets an exclusive lock. A tree appears under its key only when
+it is complete and on disk.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from toolyard_runtime import scratch
 
 _TREE, _NOTES, _LOCK = "tree", "notes", "lock"
 _MAKING_SECONDS = 600.0
-"""How long a fork waits for another process that is writing out the same tree."""
+"""How long a fork waits for another process that is writing the same tree."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 5
 
 
 class BaseTree(Closeable):
-    """A tree in use. It stays at least until `close()`."""
+    """A base tree in use. It stays on disk at least until `close()`."""
 
     def __init__(self, folder: str, lock_fd: int) -> None:
         self.path = os.path.join(folder, _TREE)
@@ -45,7 +46,7 @@ class BaseTree(Closeable):
                 self.missing = tuple(file.read().splitlines())
         except OSError as error:
             raise SystemFault(
-                f"The written-out snapshot {folder} is damaged: {_NOTES}: {error.strerror}.",
+                f"The base tree {folder} is damaged: {_NOTES}: {error.strerror}.",
                 hint="Remove that folder: the next fork writes it out again.",
             ) from error
 
@@ -56,32 +57,34 @@ class BaseTree(Closeable):
 
 
 class BaseTrees:
+    """The base trees in one folder."""
+
     def __init__(self, folder: str) -> None:
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
 
     def get(self, snapshot: Snapshot) -> BaseTree | None:
-        """The snapshot's tree, if it has been written out."""
+        """Returns the base tree of a snapshot, or None if it has not been written."""
         folder = os.path.join(self._folder, _key(snapshot))
         for _ in range(_TRIES):
             try:
-                held = os.open(folder, _FOLDER)
+                lock_fd = os.open(folder, _FOLDER)
             except FileNotFoundError:
                 return None
             try:
-                fcntl.flock(held, fcntl.LOCK_SH)
-                if _is_at(folder, held):
-                    # The newest use counts when room is made.
+                fcntl.flock(lock_fd, fcntl.LOCK_SH)
+                if _is_at(folder, lock_fd):
+                    # The mtime records the last use: `remove_unused` keeps the most recent ones.
                     os.utime(folder)
-                    return BaseTree(folder, held)
+                    return BaseTree(folder, lock_fd)
             except BaseException:
-                os.close(held)
+                os.close(lock_fd)
                 raise
-            os.close(held)  # it was taken away before we had the lock
+            os.close(lock_fd)  # it was removed before we had the lock
         return None
 
     def build(self, snapshot: Snapshot, reader: ObjectReader, check: Callable[[], None]) -> BaseTree:
-        """The same, written out now if it has not been: as long as a restore takes, once for each tree."""
+        """Returns the base tree of a snapshot and writes it first if needed, which takes as long as a restore."""
         with self._build_lock(_MAKING_SECONDS, check):
             found = self.get(snapshot)
             if found is None:
@@ -105,7 +108,7 @@ class BaseTrees:
                 name = _TREE.encode()
                 staging.make(root.fd, name, TreeEntry(name, EntryKind.FOLDER, snapshot.mode, 0, snapshot.tree))
                 with open(os.path.join(place, _NOTES), "w", encoding="utf-8", errors="surrogateescape") as file:
-                    # Their paths begin with the folder that everything is in here.
+                    # Staged paths begin with the name of the tree folder; the notes leave it out.
                     file.writelines(
                         f"{os.fsdecode(note.path[len(name) + 1 :])}: {note.why}\n" for note in staging.failed
                     )
@@ -116,8 +119,11 @@ class BaseTrees:
             raise
 
     def remove_unused(self, keep: int) -> None:
-        """Take away what was left half made, and trees that nobody uses but for the `keep` used last."""
-        with contextlib.suppress(ToolError), self._build_lock(0.0):  # somebody is making one: another time will do
+        """Removes unfinished trees, and unused trees except for the `keep` most recently used."""
+        with (
+            contextlib.suppress(ToolError),
+            self._build_lock(0.0),
+        ):  # a tree is being written: skip the cleanup this time
             names = [name for name in os.listdir(self._folder) if name != _LOCK]
             trees = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
             for name in set(names) - set(trees):
@@ -131,23 +137,23 @@ class BaseTrees:
 
     def _remove_tree(self, name: str) -> None:
         folder = os.path.join(self._folder, name)
-        held = os.open(folder, _FOLDER)
+        lock_fd = os.open(folder, _FOLDER)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             gone = os.path.join(self._folder, temporary_name())
             os.rename(folder, gone)
             scratch.remove(gone)
         finally:
-            os.close(held)
+            os.close(lock_fd)
 
 
 def _key(snapshot: Snapshot) -> str:
     return f"{snapshot.tree.hex()}-{snapshot.mode:o}"
 
 
-def _is_at(folder: str, held: int) -> bool:
+def _is_at(folder: str, lock_fd: int) -> bool:
     try:
         there = os.stat(folder)
     except FileNotFoundError:
         return False
-    return os.path.samestat(there, os.fstat(held))
+    return os.path.samestat(there, os.fstat(lock_fd))

@@ -1,8 +1,8 @@
-"""What differs between a fork and the tree it stands on.
+"""Lists the changes between a fork and its base tree.
 
-Of an overlay only its upper layer is looked at, which holds what was changed: the cost is that of the changes. There
-a device 0:0 says that a name was taken away, and a mark on a folder that nothing of the lower one shows through. A
-fork that is a copy is compared file by file.
+For an overlay only the upper layer is read, which contains the changed files: the cost depends on the changes, not on
+the tree. There a device 0:0 (whiteout) marks a deleted name, and an "opaque" attribute marks a folder that hides the
+lower one. A fork that is a copy is compared file by file.
 
 Everything is opened by handle and never through a link: code in a sandbox may be changing the layer meanwhile.
 """
@@ -30,18 +30,20 @@ Stats = dict[bytes, os.stat_result]
 
 @dataclass(frozen=True, slots=True, order=True)
 class ForkChange:
-    """One path of a fork that is not as it was. A folder that came or went is told with everything in it."""
+    """One path of a fork that differs from its base. An added or removed folder is listed with its content."""
 
     path: bytes
     what: ChangeType
 
 
 def overlay_changes(lower: str, upper: str) -> list[ForkChange]:
+    """Lists the changes in the upper layer of an overlay."""
     with RootFolder(lower) as old, RootFolder(upper) as new:
         return sorted(_TreeComparison(old, new, is_copy=False).run())
 
 
 def copy_changes(lower: str, copy: str) -> list[ForkChange]:
+    """Lists the changes in a copy of the base tree."""
     with RootFolder(lower) as old, RootFolder(copy) as new:
         return sorted(_TreeComparison(old, new, is_copy=True).run())
 
@@ -63,7 +65,7 @@ class _TreeComparison:
             for name in had.keys() | has.keys():
                 before, after = had.get(name), has.get(name)
                 if after is None and not covers:
-                    continue  # it shows through
+                    continue  # the lower layer shows through: unchanged
                 if after is not None and _is_whiteout(after):
                     after = None
                 where = join_path(path, name)
@@ -95,7 +97,7 @@ class _TreeComparison:
                 if stat.S_ISLNK(before.st_mode):
                     return os.readlink(name, dir_fd=old) == os.readlink(name, dir_fd=new)
                 return stat.S_ISREG(before.st_mode) and _same_bytes(name, old, new)
-        except OSError:  # it went away, or may not be read: it is not what it was
+        except OSError:  # removed or unreadable: report it as changed
             return False
 
 
@@ -109,11 +111,11 @@ def _open_folder(root: RootFolder, folder: bytes) -> Generator[int]:
 
 
 def _list_folder(root: RootFolder, path: bytes) -> tuple[Stats, bool]:
-    """What an open folder holds, and whether it says that it covers the one below."""
+    """Returns the entries of a folder, and whether it is marked as opaque (hides the folder below)."""
     try:
         fd = root.open(path)
     except OSError as error:
-        if error.errno in _GONE:  # taken away while we looked
+        if error.errno in _GONE:  # removed during the comparison
             return {}, False
         raise
     try:

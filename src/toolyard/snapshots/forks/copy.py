@@ -1,4 +1,4 @@
-"""A fork without an overlay: the tree is copied, by reference where the disk can share blocks between files."""
+"""Makes a fork without an overlay: copies the tree, with reflinks where the file system can share blocks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def copy_tree(source: str, target: str, check: Callable[[], None]) -> bool:
-    """Copy a frozen tree to `target`, which must not be there. Whether its files share their blocks.
+    """Copies a base tree to `target`, which must not exist. Returns whether the files share their blocks.
 
-    Nobody else knows either folder yet, so paths are safe here.
+    No other process knows either folder yet, so working with paths is safe here.
     """
     waiting = [(source, target)]
     modes: list[tuple[str, int]] = []
@@ -70,7 +70,7 @@ def _clone(old: int, new: int) -> bool:
 
 
 def _copy_data(old: int, new: int, size: int) -> None:
-    """Holes of big files stay holes."""
+    """Copies the bytes of a file; holes of large files stay holes."""
     if size <= _PIECE:
         os.write(new, os.read(old, size))
         return

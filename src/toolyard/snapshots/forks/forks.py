@@ -1,24 +1,24 @@
-"""Forks: writable views of a snapshot, each with its own changes, over one frozen tree that they share.
+"""Forks: writable views of a snapshot, each with its own changes, over one shared read-only base tree.
 
-    <folder>/trees/…              frozen trees, see frozen.py
+    <folder>/trees/…              base trees, see base_trees.py
     <folder>/forks/<id>/tree      the fork: an overlay that is mounted here, or a copy
-    <folder>/forks/<id>/upper     what was changed in an overlay
-    <folder>/forks/<id>/work      the kernel's own
-    <folder>/lock                 held for the moment in which a fork appears or leftovers go
+    <folder>/forks/<id>/upper     the changed files of an overlay
+    <folder>/forks/<id>/work      the kernel's own work folder
+    <folder>/lock                 held while a fork is created or leftovers are removed
 
-Once the tree is there a fork costs a few system calls, however many files it has. The kinds, the best first:
+Once the base tree exists, a fork costs a few system calls, however many files it has. The kinds, best first:
 
-    MOUNTED     an overlay in our own mount namespace, for root, or for a user whose process has left for namespaces
-                of its own. Any program in there finds it at `path`.
+    MOUNTED     an overlay in our own mount namespace: for root, or for a process in namespaces of its own.
+                Every program in there finds it at `path`.
     HELD        an overlay in the namespaces of a helper process, for an ordinary user. This process reaches it by
-                handle at `path`, which leads through /proc. A program that looks by path, such as a sandbox, is
+                handle at `path`, which leads through /proc. A program that needs a plain path, such as a sandbox, is
                 started with `enter_command` before its command and finds the fork at `mount_path`.
     SHARED      a copy whose files share their blocks with the tree.
-    COPIED      a plain copy: as long as `cp -r` takes.
+    COPIED      a plain copy: takes as long as `cp -r`.
 
-A Fork belongs to whoever made it, who holds a lock on its folder. `close()` takes it away with its changes. When its
-owner is killed, a HELD one is gone at once, and the next Forks of the same folder takes away what is left of others.
-Nothing done in a fork changes the tree, the snapshot or another fork.
+The creator of a Fork owns it and holds a lock on its folder. `close()` removes it with its changes. When its owner is
+killed, a HELD fork disappears at once, and the next Forks of the same folder removes what others left behind. Nothing
+done in a fork changes the base tree, the snapshot or another fork.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ _TREE, _UPPER, _WORK = "tree", "upper", "work"
 _ID_CHARS = 12
 _LOCK_SECONDS = 30.0
 _KEPT_TREES = 2
-"""Trees that stay although no fork uses them: the next fork of the same snapshot is quick."""
+"""Base trees that stay although no fork uses them: the next fork of the same snapshot is quick."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ForkKind(StrEnum):
+    """How a fork is made; see the module."""
+
     MOUNTED = "mounted"
     HELD = "held"
     SHARED = "shared"
@@ -66,16 +68,18 @@ class ForkKind(StrEnum):
 
 
 class Fork(Closeable):
-    """One fork. Its files are reached at `path`; what that is to other programs, see the module."""
+    """One fork. Its files are reached at `path`; the module explains where other programs find it."""
 
     def __init__(self, store: SnapshotStore, snapshot: Snapshot, base_tree: BaseTree, folder: str, lock: int) -> None:
         self.id = os.path.basename(folder)
         self.snapshot = snapshot
         self.kind = ForkKind.COPIED
         self.fallback_reason = ""
-        """Why it is not an overlay, when it is not."""
+        """Why the fork is not an overlay; empty when it is one."""
         self.missing = base_tree.missing
-        """What of the snapshot the fork lacks, with the reason: damaged objects, and what no snapshot can hold."""
+        """Paths of the snapshot that the fork lacks, with the reason: damaged objects, and files that no snapshot can
+        contain.
+        """
         self._store = store
         self._base_tree = base_tree
         self._folder = folder
@@ -85,17 +89,17 @@ class Fork(Closeable):
 
     @property
     def mount_path(self) -> str:
-        """Where it lies in the mount namespace it is in."""
+        """Returns the path of the fork in the mount namespace that it is mounted in."""
         return os.path.join(self._folder, _TREE)
 
     @property
     def path(self) -> str:
-        """Where this process finds it."""
+        """Returns the path at which this process finds the fork."""
         return self._overlay_client.host_path(self.mount_path) if self._overlay_client else self.mount_path
 
     @property
     def enter_command(self) -> tuple[str, ...]:
-        """What goes before a command that is to find the fork at `mount_path`; nothing when every program does."""
+        """Returns the command prefix that lets a program find the fork at `mount_path`; empty if none is needed."""
         return self._overlay_client.enter_command if self._overlay_client else ()
 
     @property
@@ -103,7 +107,7 @@ class Fork(Closeable):
         return self._lock < 0
 
     def changes(self) -> list[ForkChange]:
-        """What is not as it was in the snapshot, sorted by path."""
+        """Returns the changes since the snapshot, sorted by path."""
         if self.kind.is_overlay:
             return overlay_changes(self._base_tree.path, os.path.join(self._folder, _UPPER))
         return copy_changes(self._base_tree.path, self.mount_path)
@@ -111,15 +115,15 @@ class Fork(Closeable):
     def take_snapshot(
         self, *, agent: str = "", reason: str = "", check: Callable[[], None] = no_check
     ) -> SnapshotResult:
-        """A snapshot of the fork as it is now, which outlives it."""
+        """Takes a snapshot of the fork's current state, which outlives the fork."""
         return self._store.create(self.path, agent=agent, reason=reason, check=check)
 
     def close(self) -> None:
-        """Take it away, with every change that is in no snapshot."""
+        """Removes the fork, with every change that is in no snapshot."""
         with self._closing:
             if self.is_closed:
                 return
-            with contextlib.suppress(OSError):  # a holder that was killed has taken its mounts along
+            with contextlib.suppress(OSError):  # a killed helper process took its mounts with it
                 if self._overlay_client is not None:
                     self._overlay_client.unmount(self.mount_path)
             _remove(self._folder)
@@ -127,20 +131,23 @@ class Fork(Closeable):
             os.close(self._lock)
             self._lock = -1
 
-    # Making it
+    # Creation
 
     def mount_here(self, *, as_user: bool) -> None:
+        """Mounts the fork as an overlay in this process's mount namespace. Raises OSError."""
         mount_overlay(*self._layers(), self.mount_path, as_user=as_user)
         _check_writable(self.mount_path)
         self.kind = ForkKind.MOUNTED
 
     def mount_in(self, client: OverlayClient) -> None:
+        """Mounts the fork as an overlay in the helper process. Raises OSError."""
         client.mount(*self._layers(), self.mount_path)
         _check_writable(client.host_path(self.mount_path))
         self._overlay_client = client
         self.kind = ForkKind.HELD
 
     def copy(self, reason: str, check: Callable[[], None]) -> None:
+        """Fills the fork with a copy of the base tree."""
         if not _ensure_unmounted(self.mount_path):
             raise SystemFault(f"{self.mount_path} cannot be unmounted.", hint="Unmount it, then try again.")
         for name in (_UPPER, _WORK, _TREE):
@@ -152,7 +159,7 @@ class Fork(Closeable):
         upper, work = os.path.join(self._folder, _UPPER), os.path.join(self._folder, _WORK)
         for folder in (upper, work, self.mount_path):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        # The topmost folder of the view is the upper one: it has the mode that the snapshot says.
+        # The root of an overlay takes its mode from the upper folder.
         os.chmod(upper, self.snapshot.mode)
         return self._base_tree.path, upper, work
 
@@ -163,7 +170,7 @@ class Forks(Closeable):
     def __init__(
         self, folder: str, store: SnapshotStore, kinds: Sequence[ForkKind] = tuple(ForkKind), *, as_user: bool = False
     ) -> None:
-        """Takes away what killed processes left there. `kinds`: the kinds that may be tried; a copy always may.
+        """Removes what killed processes left in the folder. `kinds` are the kinds to try; a copy is always allowed.
 
         `as_user`: this process is in a user namespace of its own, where it may mount without being root.
         """
@@ -181,11 +188,11 @@ class Forks(Closeable):
         self._trees.remove_unused(_KEPT_TREES)
 
     def prepare(self, name: str, root: str | None = None, check: Callable[[], None] = no_check) -> None:
-        """Write out the tree of a snapshot, so that its forks are quick."""
+        """Writes the base tree of a snapshot, so that its forks are quick."""
         self._open_base_tree(self._store.get(name, root), check).close()
 
     def fork(self, name: str, root: str | None = None, check: Callable[[], None] = no_check) -> Fork:
-        """A fork of a snapshot. The first of each snapshot takes as long as a restore, unless it was prepared."""
+        """Creates a fork of a snapshot. The first one takes as long as a restore, unless it was prepared."""
         snapshot = self._store.get(name, root)
         frozen = self._open_base_tree(snapshot, check)
         try:
@@ -217,13 +224,13 @@ class Forks(Closeable):
         return found
 
     def _new_folder(self) -> tuple[str, int]:
-        """A new fork's folder, and the lock on it: nobody sees the one without the other."""
+        """Creates the folder of a new fork, already locked: no other process sees it without its lock."""
         with self._exclusive_lock():
             folder = os.path.join(self._forks_folder, new_id()[:_ID_CHARS])
             os.mkdir(folder, 0o700)
-            held = os.open(folder, _FOLDER)
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return folder, held
+            lock_fd = os.open(folder, _FOLDER)
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return folder, lock_fd
 
     @contextlib.contextmanager
     def _exclusive_lock(self) -> Generator[None]:
@@ -231,7 +238,7 @@ class Forks(Closeable):
             yield
 
     def _populate(self, fork: Fork, check: Callable[[], None]) -> None:
-        why = "overlays were not wanted"
+        why = "overlays are disabled"
         for how in self._kinds:
             try:
                 if how is ForkKind.MOUNTED:
@@ -241,7 +248,7 @@ class Forks(Closeable):
                     fork.mount_in(self._overlay_client())
                     return
             except OSError as error:
-                why = f"this machine lets us have no overlay: {error.strerror or error}"
+                why = f"this machine does not allow overlay mounts: {error.strerror or error}"
         fork.copy(why, check)
 
     def _overlay_client(self) -> OverlayClient:
@@ -257,24 +264,24 @@ class Forks(Closeable):
             self._client = None
 
     def _sweep(self) -> None:
-        """Take away forks whose owner is gone."""
+        """Removes forks whose owner has exited."""
         with self._exclusive_lock():
             for name in os.listdir(self._forks_folder):
-                with contextlib.suppress(OSError):  # somebody's
+                with contextlib.suppress(OSError):  # in use
                     _remove_unlocked(os.path.join(self._forks_folder, name))
 
 
 def _remove_unlocked(folder: str) -> None:
-    held = os.open(folder, _FOLDER)
+    lock_fd = os.open(folder, _FOLDER)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _remove(folder)
     finally:
-        os.close(held)
+        os.close(lock_fd)
 
 
 def _remove(folder: str) -> None:
-    # Never through a mount: what is taken away there would be somebody's files.
+    # Never through a mount: that would delete files outside the fork.
     if _ensure_unmounted(os.path.join(folder, _TREE)):
         scratch.remove(folder)
 
@@ -287,6 +294,6 @@ def _ensure_unmounted(path: str) -> bool:
 
 
 def _check_writable(path: str) -> None:
-    """The kernel mounts an overlay read-only where its upper layer does not do."""
+    """Raises OSError if the overlay is read-only: the kernel mounts it so where the upper layer is unsuitable."""
     if os.statvfs(path).f_flag & os.ST_RDONLY:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)

@@ -1,7 +1,7 @@
-"""The host's end of a process that keeps overlays in namespaces of its own (`linux/overlay_process.py`).
+"""Client of the helper process that holds overlays in namespaces of its own (`linux/overlay_process.py`).
 
-A Holder owns that process until `close()`; when the host is killed the process ends with it, and so do its mounts.
-What is mounted at a path there is reached from here as `seen(path)`.
+An OverlayClient owns that process until `close()`; when the host is killed the process ends with it, and so do its
+mounts. This process reaches a path of that namespace as `host_path(path)`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from toolyard.core.closeable import Closeable
 _OPTIONS = ("--user", "--map-current-user", "--keep-caps", "--mount")
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from toolyard.linux.overlay_process import main; main()"
 _END_SECONDS = 5.0
-_NONE = "it gives its users no namespaces of their own"
+_NONE = "unprivileged user namespaces are not available"
 
 
 class OverlayClient(Closeable):
+    """Mounts and unmounts overlays in a helper process."""
+
     def __init__(self) -> None:
-        """Starts it. OSError where this machine does not let its users have namespaces."""
+        """Starts the helper process. Raises OSError where unprivileged user namespaces are not available."""
         program, nsenter = shutil.which("unshare"), shutil.which("nsenter")
         if program is None or nsenter is None:
-            raise FileNotFoundError(errno.ENOENT, "there is no unshare or no nsenter")
+            raise FileNotFoundError(errno.ENOENT, "unshare or nsenter is not installed")
         self._nsenter = nsenter
         self._request_lock = threading.Lock()
         source = os.path.dirname(os.path.dirname(os.path.abspath(toolyard.__file__)))
@@ -39,7 +41,7 @@ class OverlayClient(Closeable):
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            start_new_session=True,  # an interrupt at the terminal is for us
+            start_new_session=True,  # Ctrl-C at the terminal must reach only this process
         )
         try:
             self._request("ready")
@@ -53,19 +55,21 @@ class OverlayClient(Closeable):
 
     @property
     def enter_command(self) -> tuple[str, ...]:
-        """What goes before a command that is to run in the same namespaces, with the user's own rights."""
-        # unshare has become the process whose namespaces they are.
+        """Returns the command prefix that runs a command in the same namespaces, with the user's own rights."""
+        # unshare execs the helper, so its pid is that of the process in the namespaces.
         target = ("--target", str(self._process.pid))
         return (self._nsenter, "--user", "--mount", *target, "--preserve-credentials", "--")
 
     def host_path(self, path: str) -> str:
-        """How this process reaches a path of that namespace."""
+        """Returns the path by which this process reaches a path of that namespace."""
         return f"/proc/{self._process.pid}/root{path}"
 
     def mount(self, lower: str, upper: str, work: str, target: str) -> None:
+        """Mounts an overlay at `target` in the helper process. Raises OSError."""
         self._request("mount", lower, upper, work, target)
 
     def unmount(self, target: str) -> None:
+        """Unmounts the overlay at `target`. Raises OSError."""
         self._request("unmount", target)
 
     def _request(self, *words: str) -> None:
@@ -82,6 +86,7 @@ class OverlayClient(Closeable):
             raise OSError(number, os.strerror(number), words[-1])
 
     def close(self) -> None:
+        """Ends the helper process, which removes its mounts."""
         for end in (self._process.stdin, self._process.stdout):
             if end is not None:
                 with contextlib.suppress(OSError):

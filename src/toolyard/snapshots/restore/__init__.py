@@ -1,1 +1,1 @@
-"""Restores files of a snapshot into a folder."""
+"""Restores folders from snapshots."""

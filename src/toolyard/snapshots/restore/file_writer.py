@@ -1,9 +1,9 @@
-"""Putting entries in place in an open folder: whole or not at all, and never over what no snapshot holds.
+"""Writes single entries into an open folder: completely or not at all, and never over an unsaved file.
 
-A file is written without a name and gets its own, which refuses to replace, when it is whole. An old one changes
-places with it, is looked at once more, and only then goes away. So a killed process leaves nothing under a temporary
-name but whole files, of a snapshot or the one that stood there; only a disk that knows no files without names may
-have a part of one.
+A new file is written without a name and linked, without replacing anything, when it is complete. To replace an old
+file, the two names are exchanged, the old file is checked once more (a snapshot must contain it), and only then
+removed. So a killed process leaves only complete files under temporary names; only a file system without O_TMPFILE
+may leave a partial one.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from toolyard.snapshots.store.object_reader import ObjectReader
 from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 FILE_MODE = 0o1777
-"""Bits of a mode that a file gets back: not those that lend its owner's rights, for the owner may be another now."""
+"""Mode bits that a file gets back: no set-id bits, because the file may have another owner now."""
 FOLDER_MODE = 0o3777
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
-_THERE = "something else is there that no snapshot holds"
+_THERE = "something else is there that no snapshot contains"
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 
 Data = bytes | memoryview
 
 
-class Skipped(Exception):  # noqa: N818 - not an error: it is told, and the rest goes on
-    """Something stands there that no snapshot holds; it was left alone."""
+class Skipped(Exception):  # noqa: N818 - not an error: it is reported, and the restore goes on
+    """The path was skipped, because something is there that no snapshot contains."""
 
 
 def not_stored_reason(entry: TreeEntry) -> str:
-    return f"the snapshot does not hold it: {os.fsdecode(entry.ref)}"
+    """Returns why the snapshot has no content for an entry."""
+    return f"the snapshot does not contain it: {os.fsdecode(entry.ref)}"
 
 
 def write_entry(
@@ -45,9 +46,9 @@ def write_entry(
     data: Iterable[tuple[int, Data]],
     old: os.stat_result | None = None,
 ) -> None:
-    """Make a file or link under a name that must be free. `data` gives offsets and bytes of a file.
+    """Creates a file or link under a name that must be free. `data` yields offsets and bytes of a file.
 
-    It gets the owner of `old`, as far as we may give files away.
+    The file gets the owner of `old`, as far as we are allowed to change it.
     """
     if entry.kind is EntryKind.LINK:
         os.symlink(entry.ref, os.fsencode(name), dir_fd=fd)
@@ -63,7 +64,7 @@ def write_entry(
 
 
 def write_small_file(fd: int, name: bytes, entry: TreeEntry, data: Data) -> None:
-    """`write_entry` for a file whose bytes are at hand as one piece: a restore has tens of thousands of them."""
+    """Creates a file from bytes in one piece: the quick path for a restore of tens of thousands of files."""
     new = os.open(name, _NEW, 0o600, dir_fd=fd)
     try:
         if data:
@@ -81,7 +82,7 @@ def write_small_file(fd: int, name: bytes, entry: TreeEntry, data: Data) -> None
 def _write_atomically(
     fd: int, name: str, entry: TreeEntry, data: Iterable[tuple[int, Data]], old: os.stat_result | None = None
 ) -> None:
-    """The same, but nothing is seen of a file before it is whole. FileExistsError when the name is taken."""
+    """Creates a file or link that becomes visible only when complete. FileExistsError if the name is taken."""
     try:
         new = os.open(".", _UNNAMED, 0o600, dir_fd=fd) if entry.is_file else -1
     except OSError as error:
@@ -123,7 +124,7 @@ def _write(fd: int, at: int, piece: Data) -> None:
 
 
 def data_pieces(reader: ObjectReader, entry: TreeEntry) -> Iterator[tuple[int, Data]]:
-    """What a file's data are, without its holes. Raises Damaged before the first piece that is."""
+    """Yields the data of a file, without its holes. Raises DamagedObjectError before the first damaged piece."""
     if entry.kind is EntryKind.LINK:
         return
     at = 0
@@ -134,7 +135,7 @@ def data_pieces(reader: ObjectReader, entry: TreeEntry) -> Iterator[tuple[int, D
 
 
 def add_entry(fd: int, entry: TreeEntry, data: Iterable[tuple[int, Data]]) -> None:
-    """Put a new entry where nothing stands. Raises Kept when something does."""
+    """Adds a new entry where nothing exists. Raises Skipped if something does."""
     if lstat_or_none(fd, entry.name) is not None:
         raise Skipped(_THERE)
     try:
@@ -144,7 +145,7 @@ def add_entry(fd: int, entry: TreeEntry, data: Iterable[tuple[int, Data]]) -> No
 
 
 def replace_entry(fd: int, entry: TreeEntry, data: Iterable[tuple[int, Data]], old: os.stat_result) -> None:
-    """Put an entry in the place of one that looks like `old`. Raises Kept when that has changed meanwhile."""
+    """Replaces an entry that matches `old`. Raises Skipped if it has changed since."""
     temporary, name = temporary_name(), os.fsdecode(entry.name)
     _write_atomically(fd, temporary, entry, data, old)
     try:
@@ -155,18 +156,18 @@ def replace_entry(fd: int, entry: TreeEntry, data: Iterable[tuple[int, Data]], o
             return
         _unlink(fd, temporary)
         if error.errno == errno.ENOENT:
-            raise Skipped("it went away meanwhile") from None
+            raise Skipped("it was removed meanwhile") from None
         raise
     if _is_unchanged(fd, temporary, old):
         _unlink(fd, temporary)
         return
-    exchange(temporary, name, fd)  # somebody wrote a newer one: theirs stays
+    exchange(temporary, name, fd)  # another program wrote a newer file: put that back
     _unlink(fd, temporary)
     raise Skipped("it was changed meanwhile")
 
 
 def remove_entry(fd: int, name: bytes, old: os.stat_result) -> None:
-    """Take away a file or link that looks like `old`. Raises Kept when it has changed meanwhile."""
+    """Removes a file or link that matches `old`. Raises Skipped if it has changed since."""
     temporary = temporary_name()
     try:
         os.rename(name, temporary, src_dir_fd=fd, dst_dir_fd=fd)
@@ -181,17 +182,18 @@ def remove_entry(fd: int, name: bytes, old: os.stat_result) -> None:
 
 
 def set_mode(fd: int, entry: TreeEntry) -> None:
-    """Give a file its mode, through its own handle: a link put there meanwhile is not followed."""
+    """Sets the mode of a file through its own handle, so that a link put there meanwhile is not followed."""
     own = os.open(entry.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
         if not stat.S_ISREG(os.fstat(own).st_mode):
-            raise Skipped("it is no file any more")
+            raise Skipped("it is no longer a file")
         os.chmod(f"/proc/self/fd/{own}", entry.mode & FILE_MODE)
     finally:
         os.close(own)
 
 
 def lstat_or_none(fd: int, name: bytes) -> os.stat_result | None:
+    """Returns the status of a name without following links; None if it does not exist."""
     try:
         return os.stat(name, dir_fd=fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -199,7 +201,7 @@ def lstat_or_none(fd: int, name: bytes) -> os.stat_result | None:
 
 
 def _is_unchanged(fd: int, name: str, old: os.stat_result) -> bool:
-    """Renaming touches the change time, so the other marks have to do."""
+    """Returns whether a file still matches `old`. The ctime is ignored, because renaming changes it."""
     now = os.stat(name, dir_fd=fd, follow_symlinks=False)
     marks = ("st_ino", "st_mode", "st_size", "st_mtime_ns")
     return all(getattr(now, mark) == getattr(old, mark) for mark in marks)

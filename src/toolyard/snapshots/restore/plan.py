@@ -1,4 +1,4 @@
-"""What a restore has to do: the differences from the tree as it was just before to the tree that is wanted."""
+"""Plans a restore: the differences from the current tree to the wanted one."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from toolyard.snapshots.store.object_reader import ObjectReader, find_entry, pat
 from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 EMPTY_FOLDER = b""
-"""Instead of a digest: a folder that is made without what the snapshot has in it."""
+"""Used in place of a digest: a folder that is created without its content."""
 
 
 @dataclass(slots=True)
 class RestorePlan:
-    """In the order things are done: take away, deepest first; make folders and files; set modes, deepest first."""
+    """The steps in order: remove, deepest first; add folders and files; set modes, deepest first."""
 
     removals: list[PathChange] = field(default_factory=list[PathChange])
     additions: list[PathChange] = field(default_factory=list[PathChange])
-    """New entries and those that take the place of old ones; a new folder stands for everything in it."""
+    """New and replaced entries; a new folder includes everything in it."""
     modes: list[PathChange] = field(default_factory=list[PathChange])
     skipped_repositories: list[bytes] = field(default_factory=list[bytes])
-    """Repositories that differ and stay as they are."""
+    """Repositories that differ and are left unchanged."""
 
 
 def make_plan(
@@ -39,22 +39,22 @@ def make_plan(
     *,
     skip_git: bool = False,
 ) -> RestorePlan:
-    """`now` and `wanted` are the two topmost folders; with `paths` only what is there or beneath is restored.
+    """Plans the restore from the root folder `now` to `wanted`; with `paths` only at and beneath those.
 
-    With `skip_git` repositories stay as they are, unless a path names one or something in it.
+    With `skip_git` repositories are left unchanged, unless a path names one or something in it.
     """
-    leaving = RepositorySkipper(reader.entries, now=0) if skip_git else None
+    skipper = RepositorySkipper(reader.entries, now=0) if skip_git else None
     plan = RestorePlan()
-    for change in _changes(reader, now, wanted, paths, on_damage, skip=leaving):
+    for change in _changes(reader, now, wanted, paths, on_damage, skip=skipper):
         if change.what is ChangeType.REMOVED:
             plan.removals.append(change)
         elif change.what is ChangeType.MODE:
             plan.modes.append(change)
         else:
             plan.additions.append(change)
-    if leaving is not None:
-        plan.skipped_repositories = leaving.skipped
-        plan.removals = [change for change in plan.removals if not leaving.contains_skipped(change.path)]
+    if skipper is not None:
+        plan.skipped_repositories = skipper.skipped
+        plan.removals = [change for change in plan.removals if not skipper.contains_skipped(change.path)]
     plan.removals.reverse()
     plan.modes.reverse()
     return plan
@@ -81,9 +81,9 @@ def _changes(
             path = _path_from_display(reader, (now, wanted), path)
             had, has = _entry(reader, now, path), _entry(reader, wanted, path)
         if had is None and has is None:
-            told = printable_name(path.decode("utf-8", "surrogateescape"))
+            name = printable_name(path.decode("utf-8", "surrogateescape"))
             raise ToolError(
-                f"Neither the snapshot nor the folder has {told}.", hint="Show the snapshot to see what it holds."
+                f"Neither the snapshot nor the folder has {name}.", hint="Show the snapshot to see its content."
             )
         if has is not None:
             for above in _missing_parents(reader, now, wanted, path):
@@ -94,7 +94,7 @@ def _changes(
 
 
 def _missing_parents(reader: ObjectReader, now: TreeEntry, wanted: TreeEntry, path: bytes) -> Iterator[PathChange]:
-    """The folders on the way to `path` that are not there now, each without what it holds."""
+    """Yields the folders on the way to `path` that do not exist now, each without its content."""
     above = b""
     for name in path_parts(path)[:-1]:
         above = join_path(above, name)
@@ -106,9 +106,10 @@ def _missing_parents(reader: ObjectReader, now: TreeEntry, wanted: TreeEntry, pa
 
 
 def _path_from_display(reader: ObjectReader, tops: tuple[TreeEntry, TreeEntry], path: bytes) -> bytes:
-    """The path that is told as `path`: names that are not UTF-8, or no text to print, are told in another spelling.
+    """Returns the path that is displayed as `path`: names that are not printable UTF-8 are displayed escaped.
 
-    Whoever undoes what we told has no other. Where two names are told alike, it stays as it is.
+    A user who undoes a change knows only the displayed spelling. If two names are displayed alike, `path` is
+    returned.
     """
     found = b""
     for name in path_parts(path):

@@ -1,9 +1,9 @@
-"""Making a folder what a snapshot says, entry by entry, by handle.
+"""Restores a folder to the state of a snapshot, entry by entry, by handle.
 
-Whatever is taken away or replaced is held by the snapshot taken just before, or it is left alone and told. A process
-killed in the middle leaves every file whole, the old one or the new; when a restore has ended, all of it is on disk.
-Who restores holds the store's lock, so two restores happen one after the other; each folder is changed under the lock
-that all of Toolyard's writers honour.
+Only files that the snapshot taken just before contains are removed or replaced; others are skipped and reported. A
+process killed in the middle leaves every file complete, the old one or the new; when a restore has ended, everything
+is on disk. The caller holds the store's lock, so two restores run one after the other; each folder is changed under
+the lock that all of Toolyard's writers honour.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 
 _LOCK_SECONDS = 10.0
 _OWNER = 0o700
-_NOT_ALLOWED = "it may not be written"
+_NOT_ALLOWED = "writing it is not allowed"
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV}
 
 
@@ -48,7 +48,7 @@ MayWrite = Callable[[bytes], bool]
 
 
 def allow_all(_: bytes) -> bool:
-    """Who restores may write everything."""
+    """Allows writing every path."""
     return True
 
 
@@ -61,11 +61,11 @@ class RestoreResult:
     written: int
     removed: int
     skipped: tuple[PathNote, ...]
-    """Left alone, because no snapshot holds it or it was in use."""
+    """Skipped, because no snapshot contains it or it was in use."""
     failed: tuple[PathNote, ...]
-    """Not restored: its stored bytes are damaged, or the system said no."""
+    """Not restored: its stored bytes are damaged, or the system refused."""
     differed: bool = True
-    """Whether there was anything to do."""
+    """Whether there was anything to restore."""
     skipped_repositories: tuple[bytes, ...] = ()
     """Repositories that differ and were not to be restored."""
 
@@ -95,9 +95,9 @@ class Restorer(Closeable):
         self._fd = -1
         self._names: dict[bytes, list[bytes]] = {}
         self._modes: dict[bytes, int] = {}
-        """Folders whose mode is set last, for it may forbid what has to be done in them."""
+        """Folders whose mode is set last, because it may forbid changes inside them."""
         self._pending_additions: list[PathChange] = []
-        """What is to be added one by one, for its folder is there although no snapshot knows it."""
+        """Entries to add one by one, because their folder already exists or parts of it may not be written."""
         self.written = self.removed = 0
         self._differed = False
         self._skipped_repositories: tuple[bytes, ...] = ()
@@ -105,17 +105,19 @@ class Restorer(Closeable):
         self.failed: list[PathNote] = []
 
     def record_damage(self, path: bytes, damage: DamagedObjectError) -> None:
-        """A folder that cannot be read: nothing in it is touched."""
+        """Records a folder that cannot be read: nothing in it is changed."""
         self.failed.append(PathNote(path, damage.message))
 
     def result(self, before: Snapshot, snapshot: Snapshot) -> RestoreResult:
-        kept, failed = tuple(self.skipped), tuple(self.failed)
+        """Builds the result of the restore."""
+        skipped, failed = tuple(self.skipped), tuple(self.failed)
         differed = self._differed or bool(failed)
         return RestoreResult(
-            before, snapshot, self.written, self.removed, kept, failed, differed, self._skipped_repositories
+            before, snapshot, self.written, self.removed, skipped, failed, differed, self._skipped_repositories
         )
 
     def run(self, plan: RestorePlan) -> None:
+        """Carries out the plan. Raises OSError when the disk is full."""
         self._differed = bool(plan.removals or plan.additions or plan.modes)
         self._skipped_repositories = tuple(plan.skipped_repositories)
         for change in plan.removals:
@@ -130,7 +132,7 @@ class Restorer(Closeable):
         for path in sorted(self._modes, reverse=True):
             self._apply_folder_mode(path, self._modes[path])
         if self._differed:
-            # Once for all: each on its own would take many times as long.
+            # One sync for everything: syncing each file would take many times as long.
             sync_file_system(self._root.fd)
 
     def _apply_change(self, change: PathChange, work: Callable[[int, PathChange], None]) -> None:
@@ -139,10 +141,10 @@ class Restorer(Closeable):
             self.skipped.append(PathNote(change.path, _NOT_ALLOWED))
             return
         try:
-            # Of the root itself only the mode can differ.
+            # The root itself can differ only in its mode.
             work(self._open_writable(split_path(change.path)[0]) if change.path else self._root.fd, change)
-        except Skipped as kept:
-            self.skipped.append(PathNote(change.path, str(kept)))
+        except Skipped as skipped:
+            self.skipped.append(PathNote(change.path, str(skipped)))
         except DamagedObjectError as damage:
             self.failed.append(PathNote(change.path, damage.message))
         except OSError as error:
@@ -154,7 +156,7 @@ class Restorer(Closeable):
         self.failed.append(PathNote(path, error.strerror or str(error)))
 
     def _open_writable(self, folder: bytes) -> int:
-        """The folder's descriptor, locked, with the right to change it where its owner may give that."""
+        """Returns the folder's descriptor, locked, and made writable for its owner where that is allowed."""
         if self._folder == folder:
             return self._fd
         self.close()
@@ -164,7 +166,7 @@ class Restorer(Closeable):
             if mode & _OWNER != _OWNER and os.geteuid() != 0:
                 os.fchmod(fd, mode | _OWNER)
                 self._modes.setdefault(folder, mode)
-            # Let go with the descriptor.
+            # Released with the descriptor.
             lock(fd, _LOCK_SECONDS, os.fsdecode(folder) or "the folder", self._check)
         except BaseException:
             os.close(fd)
@@ -177,7 +179,7 @@ class Restorer(Closeable):
             os.close(self._fd)
         self._folder, self._fd = None, -1
 
-    # Taking away
+    # Removing
 
     def _remove(self, fd: int, change: PathChange) -> None:
         entry = change.before
@@ -200,40 +202,40 @@ class Restorer(Closeable):
             return
         except OSError as error:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-                raise Skipped("it still holds what no snapshot does") from None
+                raise Skipped("it still contains files that no snapshot contains") from None
             if error.errno == errno.ENOTDIR:
-                raise Skipped("it is no folder any more") from None
+                raise Skipped("it is no longer a folder") from None
             raise
         self._modes.pop(path, None)
         self.removed += 1
 
     def _check_stored(self, fd: int, path: bytes, entry: TreeEntry, status: os.stat_result) -> None:
         if entry.kind is EntryKind.SKIPPED:
-            raise Skipped(f"no snapshot holds it: {os.fsdecode(entry.ref)}")
+            raise Skipped(f"no snapshot contains it: {os.fsdecode(entry.ref)}")
         if entry.torn:
-            raise Skipped("it kept changing, so no snapshot holds it as it is")
+            raise Skipped("it kept changing, so no snapshot contains its current content")
         folder, _ = split_path(path)
         self._unchanged.enter_folder(folder, self._names_in(folder))
         if not self._unchanged.is_unchanged(fd, entry, status):
             raise Skipped("it was changed after the snapshot")
         try:
-            # A file that looks as it did was not stored again: what is stored of it may have been damaged since.
+            # An unchanged file is not stored again, and its stored bytes may have been damaged since.
             for _ in data_pieces(self._reader, entry):
                 self._check()
         except DamagedObjectError as damage:
-            raise Skipped(f"what is stored of it is damaged, and this may be the only copy: {damage.why}") from None
+            raise Skipped(f"its stored copy is damaged, and this may be the only intact one: {damage.why}") from None
 
     def _names_in(self, folder: bytes) -> list[bytes]:
-        """What the snapshot just taken has in a folder."""
+        """Returns the names that the snapshot just taken has in a folder."""
         if folder not in self._names:
-            self._names.clear()  # one folder after the other
+            self._names.clear()  # folders are visited one after the other
             entry = self._now
             for name in folder.split(b"/") if folder else []:
                 entry = next(one for one in self._reader.entries(entry.ref) if one.name == name)
             self._names[folder] = [one.name for one in self._reader.entries(entry.ref)]
         return self._names[folder]
 
-    # Putting in place
+    # Adding
 
     def _add(self, fd: int, change: PathChange) -> None:
         entry = change.after
@@ -252,7 +254,7 @@ class Restorer(Closeable):
 
     def _replace(self, fd: int, change: PathChange, entry: TreeEntry) -> None:
         if entry.torn and not self._overwrite_torn:
-            raise Skipped("the snapshot may hold it torn; name it to restore it all the same")
+            raise Skipped("the snapshot may contain a torn copy; name the path to restore it anyway")
         status = lstat_or_none(fd, entry.name)
         if status is None:
             add_entry(fd, entry, data_pieces(self._reader, entry))
@@ -261,11 +263,11 @@ class Restorer(Closeable):
             replace_entry(fd, entry, data_pieces(self._reader, entry), status)
 
     def _add_folder(self, fd: int, path: bytes, entry: TreeEntry) -> None:
-        """Make a new folder aside, with everything in it, and give it its name in one step."""
+        """Creates a new folder with everything in it under a temporary name, and renames it in one step."""
         status = lstat_or_none(fd, entry.name)
         if status is not None:
             if not stat.S_ISDIR(status.st_mode):
-                raise Skipped("something else is there that no snapshot holds")
+                raise Skipped("something else is there that no snapshot contains")
             for below in self._reader.entries(entry.ref) if entry.ref != EMPTY_FOLDER else ():
                 self._pending_additions.append(PathChange(ChangeType.ADDED, join_path(path, below.name), None, below))
             return
@@ -281,7 +283,7 @@ class Restorer(Closeable):
         self.failed += staging.failed
 
     def _may_add_all(self, path: bytes, entry: TreeEntry) -> bool:
-        """Whether a new folder may be written with everything in it."""
+        """Returns whether a new folder may be written with everything in it."""
         if self._may_write is allow_all:
             return True
         waiting = [(path, entry)]

@@ -1,7 +1,7 @@
-"""A whole new folder, made under a temporary name and given its own in one step.
+"""Creates a new folder with all its content under a temporary name, then renames it in one step.
 
-Inside it nobody looks yet, so its files are simply written, those of several folders at once. The bytes of a folder's
-files are read in the order they lie in, which is the order they were taken in.
+No other program uses the folder yet, so its files are simply written, several folders in parallel. The bytes of a
+folder's files are read in pack order, which is the order in which they were stored.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _WORKERS = 2
 
 
 class StagedFolder:
+    """Writes one new folder; see the module."""
+
     def __init__(self, root: RootFolder, reader: ObjectReader, check: Callable[[], None]) -> None:
         self._root = root
         self._reader = reader
@@ -44,7 +46,7 @@ class StagedFolder:
         self.failed: list[PathNote] = []
 
     def make(self, fd: int, path: bytes, entry: TreeEntry) -> None:
-        """Make the folder `entry` at `path`, whose parent is open. Raises Kept when something appeared there."""
+        """Creates the folder `entry` at `path`, whose parent is open. Raises Skipped if something appeared there."""
         folder, _ = split_path(path)
         temporary = temporary_name()
         top = join_path(folder, temporary.encode())
@@ -78,7 +80,7 @@ class StagedFolder:
                 raise
 
     def _fill(self, staged_path: bytes, path: bytes, entry: TreeEntry) -> list[tuple[bytes, bytes, TreeEntry]]:
-        """Make everything in a folder; the folders in it are returned, still empty."""
+        """Writes the files of a folder and creates its subfolders; returns those, still empty."""
         try:
             entries = self._reader.entries(entry.ref)
         except DamagedObjectError as damage:

@@ -1,8 +1,8 @@
-"""Taking away what a killed process left in a folder under temporary names.
+"""Removes temporary files that a killed process left in a folder.
 
-Whoever writes there holds the folder's lock, so what lies there while nobody does is nobody's. A folder was being
-made by a restore and is only ours. A file may be the one that was about to be replaced when the kill came: it goes
-when the store holds its content. One that no snapshot holds gets a name that can be seen, for it may be somebody's
+A writer holds the folder's lock, so temporary files in an unlocked folder are leftovers. A temporary folder was made
+by a restore and can go. A temporary file may be the one that was about to be replaced when the kill came: it is
+removed if the store has its content. One that no snapshot contains gets a visible name, because it may be the user's
 work.
 """
 
@@ -28,13 +28,13 @@ _WORKING_MODE = 0o700
 
 
 def clear_leftovers(root: RootFolder, paths: Sequence[bytes], is_stored: Callable[[bytes], bool]) -> None:
-    """Those at `paths` that are nobody's any more. `is_stored` says whether the store has an object."""
+    """Removes the temporary files at `paths` that no process uses. `is_stored`: whether the store has an object."""
     for path in paths:
         folder, name = split_path(path)
         match = _OURS.fullmatch(name)
         if match is None:
             continue
-        with contextlib.suppress(OSError):  # somebody is writing there, it is gone, or we may not
+        with contextlib.suppress(OSError):  # locked by a writer, already gone, or not permitted
             fd = root.open(folder)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,7 +62,7 @@ def _is_file_stored(fd: int, name: bytes, status: os.stat_result, is_stored: Cal
 
 
 def remove_folder(root: RootFolder, path: bytes) -> None:
-    """A folder with everything in it, by handle. OSError when not all of it can go."""
+    """Removes a folder with everything in it, by handle. OSError if not all of it can be removed."""
     folders = [path]
     for folder in folders:
         fd = _open_with_access(root, folder)
@@ -84,7 +84,7 @@ def remove_folder(root: RootFolder, path: bytes) -> None:
 
 
 def _open_with_access(root: RootFolder, folder: bytes) -> int:
-    """A folder of ours that may be closed even to its owner."""
+    """Opens a folder of ours after giving its owner access: its mode may deny it."""
     above, name = split_path(folder)
     fd = root.open(above)
     try:

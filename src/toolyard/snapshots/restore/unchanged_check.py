@@ -1,4 +1,4 @@
-"""Is what stands at a name what a snapshot holds? Nothing else may be taken away or replaced."""
+"""Checks that a file on disk is still the one in a snapshot: no other file may be removed or replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolyard.snapshots.store.objects import EntryKind, TreeEntry, page_ranges
 
 
 class UnchangedCheck:
-    """What the snapshot before a restore knows of one folder: by look where that is certain, else by content."""
+    """Compares files with the snapshot taken before the restore: by stat if possible, else by content."""
 
     def __init__(self, prefix: bytes, find_page: Callable[[bytes], CachedPage | None]) -> None:
         self._prefix = prefix
@@ -25,7 +25,7 @@ class UnchangedCheck:
         self._stats: dict[str, StatEntry] = {}
 
     def enter_folder(self, folder: bytes, names: Sequence[bytes]) -> None:
-        """From now on questions are about `folder`, of which the snapshot holds `names`."""
+        """Selects the folder for the next checks; `names` are its entries in the snapshot."""
         if folder == self._folder:
             return
         self._folder = folder
@@ -36,7 +36,7 @@ class UnchangedCheck:
                 self._stats.update(decode_stats(seen.stats))
 
     def is_unchanged(self, fd: int, entry: TreeEntry, status: os.stat_result) -> bool:
-        """Whether what stands at `entry.name` in the open folder, and looks like `status`, is what `entry` says."""
+        """Returns whether the file at `entry.name` in the open folder, with this `status`, is the one in `entry`."""
         name = os.fsdecode(entry.name)
         known = self._stats.get(name)
         if known is not None and same_stat(stat_entry(name, status), known):

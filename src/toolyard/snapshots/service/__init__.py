@@ -1,1 +1,1 @@
-"""Snapshots that are taken by themselves, and what agents may do with them."""
+"""Automatic snapshots of a workspace, and the history of them."""

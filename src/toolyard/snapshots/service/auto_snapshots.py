@@ -1,10 +1,10 @@
-"""The Keeper takes snapshots of one workspace: before its first change, after changes, and on demand.
+"""AutoSnapshots takes snapshots of one workspace: before its first change, after changes, and on demand.
 
-It owns the store, which is opened when first needed, one thread that takes all snapshots, and the watcher. Nothing is
-opened or started before something is about to change. Nobody waits for the thread but who asks for a snapshot and,
-for a bounded time, the first change. A snapshot that cannot be taken is reported once, in the audit log and with the
-next result, and before every command that may destroy something; with `snapshots.required` it stops the call.
-`close()` takes what is pending, in bounded time, and ends both threads.
+It owns the store, which is opened on first use, one thread that takes all snapshots, and the watcher. Nothing is
+opened or started before the first change. Only a request for a snapshot and, for a bounded time, the first change
+wait for the thread. A snapshot that cannot be taken is reported once, in the audit log and with the next result, and
+before every command that may destroy something; with `snapshots.required` it blocks the call. `close()` takes the
+pending snapshot, in bounded time, and ends both threads.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from toolyard.snapshots.service.watcher import Watcher
 
 _BASELINE_SECONDS = 5.0
-"""How long the first change waits for the snapshot of what was there."""
+"""How long the first change waits for the snapshot of the state before it."""
 _RISKY_SECONDS = 20.0
-"""The same for a command that may delete or overwrite files."""
+"""How long a command that may delete or overwrite files waits for it."""
 _TURN = 0.05
 _YIELD_SECONDS = 0.001
 _FRESH_SECONDS = 60.0
-"""Where nobody watches the folder, a snapshot stands so long for what the user has there."""
+"""Without a watcher, the latest snapshot counts as current for this long."""
 _LONGEST_AUTOMATIC = 120.0
 _PAUSE_SECONDS = 60.0
-"""After a snapshot that failed, until the next is tried."""
+"""Wait after a failed snapshot before the next attempt."""
 _TOO_LARGE_PAUSE = 600.0
 _CLOSE_SECONDS = 10.0
 _LOCK_SECONDS = 30.0
@@ -50,13 +50,13 @@ _COLLECT_EVERY = 25
 _WORTH_COLLECTING = 10
 _SECONDS_A_DAY = 86_400.0
 OUTPUT_RULE = "/.toolyard/output/"
-"""What runs printed, kept by us for the agent to read: no work of anybody's."""
+"""Output of commands that Toolyard saves for the agent to read; not part of the user's work."""
 
 SnapshotCallback = Callable[["SnapshotResult"], None]
 
 
 class WaitingCall(Protocol):
-    """What the Keeper asks of a call that is about to change something: a Gate, or the command line."""
+    """What AutoSnapshots needs from a call that is about to change something: a CallContext, or the command line."""
 
     def require_thread(self) -> None: ...
 
@@ -67,24 +67,26 @@ class WaitingCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLocation:
-    """What is kept, and where."""
+    """The folder to take snapshots of, and the store that they go to."""
 
     root: str
     """The real path of the workspace."""
     folder: str
-    """Of the store, outside the workspace."""
+    """The folder of the store, outside the workspace."""
     agent: str
     own_links: Callable[[], Sequence[str]] = tuple
-    """Names in the workspace that are links of ours at this moment: they are no part of it."""
+    """Returns the names in the workspace that are currently Toolyard's own links: snapshots leave them out."""
     is_context_path: bool = False
     """Whether it is a context path, and not the workspace."""
     authors_folder: str = ""
-    """The folder of the record of whose call changed what; empty where only one agent works here."""
+    """The folder of the record of which call changed which file; empty where only one agent works here."""
 
 
 class AutoSnapshots(Closeable):
+    """Takes and schedules the snapshots of one folder. Used from any thread."""
+
     def __init__(self, location: SnapshotLocation, section: Snapshots, log: Callable[[str], None]) -> None:
-        """`add_result_note` puts a sentence into the audit log."""
+        """`log` writes a sentence to the audit log."""
         self.location = location
         self.section = section
         self._log = log
@@ -102,19 +104,20 @@ class AutoSnapshots(Closeable):
         self._deadline = float("inf")
         self.notices = Notices(log, f" of {location.root}" if location.is_context_path else "")
         self._callbacks: list[SnapshotCallback] = []
-        self.newest_id = ""  # the id of the last snapshot that this keeper took or found
+        self.newest_id = ""  # the last snapshot that this object took or found
         self._created_count = 0
         self._folder_count = 0
         self._prune_at = 1
         self._after = ""  # the reason of the automatic snapshot after changes that is being taken
 
-    # For calls
+    # Called by tool calls
 
     def before_change(self, waiter: WaitingCall, *, risky: bool = False) -> str:
-        """Keep what is there before something changes it. At once where that is done already.
+        """Makes sure that a snapshot of the current state exists before a change. Returns at once if it already does.
 
-        `risky`: what comes next may delete or overwrite anything. Then the answer is why that could not be undone,
-        empty where it can. Raises SystemFault for any change that could not, where snapshots are required.
+        `risky`: the change may delete or overwrite anything. Then the result is the reason why it could not be
+        undone, empty if it can. Raises SystemFault for any change that could not be undone, if snapshots are
+        required.
         """
         if not self.section.automatic:
             return ""
@@ -124,9 +127,9 @@ class AutoSnapshots(Closeable):
             seconds = float("inf") if required else _RISKY_SECONDS if risky else _BASELINE_SECONDS
             if not self._wait_for_baseline(waiter, seconds):
                 if risky:
-                    return "the snapshot of what is here is still being taken"
+                    return "the snapshot of the current state is still being taken"
                 waiter.add_result_note(
-                    "[The snapshot of what was here before is still being taken, and may hold this change.]"
+                    "[The snapshot of the state before this change is still being taken, and may include the change.]"
                 )
                 return ""
         if self._fault is None:
@@ -137,11 +140,11 @@ class AutoSnapshots(Closeable):
 
     @property
     def _can_retry(self) -> bool:
-        """Whether the newest snapshot failed for a reason that may have passed. A folder does not shrink so soon."""
+        """Returns whether the last snapshot failed for a reason that may have passed, unlike a too large folder."""
         return self._fault is not None and not isinstance(self._fault, WorkspaceTooLarge)
 
     def _wait_for_baseline(self, waiter: WaitingCall, seconds: float) -> bool:
-        """Have the baseline taken. False when it is not done after so many seconds."""
+        """Waits for the baseline snapshot. Returns False if it is not done after `seconds`."""
         with self._lock:
             if self._baseline is None or self._baseline.done():
                 self._baseline = self._thread.submit(self._take_automatic)
@@ -149,7 +152,7 @@ class AutoSnapshots(Closeable):
         until = time.monotonic() + seconds
         while not baseline.done():
             if time.monotonic() > until:
-                self._baseline_fresh_until = float("inf")  # nobody else waits for it
+                self._baseline_fresh_until = float("inf")  # no later call waits for it again
                 return False
             with contextlib.suppress(WaitedTooLong):
                 baseline.exception(_TURN)
@@ -158,16 +161,16 @@ class AutoSnapshots(Closeable):
 
     @property
     def is_undo_ready(self) -> bool:
-        """Whether what is there can be brought back, or nobody wants that."""
+        """Returns whether the current state can be restored, or automatic snapshots are off."""
         return not self.section.automatic or (self._is_baseline_fresh and self._fault is None)
 
     @property
     def _is_baseline_fresh(self) -> bool:
-        """Whether what is there is held: it was kept a moment ago, or whatever changed since was noticed."""
+        """Returns whether a snapshot has the current state: a recent one, or an older one with a running watcher."""
         return time.monotonic() < self._baseline_fresh_until or (self._has_baseline and self._is_watching)
 
     def schedule_snapshot(self, tool: str) -> None:
-        """Something may have changed: a snapshot follows when it has been quiet for a moment."""
+        """Notes that something may have changed: a snapshot follows after a quiet moment."""
         if self.section.automatic and not self._is_closed:
             self._thread.mark_pending(tool)
 
@@ -176,11 +179,10 @@ class AutoSnapshots(Closeable):
     def create(
         self, *, reason: str = "", check: Callable[[], None] = lambda: None, agent: str | None = None
     ) -> SnapshotResult:
-        """A snapshot of now. Of a tree that is as it was, the one before, with `schedule_snapshot` false.
+        """Takes a snapshot now. For an unchanged tree the result is the previous one, with `changed` false.
 
-        It is the agent's of the place, where no other is named; empty for the user's.
-
-        Raises our errors, and whatever `check` raises. Not for the event loop's thread: it waits.
+        `agent` is the agent's label on it: by default the location's agent, empty for the user. Raises our errors,
+        and whatever `check` raises. Blocks, so it must not be called in the event loop's thread.
         """
         has_left = threading.Event()
 
@@ -189,47 +191,48 @@ class AutoSnapshots(Closeable):
                 raise SnapshotCancelled
             check()
 
-        made: Future[SnapshotResult] = self._thread.submit(
+        future: Future[SnapshotResult] = self._thread.submit(
             lambda: self._take(reason or "on demand", check_cancelled, agent=agent)
         )
         try:
             while True:
                 with contextlib.suppress(WaitedTooLong):
-                    made.exception(_TURN)
-                if made.done():
-                    return made.result()
+                    future.exception(_TURN)
+                if future.done():
+                    return future.result()
                 check()
         except BaseException:
             has_left.set()
-            made.cancel()
+            future.cancel()
             raise
 
     def flush(self) -> None:
-        """Take now what is pending, and wait for it."""
+        """Takes the pending snapshot now, and waits for it."""
         if self._thread.is_started:
             with contextlib.suppress(ToolyardError):
                 self._thread.submit(self._take_if_pending).result()
 
     @property
     def store(self) -> SnapshotStore:
-        """The store, opened now where it was not. Raises our errors."""
+        """Returns the store, and opens it if needed. Raises our errors."""
         with self._lock:
             if self._is_closed:
                 raise SystemFault("The workspace is closed.", hint="Open it again.")
             return self._open_store_with_rules()
 
     def ignore_rules(self) -> tuple[str, ...]:
-        """What is left out of snapshots now, in gitignore's spelling."""
+        """Returns the current rules for what snapshots leave out, in gitignore syntax."""
         from toolyard.snapshots import DEFAULT_RULES
 
         links = tuple(f"/{name}" for name in self.location.own_links())
         return (*DEFAULT_RULES, OUTPUT_RULE, *self.section.ignore, *links)
 
     def on_snapshot(self, callback: SnapshotCallback) -> None:
-        """Have `callback` called with each snapshot, in the Keeper's thread; `schedule_snapshot` says whether it is new."""
+        """Calls `callback` with each snapshot, in the snapshot thread; `changed` says whether it is new."""
         self._callbacks.append(callback)
 
     def close(self) -> None:
+        """Takes the pending snapshot in bounded time, then ends the threads and closes the store."""
         self._deadline = time.monotonic() + _CLOSE_SECONDS
         self._is_closed = True
         if self._watcher is not None:
@@ -238,20 +241,20 @@ class AutoSnapshots(Closeable):
         if self._watcher is not None:
             self._watcher.close()
         with self._lock:
-            if ended:  # a thread that hangs on a dead disk still uses them; they go with the process
+            if ended:  # a thread that hangs on a dead disk still uses them; they close with the process
                 self.calls.close()
                 if self._store is not None:
                     self._store.close()
                     self._store = None
 
     def _open_store_with_rules(self) -> SnapshotStore:
-        """The store, with the rules of now. The lock is held."""
+        """Returns the store with the current ignore rules. The caller holds the lock."""
         if self._store is None:
             self._store = self._open_store()
         self._store.options = replace(self._store.options, ignore=self.ignore_rules(), label=self._label)
         return self._store
 
-    # In the thread
+    # Called in the snapshot thread
 
     def _open_store(self) -> SnapshotStore:
         from toolyard.snapshots import SnapshotStore, StoreOptions
@@ -264,29 +267,29 @@ class AutoSnapshots(Closeable):
             raise open_fault(self.location.folder, error) from error
 
     def _take_if_pending(self) -> None:
-        quiet = self._thread.take_pending()
-        if quiet is not None:
-            self._take_pending(quiet)
+        pending = self._thread.take_pending()
+        if pending is not None:
+            self._take_pending(pending)
 
-    def _take_pending(self, quiet: PendingSnapshot) -> float:
-        """Take the snapshot after changes. How long it took, so that the next one is not too soon."""
+    def _take_pending(self, pending: PendingSnapshot) -> float:
+        """Takes the snapshot after changes. Returns the seconds it took, so that the thread can rest accordingly."""
         began = time.monotonic()
         if began < self._not_before and not self._is_closed:
-            self._thread.put_back(quiet, self._not_before)
+            self._thread.put_back(pending, self._not_before)
             return 0.0
-        if self._take_automatic(quiet.tools):
+        if self._take_automatic(pending.tools):
             self._prune_occasionally()
             self._watch()
         return time.monotonic() - began
 
     def _take_automatic(self, tools: Collection[str] = ()) -> bool:
-        """Take a snapshot after changes by `tools`, or the baseline. Never raises: what cannot be done is told."""
+        """Takes a snapshot after changes by `tools`, or the baseline. Never raises: failures become notices."""
         until = time.monotonic() + _LONGEST_AUTOMATIC
         budget = SizeLimit(self.section.most_files, self.section.most_bytes)
-        room = DiskQuota(self.location.folder, self.section.most_stored)
+        quota = DiskQuota(self.location.folder, self.section.most_stored)
 
         def check() -> None:
-            room.check()
+            quota.check()
             if time.monotonic() > until:
                 raise WorkspaceTooLarge(f"a snapshot took longer than {_LONGEST_AUTOMATIC:g} seconds")
 
@@ -295,7 +298,7 @@ class AutoSnapshots(Closeable):
             self._take(self._after or BASELINE_REASON, check, budget=budget.add_folder)
         except SnapshotCancelled:
             return False
-        except Exception as error:  # noqa: BLE001 - the thread's edge: without it the next snapshot would never come
+        except Exception as error:  # noqa: BLE001 - outermost level of the thread: an error must not end it
             self._handle_failure(error)
             return False
         finally:
@@ -314,6 +317,7 @@ class AutoSnapshots(Closeable):
         budget: Callable[[int, int], None] | None = None,
         agent: str | None = None,
     ) -> SnapshotResult:
+        """Takes a snapshot of the location in the snapshot thread, and calls the callbacks."""
         yielded = time.monotonic()
 
         def check_deadline() -> None:
@@ -322,34 +326,34 @@ class AutoSnapshots(Closeable):
             if now > self._deadline:
                 raise SnapshotCancelled
             if now - yielded > _YIELD_SECONDS:
-                time.sleep(0)  # whoever waits for the interpreter, the event loop say, has it now
+                time.sleep(0)  # release the GIL to the event loop and other threads
                 yielded = now
             check()
 
         with self._lock:
             store = self._open_store_with_rules()
-        place = self.location
-        who = place.agent if agent is None else agent
+        location = self.location
+        label = location.agent if agent is None else agent
         taken = store.create(
-            place.root, agent=who, reason=reason, check=check_deadline, only_changed=True, budget=budget
+            location.root, agent=label, reason=reason, check=check_deadline, only_changed=True, budget=budget
         )
         self.newest_id = taken.snapshot.id
         self._created_count += taken.changed
         for callback in tuple(self._callbacks):
             try:
                 callback(taken)
-            except Exception as error:  # noqa: BLE001 - somebody else's code, in our thread
+            except Exception as error:  # noqa: BLE001 - the callback is foreign code in our thread
                 self._log(f"After snapshot {taken.snapshot.id}: {type(error).__name__}: {error}")
         self._folder_count = taken.snapshot.counts.folders
         self.notices.report_unaccepted_rules(taken)
         return taken
 
     def _label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[PathChange]) -> Snapshot:
-        """The snapshot with the names of the agents that made its changes, if that can be found out."""
+        """Returns the snapshot labelled with the agents that made its changes, if they can be determined."""
         try:
             return self.calls.label(snapshot, parent, changes, self._after)
-        except store_error_types() as error:  # better under this agent's name than not at all
-            self._log(f"Whose changes snapshot {snapshot.id} holds is unknown: {error}")
+        except store_error_types() as error:  # better a snapshot with this agent's name than none
+            self._log(f"The authors of the changes in snapshot {snapshot.id} are unknown: {error}")
             return snapshot
 
     def _on_watched_change(self) -> None:
@@ -361,20 +365,20 @@ class AutoSnapshots(Closeable):
         return self._watcher is not None and self._watcher.is_watching
 
     def _watch(self) -> None:
-        """Start to watch what programs change, once, where that is possible.
+        """Starts the watcher once, where that is possible.
 
-        With the first snapshot after a change, not before: a session that is over by then needs no watcher, which
-        takes a moment to end.
+        It starts with the first snapshot after a change: a session that ends before that needs no watcher, which
+        takes a moment to stop.
         """
         if self._watcher is not None or self._is_closed or not (self.section.automatic and self.section.watch):
             return
         from toolyard.snapshots.archive.ignore_files import AcceptedRules
         from toolyard.snapshots.service.watcher import Watcher
 
-        place = self.location
+        location = self.location
         self._watcher = Watcher(
-            *(place.root, self.ignore_rules, self._on_watched_change, self._log),
-            accepted=lambda: AcceptedRules.load(place.folder, place.root),
+            *(location.root, self.ignore_rules, self._on_watched_change, self._log),
+            accepted=lambda: AcceptedRules.load(location.folder, location.root),
         )
         self._watcher.start(self._folder_count)
 
@@ -385,7 +389,7 @@ class AutoSnapshots(Closeable):
         self.notices.report_failure(error)
 
     def _prune_occasionally(self) -> None:
-        """Let old snapshots go, now and then and only when it is worth it."""
+        """Deletes expired snapshots, from time to time and only if there are enough of them."""
         if self._created_count < self._prune_at or self._is_closed:
             return
         self._prune_at = self._created_count + _COLLECT_EVERY
@@ -401,7 +405,7 @@ class AutoSnapshots(Closeable):
         except SnapshotCancelled:
             return
         except store_error_types() as error:
-            self._log(f"Old snapshots could not be collected: {error}")
+            self._log(f"Old snapshots could not be pruned: {error}")
 
     def _stop_when_closed(self) -> None:
         if self._is_closed:

@@ -1,11 +1,12 @@
-"""Whose call changed what, where several agents work in one folder. SQLite, `<state>/sharing/authors.sqlite3`.
+"""Records which agent changed which file in a shared folder, in `<state>/sharing/authors.sqlite3`.
 
-Each call that may change files is recorded before it changes anything, and its end after that. A file tool names the
-paths. A command names none, it may change any; where its sandbox records what its processes change, those paths are
-added while it runs. A changed file belongs to the agents whose calls named it or whose commands changed it, and,
-where there are none, to the only agent whose command was running. If several agents could have made the change, it
+Each call that may change files is recorded before it changes anything, and again when it ends. A file tool names its
+paths. A command names none, since it may change any; where its sandbox records the changes of its processes, those
+paths are added while it runs. The authors of a changed file are the agents whose calls named it or whose commands
+changed it; without any, the only agent whose command was running. If several agents could have made the change, it
 has no author, because one of them may hide what it does. A Python session can change files between its calls, so its
-agent counts as one that could. A record that cannot be written loses the author of a change and never fails the call.
+agent always counts as a possible author. A record that cannot be written loses the author of a change and never fails
+the call.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ CREATE TABLE IF NOT EXISTS sessions (
 );
 """
 _MOST_CHANGED, _MOST_BYTES = 1_000_000, 512 * MIB
-"""Paths of all commands that are remembered, and the bytes they may take. Those whose paths were dropped count as
-not recorded."""
+"""Limits of the recorded paths of all commands, and of their bytes. A command whose paths were dropped counts as not
+recorded.
+"""
 _MOST_LABELLED = 100_000
-"""Changes of one snapshot whose authors are looked for."""
+"""At most this many changes of a snapshot are searched for authors."""
 _SINCE = (
     "SELECT agent, tool, path, began_ns, ended_ns, complete.call IS NOT NULL, number FROM calls "
     "LEFT JOIN complete ON complete.call = number WHERE root = ? AND (ended_ns IS NULL OR ended_ns >= ?)"
@@ -64,27 +66,30 @@ _CHANGE = (
 
 
 class ChangingCall(NamedTuple):
+    """One recorded call that may change files."""
+
     agent: str
     tool: str
     path: bytes
-    """In the folder; empty for a call that may change anything."""
+    """Relative to the folder; empty for a call that may change anything."""
     began_ns: int
     ended_ns: int | None
     is_complete: bool = False
-    """Whether `changed` has all that a command changed."""
+    """Whether `changed` lists everything that a command changed."""
     number: int = 0
     changed: Mapping[bytes, tuple[bool, int]] = {}
-    """The paths that a command changed: whether everything beneath is meant, and when that was last."""
+    """The paths that a command changed: whether everything beneath is included, and the time of the last change."""
 
     def was_running_at(self, time_ns: int) -> bool:
+        """Returns whether the call was running at that time."""
         return self.began_ns <= time_ns and (self.ended_ns is None or time_ns <= self.ended_ns)
 
 
 class Authors(Closeable):
-    """Owns its connection until `close()` and may be used by several threads."""
+    """The record of changes. Owns its connection until `close()`; several threads may use it."""
 
     def __init__(self, folder: str) -> None:
-        """`folder` is where it lies. Raises OSError and sqlite3.Error."""
+        """Opens or creates the record in `folder`. Raises OSError and sqlite3.Error."""
         path = os.path.join(ensure_state_dir(folder), _FILE)
         create_private_file(path)
         self._using = threading.Lock()
@@ -103,7 +108,7 @@ class Authors(Closeable):
             self._db.close()
 
     def begin(self, root: str, agent: str, tool: str, path: bytes) -> int:
-        """Record that a call is about to change `path`; an empty one is anything. Its number, 0 where that failed."""
+        """Records that a call is about to change `path` (empty: anything). Returns its number, 0 if that failed."""
         row = (os.fsencode(root), agent, tool, path, os.getpid(), time.time_ns())
         statement = "INSERT INTO calls (root, agent, tool, path, process, began_ns) VALUES (?, ?, ?, ?, ?, ?)"
         with self._using, contextlib.suppress(sqlite3.Error):
@@ -111,12 +116,13 @@ class Authors(Closeable):
         return 0
 
     def end(self, number: int) -> None:
+        """Records that a call has ended."""
         with self._using, contextlib.suppress(sqlite3.Error):
             self._db.execute("UPDATE calls SET ended_ns = ? WHERE number = ?", (time.time_ns(), number))
 
     def add_changes(self, number: int, paths: Iterable[tuple[bytes, bool, int]]) -> None:
-        """Record what the command of that number changes: paths in the folder, whether trees are meant, and when."""
-        rows = [(number, *each) for each in paths]
+        """Records the changes of a command: paths in the folder, whether whole trees are meant, and when."""
+        rows = [(number, *change) for change in paths]
         with self._using, contextlib.suppress(sqlite3.Error):
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -126,25 +132,25 @@ class Authors(Closeable):
                 self._db.execute("COMMIT")
 
     def set_complete(self, number: int, *, is_complete: bool) -> None:
-        """Whether all that this command changes is recorded."""
+        """Records whether all changes of a command are recorded."""
         insert, delete = "INSERT OR IGNORE INTO complete VALUES (?)", "DELETE FROM complete WHERE call = ?"
         with self._using, contextlib.suppress(sqlite3.Error):
             self._db.execute(insert if is_complete else delete, (number,))
 
     def record_session(self, number: int) -> None:
-        """Record that a call leaves a session: what goes on in that may change anything later."""
+        """Records that a call leaves a session running, which may change anything later."""
         statement = "INSERT OR IGNORE INTO sessions SELECT root, agent, process, began_ns FROM calls WHERE number = ?"
         with self._using, contextlib.suppress(sqlite3.Error):
             self._db.execute(statement, (number,))
 
     def end_sessions(self, root: str, agent: str) -> None:
-        """Record that the agent has no session in this process any more."""
+        """Records that the agent has no more sessions in this process."""
         statement = "DELETE FROM sessions WHERE root = ? AND agent = ? AND process = ?"
         with self._using, contextlib.suppress(sqlite3.Error):
             self._db.execute(statement, (os.fsencode(root), agent, os.getpid()))
 
     def agents_with_sessions(self, root: str, until_ns: int) -> frozenset[str]:
-        """The agents that have had a session since before `until_ns`."""
+        """Returns the agents with a session that started before `until_ns`."""
         statement = "SELECT agent, process FROM sessions WHERE root = ? AND since_ns <= ?"
         with self._using, contextlib.suppress(sqlite3.Error):
             found = self._db.execute(statement, (os.fsencode(root), until_ns)).fetchall()
@@ -152,20 +158,20 @@ class Authors(Closeable):
         return frozenset()
 
     def interval(self, root: str, since_ns: int, until_ns: int) -> Interval:
-        """Who changed what in `root` between two snapshots."""
+        """Returns who changed what in `root` between two snapshots."""
         return Interval(
             root, self.calls_since(root, since_ns), until_ns, since_ns, self.agents_with_sessions(root, until_ns)
         )
 
     def has_others(self, root: str, agent: str) -> bool:
-        """Whether any other agent has worked in `root`."""
+        """Returns whether any other agent has worked in `root`."""
         statement = "SELECT 1 FROM calls WHERE root = ? AND agent <> ? LIMIT 1"
         with self._using, contextlib.suppress(sqlite3.Error):
             return self._db.execute(statement, (os.fsencode(root), agent)).fetchone() is not None
         return False
 
     def in_order(self, root: str, agents: Iterable[str]) -> list[str]:
-        """These agents, in the order in which they began to work in `root`; those that are not recorded come last."""
+        """Returns these agents in the order in which they began to work in `root`; unrecorded ones come last."""
         statement = "SELECT agent FROM calls WHERE root = ? GROUP BY agent ORDER BY min(number)"
         order: list[str] = []
         with self._using, contextlib.suppress(sqlite3.Error):
@@ -173,7 +179,7 @@ class Authors(Closeable):
         return sorted(agents, key=lambda agent: (order.index(agent) if agent in order else len(order), agent))
 
     def calls_since(self, root: str, time_ns: int) -> list[ChangingCall]:
-        """Calls that had not ended by then."""
+        """Returns the calls that had not ended by then."""
         with self._using, contextlib.suppress(sqlite3.Error):
             calls = [ChangingCall(*row) for row in self._db.execute(_SINCE, (os.fsencode(root), time_ns)).fetchall()]
             return [call if call.path else call._replace(changed=self._changed_paths(call.number)) for call in calls]
@@ -204,7 +210,7 @@ class Authors(Closeable):
             self._db.execute(f"DELETE FROM {table} WHERE call NOT IN (SELECT number FROM calls)")  # noqa: S608
         running = "SELECT process FROM calls WHERE ended_ns IS NULL UNION SELECT process FROM sessions"
         for (process,) in self._db.execute(running).fetchall():
-            if not _is_running(process):  # killed: its calls ended with it
+            if not _is_running(process):  # the process was killed: its calls ended with it
                 self._db.execute("DELETE FROM sessions WHERE process = ?", (process,))
                 self._db.execute(
                     "UPDATE calls SET ended_ns = began_ns WHERE process = ? AND ended_ns IS NULL", (process,)
@@ -213,7 +219,7 @@ class Authors(Closeable):
 
 @contextlib.contextmanager
 def open_recorded_authors(folder: str) -> Generator[Authors | None]:
-    """What was recorded in `folder`; None where nothing was, or it cannot be read."""
+    """Opens the record in `folder`; None if there is none or it cannot be read."""
     authors = None
     if os.path.exists(os.path.join(folder, _FILE)):
         with contextlib.suppress(OSError, sqlite3.Error):
@@ -226,7 +232,7 @@ def open_recorded_authors(folder: str) -> Generator[Authors | None]:
 
 
 def has_recorded_others(folder: str, root: str, agent: str) -> bool:
-    """Whether the record in `folder` shows that another agent has worked in `root`."""
+    """Returns whether the record in `folder` shows that another agent has worked in `root`."""
     with open_recorded_authors(folder) as authors:
         return authors is not None and authors.has_others(root, agent)
 
@@ -243,7 +249,7 @@ class Interval:
     """Agents with Python sessions, which may change files at any time without a record."""
 
     def authors_of(self, path: bytes) -> set[str]:
-        """Whose calls changed `path`."""
+        """Returns the agents whose calls changed `path`."""
         naming = [call for call in self.calls if call.path and _contains(call.path, path)]
         commands = [call for call in self.calls if not call.path]
         changing = self._agents_that_changed(path, commands)
@@ -260,21 +266,21 @@ class Interval:
         return self._only_agent(began, takes_recorded=True)
 
     def _only_agent(self, commands: Sequence[ChangingCall], *, takes_recorded: bool = False) -> set[str]:
-        """The agent of these commands, if no other could have done it.
+        """Returns the agent of these commands, if no other agent could have made the change.
 
         A complete record of another agent's commands excludes nothing, because a program can hide what it changes.
-        `takes_recorded`: accept the agent although its own record lacks the path, as after a change through
-        a hard link.
+        `takes_recorded`: accept the agent although its own record lacks the path, as after a change through a hard
+        link.
         """
         agents = {call.agent for call in commands}
         is_known = not takes_recorded and all(call.is_complete for call in commands)
         return set() if is_known or len(agents | self.agents_with_sessions) > 1 else agents
 
     def _agents_that_changed(self, path: bytes, commands: Sequence[ChangingCall]) -> set[str]:
-        """The agents whose commands are recorded to have changed `path`.
+        """Returns the agents whose commands are recorded as having changed `path`.
 
-        A path that was named counts before the folders around it, and what was done within the interval before what
-        was done earlier: such a file may still be open. It has no author if another agent has changed it since.
+        A record of the path itself counts before one of a parent folder, and a change within the interval before an
+        earlier one, whose file may still be open. There is no author if another agent has changed it since.
         """
         found: dict[tuple[bool, bool], set[str]] = {}
         for call in commands:
@@ -286,10 +292,10 @@ class Interval:
                 if is_tree:
                     found.setdefault((False, self.since_ns <= time_ns <= self.until_ns), set()).add(call.agent)
         order = ((True, True), (False, True), (True, False), (False, False))
-        return next((found[each] for each in order if each in found), set[str]())
+        return next((found[rank] for rank in order if rank in found), set[str]())
 
     def _changed_ns(self, path: bytes) -> int:
-        """When the file last changed; 0 where it is gone."""
+        """Returns when the file last changed; 0 if it no longer exists."""
         try:
             return os.stat(os.path.join(os.fsencode(self.root), path), follow_symlinks=False).st_ctime_ns
         except OSError:
@@ -297,7 +303,7 @@ class Interval:
 
 
 def authors_of_any(changes: Iterable[PathChange], interval: Interval) -> set[str]:
-    """The agents that made any of these changes. A folder that came or went counts with what was in it."""
+    """Returns the agents that made any of these changes. An added or removed folder counts with its content."""
     at_work = {call.agent for call in interval.calls}
     authors: set[str] = set()
     for change in without_implied_folders(list(islice(changes, _MOST_LABELLED))) if at_work else ():
@@ -308,7 +314,7 @@ def authors_of_any(changes: Iterable[PathChange], interval: Interval) -> set[str
 
 
 def changes_by_author(diff: Diff, interval: Interval) -> dict[str, Diff]:
-    """The changes that each agent made. One without an author is in none of them."""
+    """Groups the changes by agent. A change without an author is in none of the groups."""
     changes: dict[str, list[PathChange]] = {}
     for change in diff.changes:
         for agent in interval.authors_of(change.path):

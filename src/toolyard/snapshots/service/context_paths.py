@@ -1,4 +1,4 @@
-"""Snapshots of writable context paths: each has a Keeper and a store of its own.
+"""Snapshots of writable context paths: each has its own AutoSnapshots and store.
 
 The store is the one that the folder has as a workspace: `toolyard snapshot list --workspace PATH` shows what agents
 of other workspaces changed there.
@@ -22,8 +22,8 @@ from toolyard.workspace.agent_paths import authors_folder, resolve_agent_paths
 def context_locations(
     policy: Policy, settings: Settings, state_home: str, agent: str
 ) -> tuple[SnapshotLocation, ...]:
-    """The folders beside the workspace that an agent may write, and where their snapshots are."""
-    roots = {os.path.realpath(each.path) for each in policy.context if each.access is Access.WRITE}
+    """Returns the folders beside the workspace that an agent may write, and where their snapshots go."""
+    roots = {os.path.realpath(entry.path) for entry in policy.context if entry.access is Access.WRITE}
     folders = sorted(root for root in roots if os.path.isdir(root) and not is_beneath(root, policy.workspace))
     homes = ((root, resolve_agent_paths(Config(), root, None, settings, state_home)) for root in folders)
     return tuple(
@@ -37,4 +37,5 @@ def context_locations(
 def context_auto_snapshots(
     locations: Sequence[SnapshotLocation], section: Snapshots, log: Callable[[str], None]
 ) -> tuple[AutoSnapshots, ...]:
+    """Creates the AutoSnapshots of each location."""
     return tuple(AutoSnapshots(place, section, log) for place in locations)

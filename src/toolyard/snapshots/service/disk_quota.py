@@ -1,7 +1,7 @@
-"""What snapshots that nobody asked for leave free of the disk.
+"""Limits the disk space that automatic snapshots use.
 
-An agent that writes and deletes without end would else fill it with what it deleted, for as long as snapshots are
-kept. Nothing is dropped to make room: that would be a way to have one's doings forgotten.
+An agent that writes and deletes endlessly would otherwise fill the disk with deleted files for as long as snapshots
+are kept. Nothing is deleted to make room: that would let an agent erase the record of what it did.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HINT = "Let old snapshots go: toolyard snapshot gc --keep 20 --older-than 1d"
 
 
 class DiskQuota:
-    """Of the disk that the store lies on, and of what the store may take of it. For one thread."""
+    """The limits of a store's size and of the free space on its disk. For one thread."""
 
     def __init__(self, folder: str, max_bytes: int) -> None:
         self._folder = folder
@@ -28,12 +28,12 @@ class DiskQuota:
         self._next_check = float("-inf")
 
     def check(self) -> None:
-        """Raises SystemFault when there is none left. Quick: it looks a few times a second."""
+        """Raises SystemFault when a limit is reached. Cheap: it checks a few times a second."""
         now = time.monotonic()
         if now < self._next_check:
             return
         self._next_check = now + _LOOK_SECONDS
-        with contextlib.suppress(OSError):  # whoever writes there says what is wrong
+        with contextlib.suppress(OSError):  # the writer of the store reports such errors
             stored = _stored_bytes(self._folder)
             if stored > self._max_bytes:
                 most = f"`snapshots.most_stored` is {self._max_bytes:,}"

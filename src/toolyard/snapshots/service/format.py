@@ -1,4 +1,4 @@
-"""Snapshots and what differs between them, in fields for programs and in lines for readers."""
+"""Formats snapshots and their differences: as fields for programs and as lines of text."""
 
 from __future__ import annotations
 
@@ -33,33 +33,34 @@ MARKS = {
 }
 _LEFT_SHOWN = 3
 _BY_HAND = "by hand"
-"""Of a snapshot that the user had taken, or that holds changes of no known agent."""
+"""Label of a snapshot that the user took, not an agent."""
 _NS = 1_000_000_000
 _SLASH = ord("/")
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A snapshot with what it changed."""
+    """A snapshot with its number of changes."""
 
     snapshot: Snapshot
     changes: int | None
-    """Since the one before; None where there is none."""
+    """Changes since the previous snapshot; None for the first."""
 
     def fields(self) -> dict[str, Any]:
         return {**snapshot_fields(self.snapshot), "changes": self.changes}
 
     def line(self, when: str = "") -> str:
-        """One row. `when` comes beside the age."""
+        """Formats one row. `when` is added after the age."""
         snapshot = self.snapshot
         changes = "first" if self.changes is None else pluralize(self.changes, "change")
         files = pluralize(snapshot.counts.files, "file")
         ago = f"{relative_age(snapshot.time_ns):>14}{when}"
-        return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {printable_name(author_and_reason(snapshot))}".rstrip()
+        author = printable_name(author_and_reason(snapshot))
+        return f"{snapshot.id}  {ago}  {files:>12}  {changes:>11}  {author}".rstrip()
 
 
 def without_implied_folders(changes: Sequence[PathChange]) -> list[PathChange]:
-    """All but folders that came or went with what is in them, which tells of them."""
+    """Drops added or removed folders whose content is listed anyway."""
     above = {change.path[:at] for change in changes for at, byte in enumerate(change.path) if byte == _SLASH}
     return [change for change in changes if not (_is_folder(change) and change.path in above)]
 
@@ -72,13 +73,14 @@ def _is_folder(change: PathChange) -> bool:
 
 
 def changed_paths(diff: Diff) -> Iterator[str]:
-    """Every path that differs, once; of a renamed file both. What lies in a folded folder goes by the folder."""
+    """Yields every changed path once; for a renamed file both. Changes in a collapsed folder count as the folder."""
     for change in without_implied_folders(diff.changes):
         yield from (printable_name(os.fsdecode(path)) for path in (change.old_path, change.path) if path is not None)
-    yield from (printable_name(os.fsdecode(each.path)) for each in diff.collapsed)
+    yield from (printable_name(os.fsdecode(git_folder.path)) for git_folder in diff.collapsed)
 
 
 def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
+    """Returns the fields of a snapshot for JSON."""
     counts = snapshot.counts
     return {
         "id": snapshot.id,
@@ -97,12 +99,12 @@ def snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def author_and_reason(snapshot: Snapshot) -> str:
-    """Whose changes it holds, or who took it, and why."""
+    """Returns who took a snapshot, and why."""
     return f"{snapshot.agent or _BY_HAND}: {snapshot.reason}"
 
 
 def relative_age(time_ns: int) -> str:
-    """How long ago, in the largest unit that fits."""
+    """Formats how long ago a time was, in the largest unit that fits."""
     seconds = max(time.time_ns() - time_ns, 0) // _NS
     for size, unit in _UNITS:
         if seconds >= size:
@@ -111,15 +113,17 @@ def relative_age(time_ns: int) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
+    """Formats a count with its noun: "1 file", "2 files"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def display_path(path: bytes) -> str:
-    """A path in a snapshot as it is printed and sent."""
+    """Formats a path in a snapshot for printing and for JSON."""
     return printable_name(os.fsdecode(path)) or "."
 
 
 def entry_fields(entry: TreeEntry) -> dict[str, Any]:
+    """Returns the fields of an entry for JSON."""
     fields: dict[str, Any] = {"name": display_path(entry.name), "kind": _KINDS.get(entry.kind, "file")}
     if entry.is_file:
         fields |= {"size": entry.size, "torn": entry.torn}
@@ -131,6 +135,7 @@ def entry_fields(entry: TreeEntry) -> dict[str, Any]:
 
 
 def entry_line(entry: TreeEntry) -> str:
+    """Formats an entry as one line of a listing."""
     name = display_path(entry.name)
     if entry.kind is EntryKind.FOLDER:
         return f"{entry.mode:04o} {'':>12}  {name}/"
@@ -142,6 +147,7 @@ def entry_line(entry: TreeEntry) -> str:
 
 
 def change_fields(change: PathChange, *, with_text: bool = True) -> dict[str, Any]:
+    """Returns the fields of a change for JSON."""
     fields: dict[str, Any] = {"change": change.what.value, "path": display_path(change.path)}
     if change.old_path is not None:
         fields |= {"from": display_path(change.old_path), "similarity": round(change.similarity, 3)}
@@ -154,28 +160,28 @@ def change_fields(change: PathChange, *, with_text: bool = True) -> dict[str, An
 
 
 def changed_modes(change: PathChange) -> tuple[str, str] | None:
-    """The mode before and after, where it is of the same kind of thing and differs."""
+    """Returns the mode before and after, if they differ on the same kind of entry."""
     before, after = change.before, change.after
     if before is None or after is None or before.mode == after.mode:
         return None
-    # Of a file that became a link, or the other way round, the modes say nothing.
+    # When a file became a link, or the reverse, comparing the modes means nothing.
     alike = (before.is_file and after.is_file) or before.kind is after.kind
     return (f"{before.mode:04o}", f"{after.mode:04o}") if alike else None
 
 
 def change_line(change: PathChange) -> str:
-    """One line, as `git status` would have it."""
+    """Formats one change as `git status` does."""
     path = display_path(change.path)
     if change.old_path is not None:
         path = f"{display_path(change.old_path)} -> {path} ({change.similarity:.0%} alike)"
     modes = changed_modes(change)
-    # Where only the mode differs, the text says so.
+    # If only the mode differs, the text of the change already says so.
     more = f"  mode {modes[0]} → {modes[1]}" if modes is not None and change.what is not ChangeType.MODE else ""
     return f"{MARKS[change.what]} {path}{more}"
 
 
 def stat_line(change: PathChange) -> str:
-    """The same with how many lines came and went."""
+    """Formats one change with its number of added and removed lines."""
     added, removed = line_counts(change.text)
     if added or removed:
         return f"{change_line(change)}  +{added} -{removed}"
@@ -184,11 +190,12 @@ def stat_line(change: PathChange) -> str:
 
 
 def folded_line(folded: CollapsedGitFolder) -> str:
+    """Formats a collapsed `.git` folder as one line."""
     return f"{display_path(folded.path)}: {pluralize(folded.count, 'path')} changed"
 
 
 def line_counts(text: str) -> tuple[int, int]:
-    """Added and removed lines of a unified diff."""
+    """Counts the added and removed lines of a unified diff."""
     if not text.startswith("--- "):
         return 0, 0
     lines = text.splitlines()[2:]
@@ -196,6 +203,7 @@ def line_counts(text: str) -> tuple[int, int]:
 
 
 def restored_fields(restored: RestoreResult) -> dict[str, Any]:
+    """Returns the fields of a restore's result for JSON."""
     return {
         "restored": restored.snapshot.id,
         "changed": restored.differed,
@@ -209,23 +217,23 @@ def restored_fields(restored: RestoreResult) -> dict[str, Any]:
 
 
 def restored_text(restored: RestoreResult) -> str:
-    """What a restore did, in a sentence."""
+    """Describes what a restore did, in a sentence."""
     if restored.differed:
         files = pluralize(restored.written, "file")
         return f"Restored {restored.snapshot.id}: wrote {files}, removed {restored.removed:,}."
-    what = "Nothing but what git keeps" if restored.skipped_repositories else "Nothing"
+    what = "Only git data" if restored.skipped_repositories else "Nothing"
     return f"{what} differs from snapshot {restored.snapshot.id}, so nothing was changed."
 
 
 def skipped_repositories_line(repositories: Sequence[bytes], verb: str, otherwise: str) -> str:
-    """The repositories that were not touched, and how they would be."""
+    """Lists the repositories that were not restored, and how to restore them."""
     shown = ", ".join(display_path(path) for path in repositories[:_LEFT_SHOWN])
     more = f" and {len(repositories) - _LEFT_SHOWN:,} more" if len(repositories) > _LEFT_SHOWN else ""
     return f"{verb} alone, with its commits: {shown}{more} ({otherwise} restores that, too)"
 
 
 def restored_line(restored: RestoreResult) -> str:
-    """For the audit log."""
+    """Describes a restore for the audit log."""
     if not restored.differed:
         return f"Nothing differed from {restored.snapshot.id}."
     return f"Restored {restored.snapshot.id}; {restored.before.id} undoes it."
@@ -236,7 +244,7 @@ def note_fields(note: PathNote) -> dict[str, str]:
 
 
 def note_lines(restored: RestoreResult, most: int) -> Iterator[str]:
-    """What was not restored and why, at most so many lines of each."""
+    """Yields the paths that were not restored, with the reason; at most `most` lines of each kind."""
     for notes, word in ((restored.failed, "not restored"), (restored.skipped, "left alone")):
         yield from (f"{word}: {display_path(note.path)}: {note.why}" for note in notes[:most])
         if len(notes) > most:

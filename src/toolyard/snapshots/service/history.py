@@ -1,4 +1,4 @@
-"""The snapshots of one workspace. Other folders' lie in the same store and are none of its business."""
+"""The snapshots of one workspace. The store also contains those of other folders, which are left out here."""
 
 from __future__ import annotations
 
@@ -22,37 +22,42 @@ _BACK = re.compile(rf"{LATEST}(?:~([0-9]{{1,9}}))?")
 _RESTORING = ("before restoring ", "after restoring ")
 _BY_TOOL = "after snapshot_restore"
 _MOST_COUNTED = 10_000
-"""Changes of one snapshot; what has more is told as that many."""
+"""The number of changes of one snapshot is counted up to this limit."""
 
 
 class SnapshotHistory:
+    """Finds and lists the snapshots of one folder."""
+
     def __init__(self, store: SnapshotStore, root: str | None) -> None:
-        """`root` None: of every folder."""
+        """`root` None: the snapshots of every folder."""
         self.store = store
         self._root = root
 
     def get(self, name: str, *, any_folder: bool = False) -> Snapshot:
-        """By id, by the beginning of one, "latest", or "latest~2": so many before it, those of restores not counted.
+        """Returns a snapshot by id, by a prefix of its id, "latest", or "latest~2".
 
-        One of another folder is refused, unless `any_folder`: then it is found where no own one has the name.
+        "latest~2" is the second snapshot before the latest; snapshots taken by restores are not counted. A snapshot
+        of another folder is refused, unless `any_folder` is set and no snapshot of this folder matches.
         """
         every = self.store.list(self._root)
         back = _steps_back(name)
         if back is not None and every:
             return _nth_before_latest(every, back)
-        found = [each for each in every if name and each.id.startswith(name)]
+        found = [snapshot for snapshot in every if name and snapshot.id.startswith(name)]
         if len(found) == 1:
             return found[0]
         if found:
-            raise ValidationError.of("snapshot", f'"{name}" begins more than one id', hint="Write more of it.")
-        others = [each for each in self.store.list() if name and each.id.startswith(name)]
+            raise ValidationError.of(
+                "snapshot", f'"{name}" matches several snapshots', hint="Use more characters of the id."
+            )
+        others = [snapshot for snapshot in self.store.list() if name and snapshot.id.startswith(name)]
         if len(others) == 1 and any_folder:
             return others[0]
         if len(others) == 1:
-            whose = f"{others[0].agent}'s" if others[0].agent else "of another folder"
+            owner = f"agent {others[0].agent}" if others[0].agent else "another folder"
             raise ToolError(
-                f"Snapshot {others[0].id} is {whose}, and not of this workspace.",
-                hint="List those of this workspace to see their ids.",
+                f"Snapshot {others[0].id} belongs to {owner}, not to this workspace.",
+                hint="List the snapshots of this workspace to see their ids.",
             )
         if not every:
             raise ToolError("There is no snapshot yet.", hint="One is taken before the first change, or on demand.")
@@ -61,7 +66,7 @@ class SnapshotHistory:
         )
 
     def newest_different(self, check: Callable[[], None], *, with_git: bool) -> Snapshot | None:
-        """The newest that differs from its folder as it is now, in what a restore would bring back."""
+        """Returns the newest snapshot whose restore would change the current folder."""
         limits = DiffLimits(changes=1, chars=0, skip_git=not with_git)
         same: set[tuple[bytes, int]] = set()
         for snapshot in self.store.list(self._root):
@@ -75,20 +80,27 @@ class SnapshotHistory:
         return self.store.diff(snapshot.id, root=snapshot.root, limits=limits, check=check).total > 0
 
     def entries(self, limit: int | None = None, path: bytes = b"") -> list[HistoryEntry]:
-        """The newest first, each with how much it changed; with `path` only those that changed something there."""
+        """Returns the snapshots, newest first, with their number of changes; with `path` those that changed it."""
         every = self.store.list(self._root)
         roots: dict[str, list[Snapshot]] = {}
         for snapshot in every:
             roots.setdefault(snapshot.root, []).append(snapshot)
         before = {new.id: old for group in roots.values() for new, old in pairwise(group)}
         with self.store.reader() as reader:
-            changed = (each for each in every if not path or _changes_path(reader, before.get(each.id), each, path))
+            changed = (
+                snapshot
+                for snapshot in every
+                if not path or _changes_path(reader, before.get(snapshot.id), snapshot, path)
+            )
             wanted = list(islice(changed, limit))
-            return [HistoryEntry(each, _count_changes(reader, before.get(each.id), each)) for each in wanted]
+            return [
+                HistoryEntry(snapshot, _count_changes(reader, before.get(snapshot.id), snapshot))
+                for snapshot in wanted
+            ]
 
 
 def is_latest(name: str) -> bool:
-    """Whether a name is counted from the newest snapshot, whosever that is."""
+    """Returns whether a name counts back from the newest snapshot, whichever agent took it."""
     return _steps_back(name) is not None
 
 
@@ -100,8 +112,8 @@ def _steps_back(name: str) -> int | None:
 def _nth_before_latest(newest: Sequence[Snapshot], back: int) -> Snapshot:
     if back == 0:
         return newest[0]
-    # What a restore took would be counted after it: the same restore again would then bring back something else.
-    every = [each for each in newest if not _is_from_restore(each)] or newest
+    # A restore takes snapshots itself. If they counted, repeating `restore latest~1` would pick another snapshot.
+    every = [snapshot for snapshot in newest if not _is_from_restore(snapshot)] or newest
     if back < len(every):
         return every[back]
     raise ToolError(
@@ -115,10 +127,10 @@ def _is_from_restore(snapshot: Snapshot) -> bool:
 
 
 def _changes_path(reader: ObjectReader, old: Snapshot | None, new: Snapshot, path: bytes) -> bool:
-    """Whether what lies at a path is not what it was in the snapshot before, or in the first one is there."""
+    """Returns whether the entry at a path differs from the previous snapshot."""
     try:
         return _entry(reader, old, path) != _entry(reader, new, path)
-    except DamagedObjectError:  # nobody knows; who looks for a change is better shown too much
+    except DamagedObjectError:  # unknown: better to list one too many
         return True
 
 
@@ -136,5 +148,5 @@ def _count_changes(reader: ObjectReader, old: Snapshot | None, new: Snapshot) ->
         return sum(
             1 for _ in islice(compare_trees(reader, reader, (root_entry(old), root_entry(new))), _MOST_COUNTED)
         )
-    except DamagedObjectError:  # verify tells what is; a list is still a list
+    except DamagedObjectError:  # `verify` reports the damage; the list still works
         return None

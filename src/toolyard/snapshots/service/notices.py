@@ -1,4 +1,4 @@
-"""What has to be said about snapshots, and what was said already."""
+"""Messages about snapshots for the audit log and the next tool result, each reported once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MOST = 5
 
 
 class Notices:
-    """Each goes into the audit log at once, and waits for the next result."""
+    """Collects messages about snapshots: each goes to the audit log at once and to the next tool result."""
 
     def __init__(self, log: Callable[[str], None], subject: str = "") -> None:
-        """`log` puts a sentence into the audit log. `subject` says whose snapshots, where not the workspace's."""
+        """`log` writes a sentence to the audit log. `subject` names the folder, if it is not the workspace."""
         self._log = log
         self._subject = subject
         self._waiting: deque[str] = deque(maxlen=_MOST)
@@ -29,30 +29,31 @@ class Notices:
         self._proposals: frozenset[bytes] = frozenset()
 
     def pop_all(self) -> list[str]:
-        """What the next result has to say, once."""
-        said: list[str] = []
+        """Returns the pending messages for the next tool result, and clears them."""
+        messages: list[str] = []
         while self._waiting:
-            said.append(self._waiting.popleft())
-        return said
+            messages.append(self._waiting.popleft())
+        return messages
 
     def report_failure(self, error: Exception) -> None:
-        """A snapshot could not be taken. Of several failures in a row only the first is news."""
+        """Reports that a snapshot could not be taken. Of several failures in a row only the first is reported."""
         if self._has_failed:
             return
         self._has_failed = True
         if isinstance(error, WorkspaceTooLarge):
-            self._add(f"No snapshots{self._subject} are taken by themselves: {error.message}.")
+            self._add(f"No automatic snapshots{self._subject} are taken: {error.message}.")
         else:
             self._add(
                 f"No snapshot{self._subject} could be taken, so changes cannot be undone: {failure_reason(error)}"
             )
 
     def clear_failure(self) -> None:
+        """Resets the state after a successful snapshot, so that the next failure is reported again."""
         self._has_failed = False
         self._announced = ""
 
     def announce_once(self, why: str, session: str) -> bool:
-        """Whether a session has yet to hear, before a command, that this prevents snapshots. True once for each."""
+        """Returns whether a session must still be warned of this reason before a command: True once per session."""
         if why != self._announced:
             self._announced = why
             self._announced_sessions.clear()
@@ -61,7 +62,7 @@ class Notices:
         return is_new
 
     def report_unaccepted_rules(self, taken: SnapshotResult) -> None:
-        """Say which ignore files have no effect, when that is news."""
+        """Reports ignore files that have no effect, if they were not reported before."""
         if new := sorted(frozenset(taken.proposals) - self._proposals):
             self._add(unaccepted_rules_line(new))
         self._proposals = frozenset(taken.proposals)

@@ -1,4 +1,4 @@
-"""The calls that may be changing one folder now, so that what a watcher sees is given to the call that did it."""
+"""Tracks the calls that may be changing one folder, to attribute changes that the watcher sees."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from toolyard.snapshots.service.change_authors import Authors, Interval
 
 WATCHED = "a change from outside"
-"""In place of a tool: somebody else changed something."""
+"""Used in place of a tool name: another program changed something."""
 _SHOWN_TOOLS = 3
 _SEPARATOR = ", "
-"""Between the agents of one snapshot."""
+"""Separates the agents in the label of a snapshot."""
 
 
 class RunningCalls(Closeable):
-    """Used from any thread. Owns the record of authors, from its first use until `close()`."""
+    """The running calls of one folder. Used from any thread.
+
+    Owns the record of authors from its first use until `close()`.
+    """
 
     def __init__(
         self, root: str, agent: str, authors_folder: str = "", log: Callable[[str], None] = lambda _: None
@@ -43,11 +46,11 @@ class RunningCalls(Closeable):
 
     @property
     def records_authors(self) -> bool:
-        """Whether other agents may work in the same folder. Recording a call takes a moment."""
+        """Returns whether other agents may work in the same folder. Recording a call takes a moment."""
         return bool(self._authors_folder)
 
     def begin(self, tool: str, path: str | None = None) -> int:
-        """A call is about to change `path`, or anything. The number to end it with."""
+        """Notes that a call is about to change `path`, or anything. Returns the number to end it with."""
         number = next(self._numbers)
         recorded = 0
         if (authors := self._open_authors()) is not None:
@@ -58,33 +61,34 @@ class RunningCalls(Closeable):
         return number
 
     def end(self, number: int) -> None:
+        """Notes that a call has ended."""
         _, recorded = self._running.pop(number)
         if recorded and (authors := self._open_authors()) is not None:
             authors.end(recorded)
 
     def record_session(self, number: int) -> None:
-        """The call of that number leaves a session, which may change files until this is closed."""
+        """Notes that a call leaves a session running, which may change files until it is closed."""
         if (recorded := self._record_number(number)) and (authors := self._open_authors()) is not None:
             authors.record_session(recorded)
 
     def set_complete(self, number: int, *, is_complete: bool) -> None:
-        """Whether what the command of that number changes is recorded as a whole."""
+        """Notes whether all changes of a command are recorded."""
         if (recorded := self._record_number(number)) and (authors := self._open_authors()) is not None:
             authors.set_complete(recorded, is_complete=is_complete)
 
     def add_changes(self, number: int, paths: Iterable[ChangedPath]) -> None:
-        """Of these paths, the command of that number changes those in the folder."""
+        """Records those of the paths that lie in the folder as changed by a command."""
         root = os.fsencode(self._root)
         inside = [
-            (each.path[len(root) + 1 :], each.is_tree, each.time_ns)
-            for each in paths
-            if each.path == root or each.path.startswith(root + b"/")
+            (changed_path.path[len(root) + 1 :], changed_path.is_tree, changed_path.time_ns)
+            for changed_path in paths
+            if changed_path.path == root or changed_path.path.startswith(root + b"/")
         ]
         if inside and (recorded := self._record_number(number)) and (authors := self._open_authors()) is not None:
             authors.add_changes(recorded, inside)
 
     def _record_number(self, number: int) -> int:
-        """Its number in the record; 0 where it has none, or has ended."""
+        """Returns the call's number in the record; 0 if it has none or has ended."""
         return self._running.get(number, ("", 0))[1]
 
     def close(self) -> None:
@@ -96,7 +100,7 @@ class RunningCalls(Closeable):
                 self._record = None
 
     def _open_authors(self) -> Authors | None:
-        """The record, opened when it is first used; None where there is none, or it cannot be opened."""
+        """Returns the record, opened on first use; None if there is none or it cannot be opened."""
         if not self._authors_folder:
             return None
         import sqlite3
@@ -109,25 +113,25 @@ class RunningCalls(Closeable):
                     self._record = Authors(self._authors_folder)
                 except (ToolyardError, OSError, sqlite3.Error) as error:
                     self._authors_folder = ""
-                    self._log(f"Which agent changes what cannot be recorded: {error}")
+                    self._log(f"The authors of changes cannot be recorded: {error}")
             return self._record
 
     def tools_for_watched_change(self) -> tuple[str, ...]:
-        """The tools that a change is put down to which only the watcher saw."""
+        """Returns the tools that a change seen only by the watcher is attributed to."""
         return tuple(tool for tool, _ in tuple(self._running.values())) or (WATCHED,)
 
     def interval(self, since_ns: int, until_ns: int) -> Interval | None:
-        """Who changed what between two snapshots; None where no other agent works in this folder."""
+        """Returns who changed what between two snapshots; None if no other agent works in this folder."""
         authors = self._open_authors()
         if authors is None or not authors.has_others(self._root, self._agent):
             return None
         return authors.interval(self._root, since_ns, until_ns)
 
     def label(self, snapshot: Snapshot, parent: Snapshot, changes: Iterable[PathChange], after: str = "") -> Snapshot:
-        """The snapshot with the names of the agents that made its changes since `parent`; with none if none is known.
+        """Returns the snapshot labelled with the agents that made its changes since `parent`; empty if unknown.
 
-        A reason equal to `after` then names the tools of these agents. Unchanged where no other agent works in this
-        folder, and where somebody else than this agent asked for the snapshot.
+        A reason equal to `after` is replaced by the tools of these agents. The snapshot stays unchanged if no other
+        agent works in this folder, or if it was not this agent that asked for it.
         """
         if (snapshot.root, snapshot.agent) != (self._root, self._agent):
             return snapshot
@@ -145,7 +149,7 @@ class RunningCalls(Closeable):
 
 
 def reason_after(tools: Iterable[str]) -> str:
-    """The reason of a snapshot after changes by `tools`."""
+    """Returns the reason of a snapshot after changes by `tools`."""
     every = {*tools}
     names = sorted(every - {WATCHED}) or sorted(every)
     more = ", ..." if len(names) > _SHOWN_TOOLS else ""

@@ -1,4 +1,4 @@
-"""How large a workspace may be for snapshots that nobody asked for."""
+"""The largest workspace that automatic snapshots are taken of."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from toolyard.core.errors import ToolError
 
 
 class WorkspaceTooLarge(ToolError):  # noqa: N818 - a fact about the workspace
-    """More than the configuration has snapshots taken of by themselves."""
+    """The workspace exceeds the configured limits for automatic snapshots."""
 
 
 class SizeLimit:
-    """Counts what a walk meets, and says when it is too much."""
+    """Counts the files and bytes of a walk, and raises when there are too many."""
 
     def __init__(self, files: int, size: int) -> None:
         self._files, self._size = files, size
         self._left = (files, size)
 
     def add_folder(self, files: int, size: int) -> None:
+        """Counts the entries of one folder. Raises WorkspaceTooLarge."""
         self._left = (self._left[0] - files, self._left[1] - size)
         if self._left[0] < 0:
             raise WorkspaceTooLarge(

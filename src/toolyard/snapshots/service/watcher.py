@@ -1,9 +1,9 @@
-"""Watching a folder for what programs and people change in it: a word that something changed, not what.
+"""Watches a folder for changes by programs and people. It reports that something changed, not what.
 
 A Watcher owns one thread and one inotify instance from `start()` to `close()`. It watches folder by folder and
-follows no link, so that a link to `/` costs nothing. What snapshots leave out is not watched. Where a folder cannot
-be watched (watchfiles is not installed, the tree is too large, the system has no watches left) that is told once, and
-whoever counts on it has to look for themselves: `is_watching` is false.
+follows no link, so that a link to `/` costs nothing. Folders that snapshots leave out are not watched. If a folder
+cannot be watched (watchfiles is not installed, the tree is too large, the system has no watches left), that is logged
+once and `is_watching` is false.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolyard.snapshots.archive.ignore_files import AcceptedRules
 from toolyard.snapshots.archive.ignore_rules import IgnoreRules
 
 MAX_FOLDERS = 10_000
-"""Each costs the kernel about a kilobyte, and all programs of a user share what it gives them."""
+"""Each watch costs the kernel about a kilobyte, and all programs of a user share one limit."""
 _DEBOUNCE_MS = 500
 _STEP_MS = 100
 _WAKE_MS = 1_000
@@ -34,6 +34,8 @@ class _TooManyFolders(Exception):  # noqa: N818 - a fact about the folder
 
 
 class Watcher(Closeable):
+    """Watches one folder until `close()`."""
+
     def __init__(
         self,
         root: str,
@@ -47,7 +49,7 @@ class Watcher(Closeable):
         """`on_change` is called in the Watcher's thread, at most a few times a second."""
         self.is_watching = False
         self.started = threading.Event()
-        """Set when it watches, or when it is known that it cannot."""
+        """Set once the Watcher watches, or has failed to start."""
         self._root = root
         self._rules = rules
         self._accepted = accepted
@@ -58,7 +60,7 @@ class Watcher(Closeable):
         self._thread: threading.Thread | None = None
 
     def start(self, folders: int) -> None:
-        """Begin, once. `folders` is how many there were a moment ago."""
+        """Starts watching, once. `folders` is a recent count of the folders."""
         if importlib.util.find_spec("watchfiles") is None:
             self._report_unavailable("the package watchfiles is not installed (pip install 'toolyard[team]')")
         elif folders > self._max_folders:
@@ -68,7 +70,7 @@ class Watcher(Closeable):
             self._thread.start()
 
     def stop(self) -> None:
-        """Tell it to end, without waiting for that."""
+        """Asks the thread to end, without waiting for it."""
         self._stop.set()
         self.is_watching = False
 
@@ -80,8 +82,8 @@ class Watcher(Closeable):
     def _report_unavailable(self, why: str) -> None:
         self.is_watching = False
         if not self._stop.is_set():
-            self._log(f"{self._root} is not watched for what programs change: {why}.")
-        self.started.set()  # who waits for it finds it told
+            self._log(f"{self._root} is not watched for changes by other programs: {why}.")
+        self.started.set()  # only after the reason is logged
 
     def _run(self) -> None:
         try:
@@ -93,16 +95,16 @@ class Watcher(Closeable):
             self._report_unavailable(f"it has more than {self._max_folders:,} folders")
         except (ToolyardError, OSError) as error:
             self._report_unavailable(str(error))
-        except Exception as error:  # noqa: BLE001 - what the library raises for the system's limits is its own
+        except Exception as error:  # noqa: BLE001 - watchfiles raises its own types when the system's limits are reached
             self._report_unavailable(f"{type(error).__name__}: {error}")
 
     def _watch_until_folder_added(self, folders: dict[str, IgnoreRules]) -> None:
-        """Watch these folders until one is added: watches cannot be added to those that are there."""
+        """Watches these folders until one is added: watchfiles cannot add a folder to a running watch."""
         from watchfiles import Change, watch
 
         if not folders:
-            raise FileNotFoundError(2, "the folder is gone")
-        # Everything is said here, so that no variable of the environment says otherwise.
+            raise FileNotFoundError(2, "the folder no longer exists")
+        # Every option is set here, so that no environment variable overrides one.
         changes = watch(
             *folders,
             watch_filter=None,
@@ -115,7 +117,7 @@ class Watcher(Closeable):
             raise_interrupt=False,
             force_polling=False,
             recursive=False,
-            # What we may not read is not among them. With True it would also keep silent where no watches are left.
+            # Unreadable folders are left out already. True would also hide that no watches are left.
             ignore_permission_denied=False,
         )
         for found in changes:
@@ -127,7 +129,7 @@ class Watcher(Closeable):
             if any(change is Change.added and _is_folder(path) for change, path in found):
                 return
             if not os.path.isdir(self._root):
-                raise FileNotFoundError(2, "the folder is gone")
+                raise FileNotFoundError(2, "the folder no longer exists")
 
     @staticmethod
     def _is_relevant(path: str, folders: dict[str, IgnoreRules]) -> bool:
@@ -151,7 +153,7 @@ def _is_folder(path: str) -> bool:
 
 
 def _watched_folders(root: str, rules: IgnoreRules, accepted: AcceptedRules, limit: int) -> dict[str, IgnoreRules]:
-    """Every folder that snapshots hold, the root first, each with the rules for what is in it. Raises _TooMany."""
+    """Returns every folder that snapshots contain, the root first, each with its rules. Raises _TooManyFolders."""
     found: dict[str, IgnoreRules] = {}
     waiting: list[tuple[str, tuple[str, ...], IgnoreRules]] = [(root, (), rules)]
     while waiting:
@@ -161,7 +163,7 @@ def _watched_folders(root: str, rules: IgnoreRules, accepted: AcceptedRules, lim
         try:
             fd = os.open(folder, _READ)
         except OSError:
-            continue  # it went while we looked, or is closed to us; the walk of a snapshot says so
+            continue  # removed or unreadable; the snapshot reports it
         try:
             with os.scandir(fd) as entries:
                 listed = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}

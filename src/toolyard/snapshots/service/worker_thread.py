@@ -1,6 +1,6 @@
-"""One thread that does what it is handed, one thing after the other, and what is pending once it is quiet.
+"""One thread that runs tasks one after the other, and the pending snapshot after a quiet moment.
 
-It is started with the first thing to do. `close()` lets it finish what it does and what is pending, then it ends.
+It starts with the first task. `close()` lets it finish its current task and the pending snapshot, then it ends.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any, TypeVar
 from toolyard.core.errors import SystemFault
 
 QUIET_SECONDS = 1.0
-"""So long nothing changed: then it is a good moment for a picture."""
+"""A pending snapshot is taken once nothing has changed for this long."""
 LATEST_SECONDS = 10.0
-"""So long a change waits for quiet at most."""
+"""A pending snapshot is taken at the latest after this time."""
 _REST = 10.0
-"""After work of a second the thread rests ten, so that it never takes more than a tenth of a processor."""
+"""The thread rests ten times as long as it worked, so that it never uses more than a tenth of a processor."""
 
 T = TypeVar("T")
 Task = Callable[[], None]
 
 
-class SnapshotCancelled(Exception):  # noqa: N818 - not an error: whoever waited has left
-    """There is no time left for this."""
+class SnapshotCancelled(Exception):  # noqa: N818 - not an error: the caller no longer waits
+    """The snapshot was cancelled: its caller no longer waits, or the workspace is closing."""
 
 
 @dataclass(slots=True)
 class PendingSnapshot:
-    """What changed since the last picture, and when the next is due."""
+    """The tools that changed something since the last snapshot, and when the next one is due."""
 
     tools: set[str]
     due_by: float
@@ -44,8 +44,10 @@ class PendingSnapshot:
 
 
 class SnapshotThread:
+    """The thread that takes snapshots."""
+
     def __init__(self, take: Callable[[PendingSnapshot], float]) -> None:
-        """`take` does what is pending, and says how many seconds of work it was."""
+        """`take` takes the pending snapshot and returns the seconds of work it cost."""
         self._take = take
         self._ready = threading.Condition()
         self._tasks: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
@@ -59,38 +61,41 @@ class SnapshotThread:
         return self._thread is not None
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        made: Future[T] = Future()
+        """Runs `work` in the thread; the future has its result."""
+        future: Future[T] = Future()
         with self._ready:
             if self._is_closed:
-                made.set_exception(SystemFault("The workspace is closed.", hint="Open it again."))
-                return made
-            self._tasks.append((made, work))
+                future.set_exception(SystemFault("The workspace is closed.", hint="Open it again."))
+                return future
+            self._tasks.append((future, work))
             self._wake()
-        return made
+        return future
 
     def mark_pending(self, tool: str) -> None:
-        """Something may have changed. Cheap: who writes file after file calls it for each."""
+        """Notes that something may have changed. Cheap: it is called for every write."""
         now = time.monotonic()
         with self._ready:
             if self._pending is not None:
                 self._pending.tools.add(tool)
-                self._pending.quiet_at = now + QUIET_SECONDS  # the thread looks again when it wakes up
+                self._pending.quiet_at = now + QUIET_SECONDS  # the thread reads it again when it wakes up
             elif not self._is_closed:
                 self._pending = PendingSnapshot({tool}, now + LATEST_SECONDS, now + QUIET_SECONDS)
                 self._wake()
 
     def take_pending(self) -> PendingSnapshot | None:
+        """Removes and returns the pending snapshot, if there is one."""
         with self._ready:
-            quiet, self._pending = self._pending, None
-            return quiet
+            pending, self._pending = self._pending, None
+            return pending
 
     def put_back(self, pending: PendingSnapshot, not_before: float) -> None:
+        """Makes a pending snapshot due again, not before a given time."""
         with self._ready:
             tools = pending.tools if self._pending is None else pending.tools | self._pending.tools
             self._pending = PendingSnapshot(tools, not_before, not_before)
 
     def close(self, seconds: float) -> bool:
-        """Do what is pending and end. False when the thread is still busy after `seconds`."""
+        """Runs the pending snapshot and ends. Returns False if the thread is still busy after `seconds`."""
         with self._ready:
             self._is_closed = True
             self._ready.notify()
@@ -109,19 +114,19 @@ class SnapshotThread:
             task()
 
     def _next_task(self) -> Task | None:
-        """What is to be done now; None at the end. Who waits for something goes before what is pending."""
+        """Waits for the next task; None at the end. Submitted tasks go before the pending snapshot."""
         with self._ready:
             while True:
                 if self._tasks:
-                    made, work = self._tasks.popleft()
-                    return lambda: _run_task(made, work)
-                now, quiet = time.monotonic(), self._pending
-                if quiet is not None and (self._is_closed or max(quiet.due_at, self._rest_until) <= now):
+                    future, work = self._tasks.popleft()
+                    return lambda: _run_task(future, work)
+                now, pending = time.monotonic(), self._pending
+                if pending is not None and (self._is_closed or max(pending.due_at, self._rest_until) <= now):
                     self._pending = None
-                    return lambda: self._run_pending(quiet)
+                    return lambda: self._run_pending(pending)
                 if self._is_closed:
                     return None
-                self._ready.wait(None if quiet is None else max(quiet.due_at, self._rest_until) - now)
+                self._ready.wait(None if pending is None else max(pending.due_at, self._rest_until) - now)
 
     def _run_pending(self, pending: PendingSnapshot) -> None:
         worked = self._take(pending)
@@ -133,7 +138,7 @@ def _run_task(future: Future[T], work: Callable[[], T]) -> None:
         return
     try:
         result = work()
-    except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
+    except BaseException as error:  # noqa: BLE001 - passed to the caller that waits for the future
         future.set_exception(error)
     else:
         future.set_result(result)

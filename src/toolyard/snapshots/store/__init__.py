@@ -1,1 +1,1 @@
-"""Objects, packs and the index of a snapshot store on disk."""
+"""The on-disk format of the store: objects, packs, the index, and their maintenance."""

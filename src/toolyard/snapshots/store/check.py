@@ -1,4 +1,4 @@
-"""Reading everything again: is every stored byte what it was, and which files suffer where it is not?"""
+"""Verifies the store: reads and hashes every stored byte again, and finds the files that need damaged objects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ class DamagedPath:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
+    """What a verification read and found."""
+
     objects: int
     bytes_read: int
     damaged_objects: tuple[bytes, ...]
-    """The digests of objects that are not what they were, or are missing."""
+    """The digests of objects that changed or are missing."""
     damaged_paths: tuple[DamagedPath, ...]
     packs: tuple[str, ...] = ()
-    """The names of the packs that damaged objects lie in."""
+    """The names of the packs that contain damaged objects."""
 
     @property
     def is_intact(self) -> bool:
@@ -43,10 +45,10 @@ def verify(
     find_offsets: Callable[[Sequence[bytes]], Mapping[bytes, PackOffset]],
     check: Callable[[], None],
 ) -> VerifyResult:
-    """Read and hash `objects` again, and see that `snapshots` need no others."""
+    """Reads and hashes `objects` again, and checks that `snapshots` need no others."""
     bad: set[bytes] = set()
     size = 0
-    held = set(objects)
+    stored = set(objects)
     for start in range(0, len(objects), _SLICE):
         for digest, data in reader.read_many(objects[start : start + _SLICE]):
             check()
@@ -54,10 +56,10 @@ def verify(
                 bad.add(digest)
             else:
                 size += len(data)
-    # What a collection dropped meanwhile is no loss.
+    # Objects that a prune dropped in the meantime are not damaged.
     places = find_offsets(list(bad))
     bad &= set(places)
-    bad |= reachable_objects(reader, (snapshot.tree for snapshot in snapshots), check) - held
+    bad |= reachable_objects(reader, (snapshot.tree for snapshot in snapshots), check) - stored
     clean: set[bytes] = set()
     harm = [
         DamagedPath(snapshot, path)

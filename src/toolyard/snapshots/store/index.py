@@ -1,8 +1,8 @@
-"""The index: which objects lie where, which snapshots there are, and what folders looked like when last seen.
+"""The index: the offsets of objects, the snapshots, and the cached pages of folders (their stats when last read).
 
-SQLite with a write-ahead log: readers never wait, and a transaction is there whole or not at all. Nothing is
-committed before the bytes it names are on disk. An Index owns its connection until `close()` and is used by
-one thread at a time; a writer's index is a connection of its own.
+SQLite with a write-ahead log: readers never wait, and a transaction happens as a whole or not at all. Nothing is
+committed before the bytes it names are on disk. An Index owns its connection until `close()` and is used by one
+thread at a time; a writer's index is a separate connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION = 2
 _BUSY_MILLISECONDS = 30_000
 _ASKED_AT_ONCE = 500
 _ROWS_AT_ONCE = 50
-"""Of objects, in one statement: each statement costs more than a row of it."""
+"""Objects inserted by one statement: a statement costs more than a row."""
 _SCHEMA = """
 CREATE TABLE packs (pack INTEGER PRIMARY KEY AUTOINCREMENT, size INTEGER NOT NULL);
 CREATE TABLE objects (
@@ -44,13 +44,13 @@ CREATE TABLE seen (
 );
 """
 _UPGRADES = {1: "ALTER TABLE snapshots ADD COLUMN record BLOB"}
-"""What makes an index of the version after it."""
-_REBUILD = "If its disk is fine, `toolyard snapshot verify --rebuild` makes it again from the packs."
+"""By version: the statement that upgrades an index to the next version."""
+_REBUILD = "If its disk works, `toolyard snapshot verify --rebuild` rebuilds it from the packs."
 _COLUMNS = "number, id, root, time_ns, agent, reason, parent, tree, mode, files, folders, links, skipped, torn, size"
 
 
 class CachedPage(NamedTuple):
-    """What a page of a folder looked like: the stats of its entries, the digests of the folders in it, its object."""
+    """A page of a folder as last seen: the stats of its entries, the digests of its subfolders, and its object."""
 
     stats: bytes
     folder_digests: bytes
@@ -62,25 +62,27 @@ class CachedPage(NamedTuple):
 
 @contextlib.contextmanager
 def translate_sqlite_errors(path: str) -> Generator[None]:
-    """What SQLite says of the index at `path`, as an error of ours."""
+    """Turns SQLite errors of the index at `path` into SystemFault."""
     try:
         yield
     except sqlite3.Error as error:
         check_descriptors(error)
         if is_disk_full(error, path):
-            raise SystemFault("The disk is full; the snapshots taken so far are whole.", hint=FREE_SPACE) from error
+            raise SystemFault("The disk is full; the snapshots taken so far are intact.", hint=FREE_SPACE) from error
         if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
             raise SystemFault(f"The snapshot index {path} is in use.", hint="Try again.", retryable=True) from error
         raise SystemFault(f"The snapshot index {path} cannot be used: {error}.", hint=_REBUILD) from error
 
 
 class Index(Closeable):
+    """The SQLite index of a store."""
+
     def __init__(self, path: str) -> None:
-        """Opens the index at `path`, made when it is missing."""
+        """Opens the index at `path`, and creates it if it is missing."""
         self.path = path
         create_private_file(path)
         with translate_sqlite_errors(path):
-            # Whoever uses it makes sure that no two threads do so at once.
+            # The owner makes sure that only one thread uses it at a time.
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_MILLISECONDS / 1e3, isolation_level=None, check_same_thread=False
             )
@@ -94,7 +96,7 @@ class Index(Closeable):
         enable_wal(self._db, _BUSY_MILLISECONDS / 1e3)
         if self._version() == 0:
             with self.transaction():
-                if self._version() == 0:  # nobody else was quicker
+                if self._version() == 0:  # no other process created it first
                     for statement in _SCHEMA.split(";"):
                         self._db.execute(statement)
                     self._db.execute(f"PRAGMA user_version = {_VERSION}")
@@ -116,7 +118,7 @@ class Index(Closeable):
 
     @contextlib.contextmanager
     def read_transaction(self) -> Generator[None]:
-        """Many questions about one state: together they cost a fraction of what they cost one by one."""
+        """Runs many queries on one state: together they cost a fraction of single ones."""
         with translate_sqlite_errors(self.path):
             self._db.execute("BEGIN")
             try:
@@ -126,9 +128,9 @@ class Index(Closeable):
 
     @contextlib.contextmanager
     def transaction(self, *, synced: bool = True) -> Generator[None]:
-        """Everything inside is committed together, or not at all.
+        """Commits everything inside together, or nothing.
 
-        Without `synced` a killed process loses nothing either, but a machine that loses power may.
+        Without `synced` a killed process loses nothing either, but a power failure may.
         """
         with translate_sqlite_errors(self.path):
             self._db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
@@ -142,14 +144,14 @@ class Index(Closeable):
                 raise
 
     def commit_noop(self) -> None:
-        """Commit something that says nothing, so that what comes after follows what this connection sees."""
+        """Makes a commit that changes nothing, so that later commits follow the state that this connection sees."""
         with self.transaction():
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     # Objects and packs
 
     def find_offsets(self, digests: Sequence[bytes]) -> dict[bytes, PackOffset]:
-        """Where those of them lie that are held."""
+        """Returns the offsets of those objects that are stored."""
         found: dict[bytes, PackOffset] = {}
         with translate_sqlite_errors(self.path):
             for start in range(0, len(digests), _ASKED_AT_ONCE):
@@ -167,31 +169,33 @@ class Index(Closeable):
         return self._fetch_one("SELECT 1 FROM objects LIMIT 1") is None
 
     def objects(self, pack: int | None = None) -> Iterator[tuple[bytes, int, int, int]]:
-        """Every object with its place, in the order of the packs, some at a time."""
-        for each in [pack] if pack is not None else sorted(self.packs()):
+        """Yields every object with its offset, pack by pack."""
+        for pack_number in [pack] if pack is not None else sorted(self.packs()):
             with translate_sqlite_errors(self.path):
-                # SQLite sorts while other threads run.
+                # Sorted by SQLite, which releases the GIL.
                 yield from self._db.execute(
-                    "SELECT digest, pack, at, size FROM objects WHERE pack = ? ORDER BY at", (each,)
+                    "SELECT digest, pack, at, size FROM objects WHERE pack = ? ORDER BY at", (pack_number,)
                 ).fetchall()
 
     def packs(self) -> dict[int, int]:
-        """How many bytes count in each pack."""
+        """Returns the valid size of each pack."""
         with translate_sqlite_errors(self.path):
             return dict(self._db.execute("SELECT pack, size FROM packs"))
 
     def next_pack(self) -> int:
-        """A number that no pack has had. It is taken by `set_pack`."""
+        """Returns a number that no pack has had. `set_pack` reserves it."""
         row = self._fetch_one("SELECT seq FROM sqlite_sequence WHERE name = 'packs'")
         return row[0] + 1 if row else 1
 
     def set_pack(self, pack: int, size: int) -> None:
+        """Sets the valid size of a pack."""
         self._db.execute("INSERT OR REPLACE INTO packs (pack, size) VALUES (?, ?)", (pack, size))
 
     def drop_pack(self, pack: int) -> None:
         self._db.execute("DELETE FROM packs WHERE pack = ?", (pack,))
 
     def put_objects(self, objects: Iterable[tuple[bytes, OffsetRow]]) -> None:
+        """Adds objects with their offsets."""
         rows = chain.from_iterable(_sorted_by_digest(objects))
         while some := list(islice(rows, _ROWS_AT_ONCE)):
             marks = ",".join(["(?,?,?,?)"] * len(some))
@@ -201,14 +205,15 @@ class Index(Closeable):
     def drop_objects(self, digests: Iterable[bytes]) -> None:
         self._db.executemany("DELETE FROM objects WHERE digest = ?", ((digest,) for digest in digests))
 
-    # What folders looked like
+    # Cached pages
 
     def cached_page(self, key: bytes) -> CachedPage | None:
+        """Returns the cached page under a key, if there is one."""
         row = self._fetch_one("SELECT looks, below, page, files, links, size FROM seen WHERE place = ?", key)
         return CachedPage(*row) if row else None
 
     def all_cached_pages(self, limit: int) -> dict[bytes, CachedPage] | None:
-        """All of it at once, which is quicker than one by one; None when there are more than `limit`."""
+        """Returns all cached pages, which is quicker than one by one; None if there are more than `limit`."""
         with translate_sqlite_errors(self.path):
             if self._db.execute("SELECT count(*) FROM seen").fetchone()[0] > limit:
                 return None
@@ -223,13 +228,13 @@ class Index(Closeable):
         self._db.execute("DELETE FROM seen")
 
     def drop_stale_cached_pages(self) -> None:
-        """What is no longer held must be read again."""
+        """Drops cached pages whose object is no longer stored, so that they are read again."""
         self._db.execute("DELETE FROM seen WHERE page NOT IN (SELECT digest FROM objects)")
 
     # Snapshots
 
     def add_snapshot(self, snapshot: Snapshot, record: bytes | None = None) -> int:
-        """`record` is the digest of what the packs tell about it."""
+        """Adds a snapshot and returns its number. `record` is the digest of its record in the packs."""
         counts = snapshot.counts
         notes = json.dumps([[note.path.hex(), note.why] for note in snapshot.notes])
         row = (
@@ -243,7 +248,7 @@ class Index(Closeable):
         return self._db.execute(statement, row).lastrowid or 0
 
     def snapshots(self, root: str | None = None) -> list[Snapshot]:
-        """All of them, the newest first; with `root` those of that folder."""
+        """Returns all snapshots, newest first; with `root` those of that folder."""
         where, values = ("", ()) if root is None else ("WHERE root = ?", (os.fsencode(root),))
         with translate_sqlite_errors(self.path):
             rows = self._db.execute(
@@ -253,6 +258,7 @@ class Index(Closeable):
             return [_snapshot_from_row(row) for row in rows]
 
     def newest_snapshot(self, root: str) -> Snapshot | None:
+        """Returns the newest snapshot of a folder, if there is one."""
         row = self._fetch_one(
             f"SELECT {_COLUMNS}, notes FROM snapshots WHERE root = ? ORDER BY number DESC LIMIT 1",  # noqa: S608
             os.fsencode(root),
@@ -260,7 +266,7 @@ class Index(Closeable):
         return _snapshot_from_row(row) if row else None
 
     def snapshots_by_prefix(self, prefix: str) -> list[Snapshot]:
-        """Those whose id begins with `prefix`: one, unless it is unknown or too short."""
+        """Returns at most two snapshots whose id begins with `prefix`: one, unless it is unknown or ambiguous."""
         with translate_sqlite_errors(self.path):
             rows = self._db.execute(
                 f"SELECT {_COLUMNS}, notes FROM snapshots WHERE id >= ? AND id < ? LIMIT 2",  # noqa: S608 - constants
@@ -269,7 +275,7 @@ class Index(Closeable):
             return [_snapshot_from_row(row) for row in rows]
 
     def records(self) -> dict[int, bytes]:
-        """By the number of a snapshot, the digest of what the packs tell about it."""
+        """Returns, by the number of a snapshot, the digest of its record in the packs."""
         with translate_sqlite_errors(self.path):
             return dict(self._db.execute("SELECT number, record FROM snapshots WHERE record IS NOT NULL"))
 
@@ -282,9 +288,9 @@ class Index(Closeable):
 
 
 def _sorted_by_digest(objects: Iterable[tuple[bytes, OffsetRow]]) -> Iterator[list[tuple[bytes, int, int, int]]]:
-    """In the order of the tree they go into: its pages are then filled one after the other.
+    """Yields the rows in the order of the B-tree that they go into: its pages are then filled one after the other.
 
-    Sorted in parts, for nothing else of the process runs while a list is sorted.
+    Sorted in parts, because sorting one list holds the GIL.
     """
     parts: list[list[tuple[bytes, int, int, int]]] = [[] for _ in range(256)]
     for digest, (pack, at, size) in objects:

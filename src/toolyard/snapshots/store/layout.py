@@ -1,4 +1,4 @@
-"""Where the parts of a store lie in its folder."""
+"""The paths of a store's parts in its folder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""One writer at a time. The lock belongs to an open file, so it keeps threads of one process apart as well as
-processes, and a holder who dies lets go.
+"""The lock for one writer at a time.
+
+The lock belongs to an open file, so it excludes threads of the same process as well as other processes, and the
+kernel releases it when its holder dies.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from toolyard.files.file_lock import lock as lock_until
 
 
 def no_check() -> None:
-    """Waiting is fine."""
+    """Default of `check` parameters: never cancels."""
 
 
 @contextlib.contextmanager
 def locked_file(path: str, seconds: float, description: str, check: Callable[[], None] = no_check) -> Generator[None]:
-    """Hold the lock on the file at `path`, which is made when it is missing. `check` may raise while waiting."""
+    """Holds the lock on the file at `path`, creating it if it is missing. `check` may raise while waiting."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         lock(fd, seconds, description, check)
@@ -29,10 +31,10 @@ def locked_file(path: str, seconds: float, description: str, check: Callable[[],
 
 
 def lock(fd: int, seconds: float, description: str, check: Callable[[], None]) -> None:
-    """Lock an open file or folder until it is closed. Folders are locked so by all of Toolyard's writers."""
+    """Locks an open file or folder until it is closed. All of Toolyard's writers lock folders this way."""
 
     def timeout_error() -> ToolError:
-        told = f"Another program has kept {description} locked for {seconds:g} seconds."
-        return ToolError(told, hint="Wait until it is done, then try again.", retryable=True)
+        message = f"Another program has kept {description} locked for {seconds:g} seconds."
+        return ToolError(message, hint="Wait until it is done, then try again.", retryable=True)
 
     lock_until(fd, time.monotonic() + seconds, timeout_error, check)

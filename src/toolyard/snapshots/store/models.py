@@ -1,4 +1,4 @@
-"""What a snapshot is to whoever asks for one: plain, immutable records."""
+"""The data types of snapshots: plain, immutable records."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from toolyard.core.errors import SystemFault
 
 MAX_NOTES = 1_000
-"""Notes kept with one snapshot; how many there were is counted all the same."""
+"""Notes kept with one snapshot; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathNote:
-    """Something that could not be kept, or was left alone: `path` is relative to the root."""
+    """A path, relative to the root, that was skipped or failed, and why."""
 
     path: bytes
     why: str
@@ -20,15 +20,17 @@ class PathNote:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
+    """What a snapshot contains, in numbers."""
+
     files: int = 0
     folders: int = 0
     links: int = 0
     skipped: int = 0
-    """Entries whose content no snapshot holds: sockets, unreadable files, other mounts."""
+    """Entries whose content no snapshot can contain: sockets, unreadable files, other mounts."""
     torn: int = 0
-    """Files that kept changing while they were read; what was read is held, and marked."""
+    """Files that kept changing while they were read; the content read is stored, and marked."""
     size: int = 0
-    """Bytes of all files together, as their sizes say."""
+    """Bytes of all files together, by their sizes."""
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -43,21 +45,21 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One immutable picture of a folder. `number` orders them, `id` names them."""
+    """One immutable copy of a folder. `number` orders them, `id` names them."""
 
     number: int
     id: str
     root: str
-    """The folder it was taken of."""
+    """The folder that it was taken of."""
     time_ns: int
     agent: str
     reason: str
     parent: str | None
-    """The snapshot of the same folder before this one."""
+    """The previous snapshot of the same folder."""
     tree: bytes
-    """The digest of its topmost folder: equal trees have equal digests."""
+    """The digest of its root folder: equal trees have equal digests."""
     mode: int
-    """The mode of the topmost folder itself."""
+    """The mode of the root folder itself."""
     counts: Counts
     notes: tuple[PathNote, ...] = ()
 
@@ -69,27 +71,29 @@ class SnapshotCost:
     files_read: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    """Objects appended to packs. What is told about the snapshot comes on top, and a few pages of the index."""
+    """Objects appended to packs; without the snapshot's own record and a few pages of the index."""
     seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotResult:
+    """The snapshot that `create` took or found, and its cost."""
+
     snapshot: Snapshot
     cost: SnapshotCost
     changed: bool
     """Whether it differs from its parent."""
     proposals: tuple[bytes, ...] = ()
-    """Folders with a `.toolyardignore` that the user has not accepted as it is."""
+    """Folders with a `.toolyardignore` that the user has not accepted in its current form."""
 
 
 class DamagedObjectError(SystemFault):
-    """Stored bytes are not what they were, or not there any more. `digest` names the object."""
+    """Stored bytes changed or are missing. `digest` names the object."""
 
     def __init__(self, digest: bytes, why: str) -> None:
         super().__init__(
             f"A stored object ({digest.hex()[:12]}) is damaged: {why}.",
-            hint="`toolyard snapshot verify` names the files that are harmed; everything else can still be restored.",
+            hint="`toolyard snapshot verify` lists the damaged files; everything else can still be restored.",
         )
         self.digest = digest
         self.why = why

@@ -1,7 +1,7 @@
-"""Objects by digest, folders by path, files in pieces: everything that is read from a store.
+"""Reads from a store: objects by digest, folders by path, files in pieces.
 
-An ObjectReader owns the packs it has opened until `close()` and lives for one operation. It never waits: when a pack
-was rewritten under it, it asks the index again.
+An ObjectReader owns the packs that it has opened until `close()` and lives for one operation. It never waits: when a
+pack was rewritten meanwhile, it asks the index again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from toolyard.snapshots.store.packs import PackOffset, PackReader, pack_name
 _TRIES = 5
 _BATCH_BYTES = 1 * MIB
 _GAP = 16 * KIB
-"""Reading a few bytes too many is cheaper than reading twice."""
+"""Reading a few unneeded bytes is cheaper than a second read."""
 
 
 class TreeReader(Protocol):
@@ -39,6 +39,8 @@ class TreeReader(Protocol):
 
 
 class ObjectReader(Closeable):
+    """Reads and verifies stored objects."""
+
     def __init__(self, packs: str, find_offsets: Callable[[Sequence[bytes]], Mapping[bytes, PackOffset]]) -> None:
         """`find_offsets` asks the index; it is called from the threads that read."""
         self._packs = PackReader(packs)
@@ -48,7 +50,7 @@ class ObjectReader(Closeable):
         self._packs.close()
 
     def read(self, digest: bytes) -> bytes:
-        """The object's bytes, checked. Raises Damaged."""
+        """Returns the object's bytes, verified. Raises DamagedObjectError."""
         for _ in range(_TRIES):
             place = self._find_offsets((digest,)).get(digest)
             if place is None:
@@ -61,14 +63,14 @@ class ObjectReader(Closeable):
                 raise DamagedObjectError(
                     digest, f"{pack_name(place.pack)} cannot be read: {error.strerror}"
                 ) from error
-        raise DamagedObjectError(digest, "it is not there")
+        raise DamagedObjectError(digest, "it is missing")
 
     def read_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | memoryview | DamagedObjectError]]:
-        """Each object once, in the order they lie in, several with one read where they lie side by side."""
+        """Yields each object once, in pack order; neighbours share one read."""
         places = self._find_offsets(list(dict.fromkeys(digests)))
         for digest in digests:
             if digest not in places:
-                yield digest, DamagedObjectError(digest, "it is not there")
+                yield digest, DamagedObjectError(digest, "it is missing")
         batch: list[tuple[PackOffset, bytes]] = []
         for row in sorted((place, digest) for digest, place in places.items()):
             if batch and not _adjoins(batch, row[0]):
@@ -84,7 +86,7 @@ class ObjectReader(Closeable):
         start, last = rows[0][0], rows[-1][0]
         try:
             data = memoryview(self._packs.read_raw(start._replace(size=last.at + last.size - start.at)))
-        except OSError:  # the pack was rewritten, or is not readable: one by one
+        except OSError:  # the pack was rewritten or is unreadable: read one by one
             data = memoryview(b"")
         for place, digest in rows:
             piece = data[place.at - start.at : place.at - start.at + place.size]
@@ -97,7 +99,7 @@ class ObjectReader(Closeable):
                 yield digest, damage
 
     def entries(self, tree: bytes) -> list[TreeEntry]:
-        """What a folder holds."""
+        """Returns the entries of a folder."""
         try:
             data = self.read(tree)
             pages = page_digests(data)
@@ -108,7 +110,7 @@ class ObjectReader(Closeable):
             raise DamagedObjectError(tree, str(error)) from error
 
     def runs(self, entry: TreeEntry) -> list[ChunkRun]:
-        """A file's parts, in order."""
+        """Returns the parts of a file, in order."""
         if entry.kind is EntryKind.FILE:
             return [ChunkRun(entry.size, entry.ref)]
         try:
@@ -117,7 +119,7 @@ class ObjectReader(Closeable):
             raise DamagedObjectError(entry.ref, str(error)) from error
 
     def content(self, entry: TreeEntry, limit: int | None = None) -> bytes:
-        """A file's bytes, at most the first `limit`."""
+        """Returns a file's bytes, at most the first `limit`."""
         left = entry.size if limit is None else min(limit, entry.size)
         parts: list[bytes] = []
         for size, digest in self.runs(entry):
@@ -136,19 +138,19 @@ def _adjoins(batch: list[tuple[PackOffset, bytes]], offset: PackOffset) -> bool:
 
 
 def find_entry(trees: TreeReader, top: TreeEntry, path: bytes) -> TreeEntry:
-    """The entry at `path` beneath the folder `top`. Raises ToolError when there is none."""
+    """Returns the entry at `path` beneath the folder `top`. Raises ToolError if there is none."""
     found: TreeEntry | None = top
     for name in path_parts(path):
         inside = trees.entries(found.ref) if found.kind is EntryKind.FOLDER else []
         found = next((entry for entry in inside if entry.name == name), None)
         if found is None:
-            told = printable_name(path.decode("utf-8", "surrogateescape"))
-            raise ToolError(f"The snapshot holds no {told}.", hint="Show the folder to see what it holds.")
+            display = printable_name(path.decode("utf-8", "surrogateescape"))
+            raise ToolError(f"The snapshot does not contain {display}.", hint="Show the folder to see its content.")
     return found
 
 
 def walk_tree(trees: TreeReader, tree: bytes, start: bytes = b"") -> Iterator[tuple[bytes, TreeEntry]]:
-    """Every entry beneath a folder with its path, a folder before what it holds."""
+    """Yields every entry beneath a folder with its path, a folder before its content."""
     waiting = [(start, tree)]
     while waiting:
         folder, digest = waiting.pop()
@@ -160,5 +162,5 @@ def walk_tree(trees: TreeReader, tree: bytes, start: bytes = b"") -> Iterator[tu
 
 
 def path_parts(path: bytes) -> list[bytes]:
-    """The names on the way; `.` and slashes too many are nothing."""
+    """Splits a path into names; `.` and extra slashes are dropped."""
     return [name for name in path.split(b"/") if name not in {b"", b"."}]

@@ -1,8 +1,8 @@
-"""Adding objects to a store: each once, bytes first, names after.
+"""Adds objects to a store: each one once, first its bytes, then its index entry.
 
-An ObjectWriter lives for one change of the store, whose lock its owner holds. Threads may share it. `commit` puts the
-bytes on disk and then everything into the index in one transaction; without it nothing has happened: `abandon` takes
-the appended bytes away again, and after a kill the next writer does.
+An ObjectWriter lives for one change of the store, whose lock its owner holds. Threads may share it. `commit` syncs
+the bytes and then writes everything into the index in one transaction. Without it nothing has happened: `abandon`
+removes the appended bytes, and after a kill the next writer does.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def remove_leftovers(folder: str, index: Index) -> None:
-    """Take away what a killed writer left. Only for who holds the store's lock, before anything is looked up.
+    """Removes what a killed writer left. The caller holds the store's lock and has not read the index yet.
 
-    A writer that was killed in the middle of its commit may have written all of it and told nobody. SQLite brings
-    such a commit back when the index is next opened by the first of all, and its bytes would be gone. Another commit
-    in its place settles that it never was.
+    A writer that was killed during its commit may have written the whole transaction without anyone seeing it. SQLite
+    replays such a commit when the index is next opened by a first connection, and by then its bytes would be gone.
+    Making another commit first rules that out.
     """
     if _has_leftovers(folder, index.packs()):
         index.commit_noop()
@@ -48,17 +48,19 @@ def remove_leftovers(folder: str, index: Index) -> None:
 
 
 def _has_leftovers(folder: str, known: dict[int, int]) -> bool:
-    """Whether there are bytes that the index does not name: packs of their own, or the end of the newest."""
+    """Returns whether there are bytes that the index does not name: unknown packs, or the end of the newest one."""
     if pack_numbers(folder) - set(known):
         return True
     newest = max(known, default=0)
     try:
         return bool(newest) and os.stat(pack_path(folder, newest)).st_size > known[newest]
     except FileNotFoundError:
-        return False  # verify tells what that costs
+        return False  # `verify` reports the files that need it
 
 
 class ObjectWriter(Closeable):
+    """Appends new objects to the packs of a store; see the module."""
+
     def __init__(self, folder: str, index: Index, pack_bytes: int = PACK_BYTES) -> None:
         self._folder = folder
         self._index = index
@@ -72,14 +74,14 @@ class ObjectWriter(Closeable):
         self.bytes_written = 0
 
     def put(self, objects: Sequence[tuple[bytes, bytes]]) -> None:
-        """Hold these (digest, bytes) pairs. Raises SystemFault on a full disk."""
+        """Stores these (digest, bytes) pairs. Raises SystemFault on a full disk."""
         self._put(objects, OBJECT)
 
     def put_snapshot(self, snapshot: Snapshot) -> bytes:
-        """Hold what is told about a snapshot, in case the index is lost. Its digest."""
-        told = encode_snapshot(snapshot)
-        digest = digest_of(told)
-        self._put([(digest, told)], SNAPSHOT)
+        """Stores the record of a snapshot, in case the index is lost. Returns its digest."""
+        record = encode_snapshot(snapshot)
+        digest = digest_of(record)
+        self._put([(digest, record)], SNAPSHOT)
         return digest
 
     def _put(self, objects: Sequence[tuple[bytes, bytes]], mark: bytes) -> None:
@@ -111,13 +113,13 @@ class ObjectWriter(Closeable):
         if not self._writers and newest and packs[newest] < self._pack_bytes:
             self._writers.append(PackWriter(self._folder, newest, packs[newest]))
         else:
-            # Its number is taken in the transaction; until then a kill leaves a file that nobody knows.
+            # The transaction reserves the number; until then a kill leaves a file that the index does not name.
             self._next_pack = self._next_pack + 1 if self._next_pack else self._index.next_pack()
             self._writers.append(PackWriter(self._folder, self._next_pack, 0))
         return self._writers[-1]
 
     def find_offsets(self, digests: Sequence[bytes]) -> dict[bytes, PackOffset]:
-        """Where objects lie that are held, or will be."""
+        """Returns the offsets of objects that are stored or will be."""
         with self.lock:
             found = {
                 digest: PackOffset(*self._new_offsets[digest]) for digest in digests if digest in self._new_offsets
@@ -125,7 +127,7 @@ class ObjectWriter(Closeable):
             return found | self._index.find_offsets([digest for digest in digests if digest not in found])
 
     def commit(self, write_index: Callable[[], None], *, synced: bool = True) -> None:
-        """Make it so, together with what `write_index` puts into the index."""
+        """Commits all objects, together with what `write_index` puts into the index."""
         with self.lock:
             try:
                 for writer in self._writers:
@@ -140,6 +142,7 @@ class ObjectWriter(Closeable):
             self.close()
 
     def abandon(self) -> None:
+        """Removes the bytes that were appended."""
         with self.lock:
             known = self._index.packs()
             for writer in self._writers:
@@ -156,6 +159,6 @@ class ObjectWriter(Closeable):
 def _write_fault(error: OSError) -> SystemFault:
     if error.errno in _FULL:
         return SystemFault(
-            "The disk is full; the snapshots taken so far are whole.", hint="Free some space and try again."
+            "The disk is full; the snapshots taken so far are intact.", hint="Free some space and try again."
         )
     return SystemFault(f"Snapshots cannot be written: {error.strerror}.", hint="Check the disk.")

@@ -1,7 +1,7 @@
-"""The objects of a store and how they are spelled in bytes.
+"""The objects of a store and their encoding.
 
-An object is nothing but bytes under its BLAKE3 digest. What they mean is said by whoever refers to them, so a file
-that happens to look like a folder's listing is still a file:
+An object is a byte string stored under its BLAKE3 digest. Its meaning comes from the entry that refers to it, so a
+file that happens to look like a folder's encoding is still a file:
 
     folder   one page of entries, or, for a big folder, the digests of its pages
     file     its bytes, up to CHUNK; a bigger one is a list of chunks, where chunks of zeros are only counted
@@ -21,11 +21,11 @@ from blake3 import blake3
 
 DIGEST_BYTES = 32
 CHUNK = 256 * 1024
-"""Files up to this size are one object; bigger ones are cut at its multiples."""
+"""Files up to this size are one object; bigger ones are split at multiples of it."""
 _WHOLE_FOLDER = 512
 """A folder of at most this many entries is one page."""
 _PAGE_ENTRIES = 256
-"""What a page of a bigger one holds on average. Its cuts depend on names alone, so a change stays within a page."""
+"""Average entries in a page of a bigger folder. The cuts depend on names alone, so a change affects only its page."""
 _PAGE_MOST = 2_048
 _PAGES, _ENTRIES = b"N", b"P"
 _ENTRY = struct.Struct("<BBIQHH")
@@ -34,6 +34,8 @@ _ZEROS_RUN, _DATA_RUN = 0, 1
 
 
 class EntryKind(IntEnum):
+    """What an entry of a folder is."""
+
     FILE = 1
     CHUNKED = 2
     FOLDER = 3
@@ -42,7 +44,7 @@ class EntryKind(IntEnum):
 
 
 class TreeEntry(NamedTuple):
-    """One name in a folder. `ref` is a digest, a link's target, or why it was skipped."""
+    """One name in a folder. `ref` is a digest, a link's target, or the reason why it was skipped."""
 
     name: bytes
     kind: EntryKind
@@ -68,11 +70,12 @@ _FILE, _CHUNKED, _LINK = EntryKind.FILE, EntryKind.CHUNKED, EntryKind.LINK
 
 
 def digest_of(data: bytes | memoryview) -> bytes:
+    """Returns the digest under which these bytes are stored."""
     return blake3(data).digest()
 
 
 class MalformedObjectError(ValueError):
-    """Bytes that are no such object, though their digest may be right."""
+    """The bytes are not an object of the expected type, though their digest may be right."""
 
 
 def encode_page(entries: Iterable[TreeEntry]) -> bytes:
@@ -83,7 +86,7 @@ def encode_page(entries: Iterable[TreeEntry]) -> bytes:
 
 
 def count_entries(entries: Iterable[TreeEntry]) -> tuple[int, int, int]:
-    """How many files and links they are, and how many bytes the files have."""
+    """Counts files and links, and the bytes of the files."""
     files = links = total = 0
     for _, kind, _, size, _, _ in entries:
         if kind is _FILE or kind is _CHUNKED:
@@ -99,17 +102,18 @@ def encode_pages(digests: Sequence[bytes]) -> bytes:
 
 
 def page_digests(data: bytes) -> list[bytes] | None:
-    """The pages that a folder's object lists; None when it is a page itself."""
+    """Returns the pages that a folder's object lists; None if it is a page itself. Raises MalformedObjectError."""
     if data[:1] == _ENTRIES:
         return None
     if data[:1] != _PAGES or len(data) % DIGEST_BYTES != 1:
-        raise MalformedObjectError("no folder")
+        raise MalformedObjectError("not a folder")
     return [data[at : at + DIGEST_BYTES] for at in range(1, len(data), DIGEST_BYTES)]
 
 
 def decode_page(data: bytes) -> list[TreeEntry]:
+    """Decodes the entries of a page. Raises MalformedObjectError."""
     if data[:1] != _ENTRIES:
-        raise MalformedObjectError("no page of a folder")
+        raise MalformedObjectError("not a page of a folder")
     entries: list[TreeEntry] = []
     at, end, head = 1, len(data), _ENTRY.size
     try:
@@ -124,12 +128,15 @@ def decode_page(data: bytes) -> list[TreeEntry]:
             )
             at = cut + ref_bytes
     except struct.error as error:
-        raise MalformedObjectError("an entry that is cut short") from error
+        raise MalformedObjectError("a truncated entry") from error
     return entries
 
 
 def page_ranges(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """The pages of a folder with these sorted names: a key that stays when others change, where from, where to."""
+    """Yields key, start and stop of each page of a folder with these sorted names.
+
+    The key stays the same when other pages change.
+    """
     if len(names) <= _WHOLE_FOLDER:
         yield "", 0, len(names)
         return
@@ -149,6 +156,7 @@ def encode_runs(runs: Iterable[ChunkRun]) -> bytes:
 
 
 def decode_runs(data: bytes) -> list[ChunkRun]:
+    """Decodes the chunk list of a big file. Raises MalformedObjectError."""
     runs: list[ChunkRun] = []
     at = 0
     try:
@@ -160,9 +168,9 @@ def decode_runs(data: bytes) -> list[ChunkRun]:
                 continue
             digest = data[at : at + DIGEST_BYTES]
             if kind != _DATA_RUN or len(digest) != DIGEST_BYTES:
-                raise MalformedObjectError("a chunk that is cut short")
+                raise MalformedObjectError("a truncated chunk")
             runs.append(ChunkRun(size, digest))
             at += DIGEST_BYTES
     except struct.error as error:
-        raise MalformedObjectError("a list of chunks that is cut short") from error
+        raise MalformedObjectError("a truncated list of chunks") from error
     return runs

@@ -1,7 +1,7 @@
-"""Reading a pack from its beginning to its end without an index.
+"""Reads a pack from beginning to end without an index.
 
-Every record is checked against its digest. Where one is damaged the next mark is looked for, so that one bad spot
-costs the records it lies in.
+Every record is checked against its digest. After a damaged one the scan looks for the next mark, so that one bad spot
+costs only the records that it lies in.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _MARK_BYTES = len(OBJECT)
 
 
 class PackRecord(NamedTuple):
+    """One record of a pack."""
+
     mark: bytes
     digest: bytes
     at: int
@@ -32,7 +34,7 @@ class PackRecord(NamedTuple):
 
 
 def scan_records(file: BinaryIO) -> Iterator[PackRecord]:
-    """The sound records of a pack, in their order."""
+    """Yields the intact records of a pack, in order."""
     size = file.seek(0, 2)
     at = 0
     while at + HEAD_BYTES <= size:
@@ -41,7 +43,7 @@ def scan_records(file: BinaryIO) -> Iterator[PackRecord]:
             yield record
             at = record.end
         elif record is not None and (record.end == size or _read_header(file, record.end, size) is not None):
-            at = record.end  # its bytes are damaged, its length is not
+            at = record.end  # its bytes are damaged, but its length is valid
         else:
             at = _next_mark(file, at + 1, size)
 

@@ -1,11 +1,11 @@
-"""Packs: files that records are appended to and never changed in.
+"""Packs: append-only files of records.
 
     record = mark (4 bytes), length (8, little-endian), BLAKE3 digest (32), then that many bytes
 
-The mark says whether it is an object or what is told about a snapshot, which is only read when the index is lost. The
-index says which bytes of which pack count. What lies beyond them was left by somebody who was killed or found the
-disk full; the next writer, who holds the store's lock, takes it away. Numbers of packs are never used twice, so an
-old place never comes to mean another object.
+The mark says whether it is an object or the record of a snapshot, which is only read when the index is lost. The
+index says how many bytes of each pack are valid. Bytes beyond that were left by a killed writer or a full disk; the
+next writer, who holds the store's lock, removes them. Pack numbers are never reused, so an old offset never refers to
+another object.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ OBJECT, SNAPSHOT = b"TYs1", b"TYr1"
 HEAD = struct.Struct(f"<4sQ{DIGEST_BYTES}s")
 HEAD_BYTES = HEAD.size
 _BUFFERS = 1_024
-"""As many as one writev takes."""
+"""The most buffers that one writev accepts."""
 _NAME = re.compile(r"(\d{6,})\.pack")
 _PRIVATE = 0o600
 
 
 class PackOffset(NamedTuple):
-    """Where an object's bytes lie, without the record's head."""
+    """Where an object's bytes lie, without the record's header."""
 
     pack: int
     at: int
@@ -44,8 +44,9 @@ class PackOffset(NamedTuple):
 
 
 OffsetRow = tuple[int, int, int]
-"""A Place as a plain tuple. The interpreter looks for no garbage in those, and with hundreds of thousands of others
-that holds up every thread."""
+"""A PackOffset as a plain tuple: the garbage collector does not track those, and tracking hundreds of thousands of
+others would stall every thread.
+"""
 
 
 def pack_name(pack: int) -> str:
@@ -57,7 +58,7 @@ def pack_path(folder: str, pack: int) -> str:
 
 
 def open_pack(path: str) -> BinaryIO | None:
-    """A pack to read from; None where there is no file. Raises SystemFault where it cannot be read."""
+    """Opens a pack for reading; None if there is no file. Raises SystemFault if it cannot be read."""
     try:
         return open(path, "rb")
     except (FileNotFoundError, IsADirectoryError):
@@ -65,15 +66,17 @@ def open_pack(path: str) -> BinaryIO | None:
     except OSError as error:
         raise SystemFault(
             f"The pack {path} cannot be read: {error.strerror}.",
-            hint="Mend its permissions or its disk, then try again.",
+            hint="Fix its permissions or its disk, then try again.",
         ) from error
 
 
 def pack_numbers(folder: str) -> set[int]:
+    """Returns the numbers of the packs in a folder."""
     return {int(match[1]) for name in os.listdir(folder) if (match := _NAME.fullmatch(name))}
 
 
 def sync_folder(folder: str) -> None:
+    """Syncs a folder to disk, so that new names in it survive a power failure."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -85,7 +88,7 @@ class PackWriter(Closeable):
     """Appends to one pack. Its owner holds the store's lock, and calls `sync` before the index names anything new."""
 
     def __init__(self, folder: str, pack: int, size: int) -> None:
-        """`size` is what counts of the pack; 0 makes a new one. Anything beyond it is taken away."""
+        """`size` is the valid size of the pack; 0 creates a new one. Bytes beyond it are removed."""
         self.pack = pack
         self._folder = folder
         self.path = pack_path(folder, pack)
@@ -101,7 +104,7 @@ class PackWriter(Closeable):
             raise
 
     def append(self, objects: Iterable[tuple[bytes, bytes]], mark: bytes = OBJECT) -> list[OffsetRow]:
-        """Write (digest, bytes) pairs, in this order. OSError leaves a partial end that `abandon` takes away."""
+        """Writes (digest, bytes) pairs in this order. OSError leaves a partial record that `abandon` removes."""
         buffers: list[bytes] = []
         places: list[OffsetRow] = []
         at = self.size
@@ -126,13 +129,14 @@ class PackWriter(Closeable):
             rest = rest[os.write(self._fd, rest) :]
 
     def sync(self) -> None:
+        """Syncs the appended bytes to disk."""
         os.fdatasync(self._fd)
         if not self._initial_size:
             sync_folder(self._folder)
 
     def abandon(self) -> None:
-        """Take away what was appended."""
-        with contextlib.suppress(OSError):  # the next writer does it, then
+        """Removes what was appended."""
+        with contextlib.suppress(OSError):  # then the next writer does it
             if self._initial_size:
                 os.ftruncate(self._fd, self._initial_size)
             else:
@@ -145,29 +149,30 @@ class PackWriter(Closeable):
 
 
 class PackReader(Closeable):
-    """Reads objects by place and checks them. Safe to share between threads."""
+    """Reads objects by offset and verifies them. Safe to share between threads."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._fds: dict[int, int] = {}
 
     def read(self, offset: PackOffset, digest: bytes) -> bytes:
-        """The object's bytes. FileNotFoundError when its pack was rewritten: ask the index again."""
+        """Returns the object's bytes. FileNotFoundError if its pack was rewritten: ask the index again."""
         data = self.read_raw(offset)
         if len(data) != offset.size:
-            raise DamagedObjectError(digest, f"{pack_name(offset.pack)} ends before it does")
+            raise DamagedObjectError(digest, f"{pack_name(offset.pack)} ends before the object does")
         if digest_of(data) != digest:
             raise DamagedObjectError(digest, f"its bytes have changed in {pack_name(offset.pack)}")
         return data
 
     def read_raw(self, offset: PackOffset) -> bytes:
+        """Returns the bytes at an offset, unverified."""
         fd = self._fds.get(offset.pack)
         if fd is None:
             fd = os.open(pack_path(self._folder, offset.pack), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            kept = self._fds.setdefault(offset.pack, fd)
-            if kept != fd:  # another thread was quicker
+            shared_fd = self._fds.setdefault(offset.pack, fd)
+            if shared_fd != fd:  # another thread opened it first
                 os.close(fd)
-                fd = kept
+                fd = shared_fd
         return os.pread(fd, offset.size, offset.at)
 
     def close(self) -> None:

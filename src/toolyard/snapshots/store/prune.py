@@ -1,7 +1,7 @@
-"""Giving room back: old snapshots go, then the objects that nothing needs, then the packs they lay in.
+"""Prunes the store: deletes expired snapshots, then unreachable objects, then the packs that contained them.
 
-Each step is a transaction of its own, and bytes are copied and synced before the index names them. A kill between
-two steps leaves bytes that nobody needs; the next writer or the next collection takes them away.
+Each step is a transaction of its own, and bytes are copied and synced before the index names them. A kill between two
+steps leaves unused bytes, which the next writer or the next prune removes.
 """
 
 from __future__ import annotations
@@ -27,22 +27,25 @@ from toolyard.snapshots.store.packs import (
 from toolyard.snapshots.store.reachability import reachable_objects
 
 _WORTH_REWRITING = 0.2
-"""The share of a pack that must be waste before the rest of it is copied."""
+"""A pack is rewritten once at least this share of it is unused."""
 _COPIED_AT_ONCE = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
+    """What a prune deleted."""
+
     snapshots: tuple[Snapshot, ...]
-    """Those that went."""
+    """The deleted snapshots."""
     objects: int
     bytes_freed: int
 
 
 def expired_snapshots(snapshots: Sequence[Snapshot], keep: int | None, newer_than_ns: int | None) -> list[Snapshot]:
-    """Of snapshots, newest first, those that neither count nor age protects. Each root keeps its own `keep`.
+    """Returns the snapshots (of a list, newest first) that neither count nor age protects.
 
-    The newest of each root always stays: without it there would be nothing to undo the next change with.
+    Each root keeps its own `keep`. The newest of each root always stays: without it the next change could not be
+    undone.
     """
     seen: dict[str, int] = {}
     gone: list[Snapshot] = []
@@ -58,10 +61,10 @@ def expired_snapshots(snapshots: Sequence[Snapshot], keep: int | None, newer_tha
 def prune_snapshots(
     packs: str, index: Index, reader: ObjectReader, expired: Sequence[Snapshot], check: Callable[[], None]
 ) -> PruneResult:
-    """Drop these snapshots and what only they need. The caller holds the store's lock."""
+    """Deletes these snapshots and the objects that only they need. The caller holds the store's lock."""
     numbers = {snapshot.number for snapshot in expired}
-    kept = [snapshot for snapshot in index.snapshots() if snapshot.number not in numbers]
-    live = reachable_objects(reader, (snapshot.tree for snapshot in kept), check)
+    remaining = [snapshot for snapshot in index.snapshots() if snapshot.number not in numbers]
+    live = reachable_objects(reader, (snapshot.tree for snapshot in remaining), check)
     records = {record for number, record in index.records().items() if number not in numbers}
     live |= records
     dead = [row[0] for row in index.objects() if row[0] not in live]
@@ -79,7 +82,7 @@ def prune_snapshots(
 def _rewrite_pack(
     folder: str, index: Index, sized: tuple[int, int], records: Collection[bytes], check: Callable[[], None]
 ) -> None:
-    """Copy what is needed of a pack into a new one, if that frees enough, and take the old one away."""
+    """Copies the used objects of a pack into a new one, if that frees enough, and deletes the old one."""
     pack, size = sized
     objects = list(index.objects(pack))
     used = sum(row[3] + HEAD_BYTES for row in objects)
@@ -115,7 +118,7 @@ def _copy_objects(
     mark: bytes,
     check: Callable[[], None],
 ) -> list[tuple[bytes, OffsetRow]]:
-    """Damaged bytes are copied as they are, so that verify still finds them."""
+    """Copies objects to another pack. Damaged bytes are copied unchanged, so that `verify` still finds them."""
     moved: list[tuple[bytes, OffsetRow]] = []
     waiting: list[tuple[bytes, bytes]] = []
     room = _COPIED_AT_ONCE

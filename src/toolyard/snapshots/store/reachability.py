@@ -1,4 +1,4 @@
-"""Which objects snapshots need, and which files need an object."""
+"""Finds the objects that snapshots need, and the files that need an object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolyard.snapshots.store.objects import EntryKind, MalformedObjectError, Tr
 
 
 def reachable_objects(reader: ObjectReader, trees: Iterable[bytes], check: Callable[[], None]) -> set[bytes]:
-    """Every digest that is reached from these folders. What cannot be read is needed, and reaches nothing."""
+    """Returns every digest that is reachable from these folders. An unreadable object counts as reachable itself."""
     found: set[bytes] = set()
     waiting = list(trees)
     while waiting:
@@ -41,7 +41,7 @@ def reachable_objects(reader: ObjectReader, trees: Iterable[bytes], check: Calla
 def damaged_paths(
     reader: ObjectReader, tree: bytes, bad: Collection[bytes], clean: set[bytes], check: Callable[[], None]
 ) -> list[bytes]:
-    """The paths in a tree that need one of the `bad` objects. Folders found without are remembered in `clean`."""
+    """Returns the paths in a tree that need one of the `bad` objects. Folders that need none are added to `clean`."""
     paths: list[bytes] = []
     waiting = [(b"", tree)]
     order: list[tuple[bytes, bytes]] = []

@@ -1,8 +1,8 @@
-"""A new index from the packs, when the old one is lost or damaged.
+"""Rebuilds the index from the packs when it is lost or damaged.
 
-The packs hold every object and what was told about each snapshot that differed from the one before it. What is not
-there again: snapshots that were the same as their parent, and what folders looked like, so that the next snapshot
-reads every file. Snapshots that a collection dropped come back as long as the packs still hold their topmost folder.
+The packs contain every object and the record of each snapshot that differed from its parent. Not recovered: snapshots
+equal to their parent, and the stat cache, so the next snapshot reads every file. Snapshots that a prune deleted come
+back as long as the packs still contain their root folder.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ from toolyard.snapshots.store.snapshot_codec import decode_snapshot
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
+    """What a rebuild found."""
+
     snapshots: int
     objects: int
     lost: tuple[Snapshot, ...]
-    """Snapshots that the packs or the old index tell about, and whose topmost folder no pack holds."""
+    """Snapshots known from the packs or the old index whose root folder no pack contains."""
     unreadable: Mapping[str, int]
-    """How many bytes of each pack, by its path, could not be read as records; packs without a loss are left out."""
+    """Bytes of each pack, by path, that could not be read as records; only packs with such bytes."""
 
     @property
     def is_complete(self) -> bool:
@@ -51,7 +53,7 @@ class RebuildResult:
 
 _OF_THE_INDEX = ("", "-wal", "-shm")
 _UNFINISHED = ".new"
-"""The new index appears under its name when it is whole: a kill before that leaves the store to be rebuilt again."""
+"""The new index gets its name when it is complete: a kill before that leaves the store to be rebuilt again."""
 _ID_CHARS = 12
 _NOTHING = RebuildResult(0, 0, (), {})
 
@@ -59,7 +61,7 @@ _NOTHING = RebuildResult(0, 0, (), {})
 def rebuild_index(
     folder: str, lock_seconds: float, check: Callable[[], None], *, only_if_lost: bool = False
 ) -> RebuildResult:
-    """Set the index of the store in `folder` aside and make another; `only_if_lost`, when there is none."""
+    """Moves the index of the store in `folder` aside and builds a new one; `only_if_lost`: only if there is none."""
     packs, path = packs_folder(folder), index_path(folder)
     if not os.path.isdir(packs):
         raise ToolError(f"There are no snapshots in {folder}.", hint="Name the folder that holds `packs`.")
@@ -67,7 +69,7 @@ def rebuild_index(
         return _NOTHING
     with locked_file(lock_path(folder), lock_seconds, "the snapshots", check):
         if only_if_lost and not _is_lost(path, packs):
-            return _NOTHING  # somebody else was quicker
+            return _NOTHING  # another process rebuilt it first
         known = _read_old_index(path)
         aside = f".{new_id()[:_ID_CHARS]}"
         for end in _OF_THE_INDEX:
@@ -85,7 +87,7 @@ def rebuild_index(
 
 
 def _is_lost(path: str, packs: str) -> bool:
-    """Whether there are packs and no index: none, or an empty file with no log beside it."""
+    """Returns whether there are packs and no index: no file, or an empty one with no log beside it."""
     try:
         is_gone = os.stat(path).st_size == 0 and not os.path.exists(f"{path}-wal")
     except FileNotFoundError:
@@ -94,11 +96,11 @@ def _is_lost(path: str, packs: str) -> bool:
 
 
 class _OldIndex(NamedTuple):
-    """What the old index says; empty where it cannot be read."""
+    """The content of the old index; empty if it cannot be read."""
 
     snapshots: Sequence[Snapshot] = ()
     packs: Mapping[int, int] = {}
-    """How many bytes of each pack count."""
+    """The valid size of each pack."""
 
 
 def _read_old_index(path: str) -> _OldIndex:
@@ -112,12 +114,12 @@ def _read_old_index(path: str) -> _OldIndex:
 
 
 def _fill_index(packs: str, index: Index, old_index: _OldIndex, check: Callable[[], None]) -> RebuildResult:
-    told = {snapshot.id: (snapshot, b"") for snapshot in old_index.snapshots}
+    snapshots = {snapshot.id: (snapshot, b"") for snapshot in old_index.snapshots}
     count = 0
     unreadable: dict[str, int] = {}
     with index.transaction():
         for pack in sorted(pack_numbers(packs) | old_index.packs.keys()):
-            read = _read_pack(packs, pack, told, check)
+            read = _read_pack(packs, pack, snapshots, check)
             lost = read.unreadable_bytes(old_index.packs.get(pack))
             path = pack_path(packs, pack)
             index.set_pack(pack, read.end)
@@ -125,33 +127,35 @@ def _fill_index(packs: str, index: Index, old_index: _OldIndex, check: Callable[
             count += len(read.rows)
             if lost:
                 unreadable[path] = lost
-                if not read.rows:  # nothing may be written behind what is no pack, and its number is not used again
+                if not read.rows:  # not a pack: nothing may be appended to it, and its number is not reused
                     move_aside(path)
                     index.drop_pack(pack)
-        in_time = sorted(told.values(), key=lambda pair: pair[0].time_ns)
-        held = index.find_offsets([snapshot.tree for snapshot, _ in in_time])
+        in_time = sorted(snapshots.values(), key=lambda pair: pair[0].time_ns)
+        stored = index.find_offsets([snapshot.tree for snapshot, _ in in_time])
         found = 0
         for snapshot, record in in_time:
-            if snapshot.tree in held and record:
+            if snapshot.tree in stored and record:
                 index.add_snapshot(snapshot, record)
                 found += 1
-    lost_for_good = tuple(snapshot for snapshot, _ in in_time if snapshot.tree not in held)
+    lost_for_good = tuple(snapshot for snapshot, _ in in_time if snapshot.tree not in stored)
     return RebuildResult(found, count, lost_for_good, unreadable)
 
 
 @dataclass(slots=True)
 class _PackContents:
+    """The records of one pack and the gaps between them."""
+
     rows: dict[bytes, OffsetRow] = field(default_factory=dict[bytes, OffsetRow])
     end: int = 0
-    """Where its last sound record ends."""
+    """Where its last intact record ends."""
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """Stretches that are no sound records: where they begin and end."""
+    """Ranges that are not intact records: start and end."""
     size: int = 0
     ends_unfinished: bool = False
-    """Whether the last stretch begins as a record does: a writer may have been killed there."""
+    """Whether the last gap begins like a record: a writer may have been killed there."""
 
     def unreadable_bytes(self, counted: int | None) -> int:
-        """The bytes that are lost; `counted` is how many the old index counts, None where it says nothing."""
+        """Returns the number of lost bytes. `counted` is the size in the old index, None if unknown."""
         if counted is not None:
             within = sum(min(end, counted) - start for start, end in self.gaps if start < counted)
             return within + max(counted - self.size, 0)
@@ -162,7 +166,7 @@ class _PackContents:
 def _read_pack(
     packs: str, pack: int, snapshots: dict[str, tuple[Snapshot, bytes]], check: Callable[[], None]
 ) -> _PackContents:
-    """Where the objects of a pack lie; snapshots are added to `snapshots`, by id."""
+    """Returns the offsets of a pack's objects, and adds its snapshots to `snapshots`, by id."""
     read = _PackContents()
     file = open_pack(pack_path(packs, pack))
     if file is None:

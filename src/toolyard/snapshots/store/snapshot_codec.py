@@ -1,4 +1,4 @@
-"""What the packs tell about a snapshot, so that a lost index can be made again: JSON, with bytes in hex."""
+"""Encodes the record of a snapshot for the packs, to rebuild a lost index from: JSON, with bytes in hex."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolyard.snapshots.store.objects import DIGEST_BYTES, MalformedObjectError
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """All of it but its number, which is its place among the others."""
+    """Encodes everything but the snapshot's number, which follows from its position."""
     return json.dumps(
         {
             "id": snapshot.id,
@@ -30,17 +30,17 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
-    """Raises Malformed."""
+    """Decodes a record. Raises MalformedObjectError."""
     try:
-        told = cast(dict[str, Any], json.loads(data))
-        tree = bytes.fromhex(told["tree"])
+        fields = cast(dict[str, Any], json.loads(data))
+        tree = bytes.fromhex(fields["tree"])
         if len(tree) != DIGEST_BYTES:
-            raise MalformedObjectError("no digest of a folder")
+            raise MalformedObjectError("not the digest of a folder")
         return Snapshot(
-            *(0, str(told["id"]), os.fsdecode(bytes.fromhex(told["root"])), int(told["time_ns"])),
-            *(str(told["agent"]), str(told["reason"]), told["parent"], tree, int(told["mode"])),
-            Counts(*map(int, told["counts"])),
-            tuple(PathNote(bytes.fromhex(path), str(why)) for path, why in told["notes"]),
+            *(0, str(fields["id"]), os.fsdecode(bytes.fromhex(fields["root"])), int(fields["time_ns"])),
+            *(str(fields["agent"]), str(fields["reason"]), fields["parent"], tree, int(fields["mode"])),
+            Counts(*map(int, fields["counts"])),
+            tuple(PathNote(bytes.fromhex(path), str(why)) for path, why in fields["notes"]),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise MalformedObjectError("no record of a snapshot") from error
+        raise MalformedObjectError("not the record of a snapshot") from error

@@ -1,1 +1,1 @@
-"""`toolyard run --check`: what a run would do."""
+"""`toolyard run --check`: a dry run of a team configuration."""

@@ -1,7 +1,7 @@
-"""`toolyard run --check`: what a run would do, found out without it. No server is started and no model is asked.
+"""`toolyard run --check`: reports what a run would do, without starting servers or calling models.
 
-Nothing is changed: folders that a run would make are not made. A sandbox is started once, to see which walls stand,
-and custom tools are imported, as whatever uses them does.
+It changes nothing: it does not create folders. It starts one sandbox to probe the restrictions, and imports the
+custom tools.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def check_run(
     variables: Mapping[str, str] | None = None,
     limits: TeamLimits | None = None,
 ) -> CheckReport:
-    """What `toolyard run` would do with this configuration, as the user wrote it.
+    """Reports what `toolyard run` would do with this configuration, given as the user wrote it.
 
-    `limits` are those of the run, where they are not the configuration's.
+    `limits` replaces the limits of the configuration.
     """
     limits = limits or config.orchestrator.limits
     report = CheckReport(
@@ -89,7 +89,7 @@ def check_run(
 
 
 def _merge_duplicates(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What is true of every agent is about the run."""
+    """Merges equal findings; one that several agents share is about the whole run."""
     found: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         key = finding.text, finding.hint
@@ -98,12 +98,12 @@ def _merge_duplicates(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 class _EmptyCatalog:
-    """The catalog of a root that never had one."""
+    """Stands in for the catalog of a root that has none yet."""
 
     def servers(self) -> Sequence[KnownServer]:
         return ()
 
-    def tools(self, server: str) -> Iterable[KnownTool]:  # noqa: ARG002 - of none is anything known
+    def tools(self, server: str) -> Iterable[KnownTool]:  # noqa: ARG002 - it knows no servers
         return ()
 
 
@@ -134,11 +134,11 @@ def _open_check(
 
 @dataclass(slots=True)
 class _RunCheck:
-    """One look at a configuration; what it finds on the way."""
+    """One check of a configuration, with the findings collected so far."""
 
     written: Config
     config: Config
-    """With the layout that a run gives it."""
+    """The configuration with the layout that a run uses."""
     settings: Settings
     state: str
     variables: Mapping[str, str]
@@ -147,39 +147,39 @@ class _RunCheck:
     resolved: ResolvedServers
     custom: CustomTools
     token_counts: dict[str, int] = field(default_factory=dict[str, int])
-    """What tools cost: counting those of hundreds of servers takes seconds, and most agents have the same."""
+    """Token counts by tool text, cached: counting hundreds of servers takes seconds, and agents share most tools."""
     problems: list[Finding] = field(default_factory=list[Finding])
     unavailable: list[Finding] = field(default_factory=list[Finding])
-    """What keeps single agents from starting."""
+    """Errors that keep single agents from starting."""
     notices: list[Finding] = field(default_factory=list[Finding])
     without_commands: list[str] = field(default_factory=list[str])
 
     def check_agent(self, agent: Agent) -> AgentCheck:
         home = self._agent_paths(agent)
         policy = policy_for(self.config, self.settings, home.workspace, agent=agent.id)
-        found = AgentCheck(agent.id, mode=policy.mode.value, rights=MODE_RIGHTS[policy.mode])
+        result = AgentCheck(agent.id, mode=policy.mode.value, rights=MODE_RIGHTS[policy.mode])
         with self._collect_errors(agent):
             kind = agent_backend_kind(agent, self.config)
-            found = replace(found, backend=kind.title, model=agent.backend.model or kind.default_model)
+            result = replace(result, backend=kind.title, model=agent.backend.model or kind.default_model)
             model, access = model_and_access(agent.backend, kind, self.settings, self.variables)
-            found = replace(found, model=model, access=access)
+            result = replace(result, model=model, access=access)
         try:
             injection = tool_injection_for(self.written, agent.id)
         except ToolyardError as error:
             self.problems.append(Finding(error.message, error.hint, agent.id))
-            return found
+            return result
         self.notices += [Finding(text) for text in injection.notices]
         if injection.has_files:
-            walls = self._describe_sandbox(agent, policy.mode, injection)
-            found = replace(found, workspace=home.workspace, walls=walls)
+            sandbox = self._describe_sandbox(agent, policy.mode, injection)
+            result = replace(result, workspace=home.workspace, walls=sandbox)
             with self._collect_errors(agent):
-                found = replace(found, folder=describe_folder(home, self.config, agent, self.settings))
+                result = replace(result, folder=describe_folder(home, self.config, agent, self.settings))
             self._note_mode(agent, policy.mode, injection)
-        return self._with_context(found, agent, injection, home)
+        return self._with_context(result, agent, injection, home)
 
     @contextlib.contextmanager
     def _collect_errors(self, agent: Agent) -> Generator[None]:
-        """What is raised inside would stop the run; unless it is the configuration's fault, this agent alone."""
+        """Collects errors: a ConfigError stops the whole run, any other error only this agent."""
         try:
             yield
         except ToolyardError as error:
@@ -187,7 +187,7 @@ class _RunCheck:
             found.append(Finding(error.message, error.hint, agent.id))
 
     def unavailable_agents(self) -> tuple[str, ...]:
-        """The agents that the run starts without. Where that would be all of them, there is no run."""
+        """Returns the agents that cannot start. If none can, their errors become problems of the run."""
         missing = {finding.agent for finding in self.unavailable}
         ids = tuple(agent.id for agent in self.config.agents)
         if missing.issuperset(ids):
@@ -223,23 +223,23 @@ class _RunCheck:
             else:
                 self.notices.append(Finding(error.message, error.hint, agent.id))
                 self.without_commands.append(agent.id)
-            return "none can be built: commands and code are refused"
+            return "not available: commands and code are refused"
 
     def _note_mode(self, agent: Agent, mode: PermissionMode, injection: ToolInjection) -> None:
         if mode in ASKING_MODES:
-            text = f"permission mode {mode.value} asks you on the terminal; without one the answer is no."
+            text = f"permission mode {mode.value} asks you on the terminal; without a terminal it denies."
             self.notices.append(Finding(text, agent=agent.id))
         if mode is PermissionMode.PLAN and injection.files_first:
             self.notices.append(
                 Finding(
-                    "permission mode plan runs no code, so tools that are files can be read about and not called.",
+                    "permission mode plan runs no code, so tool files can be read but not called.",
                     "Use another mode, or `execution_mode: context_based`.",
                     agent.id,
                 )
             )
 
     def _with_context(
-        self, found: AgentCheck, agent: Agent, injection: ToolInjection, home: AgentPaths
+        self, result: AgentCheck, agent: Agent, injection: ToolInjection, home: AgentPaths
     ) -> AgentCheck:
         rights = Authorization.for_agent(self.config, agent.id, self.resolved)
         own = Authorization.for_custom_tools(self.config, agent.id)
@@ -249,8 +249,8 @@ class _RunCheck:
         unheard = {server.name for server in servers if server.state in _UNANSWERED_STATES}
         with self._collect_errors(agent):
             tools = injected_tools(injection, self._without_uncounted_groups(agent, unheard), agent.id, source)
-        found = replace(
-            found,
+        result = replace(
+            result,
             servers=servers,
             tools=tuple(tools),
             tool_tokens=sum(map(self._tool_tokens, tools.values())),
@@ -260,14 +260,14 @@ class _RunCheck:
             text = f"agent {agent.id} has no tools: set `cwd` or `permission_mode` to give it files."
             self.notices.append(Finding(text, agent=agent.id))
         if not injection.files_first:
-            return found
-        # The same tools as `context_based` would put in.
+            return result
+        # What `context_based` would put into the context.
         others = injected_tools(ToolInjection(files_first=False, has_files=False), self.config, agent.id, source)
-        kept = [tool for name, tool in others.items() if name not in tools]
-        return replace(found, file_tools=len(kept), file_tokens=sum(map(self._tool_tokens, kept)))
+        file_tools = [tool for name, tool in others.items() if name not in tools]
+        return replace(result, file_tools=len(file_tools), file_tokens=sum(map(self._tool_tokens, file_tools)))
 
     def _without_uncounted_groups(self, agent: Agent, unanswered: Collection[str]) -> Config:
-        """The configuration less the groups of `in_context_tools` that only a sync can count."""
+        """Returns the configuration without the `in_context_tools` groups that cannot be counted before a sync."""
         section = self.config.toolyard
         names = [entry.name for entry in self.resolved.entries]
         waiting = [group for group in section.in_context_tools if server_for_code_name(group, names) in unanswered]
@@ -276,13 +276,13 @@ class _RunCheck:
             return self.config
         text = f"in_context_tools names tools of {', '.join(waiting)}, which cannot be counted before the first sync."
         self.notices.append(Finding(text, agent=agent.id))
-        # An empty choice is a group without tools; no choice at all would mean the essential ones.
+        # An empty tuple means a group without tools; leaving out the group would select the essential tools.
         chosen = {group: () if group in waiting else tools for group, tools in section.in_context_tools.items()}
         section = section.model_copy(update={"in_context_tools": chosen})
         return self.config.model_copy(update={"toolyard": section})
 
     def _tool_tokens(self, tool: Tool[Any]) -> int:
-        """As a model sees it."""
+        """Returns the tokens of a tool definition as the model sees it."""
         seen = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         text = json.dumps(seen, ensure_ascii=False)
         if text not in self.token_counts:
@@ -325,7 +325,7 @@ class _RunCheck:
                 yield ServerCheck(problem.server, ServerState.UNUSABLE, note=problem.text)
 
     def check_team(self, agents: Sequence[AgentCheck]) -> None:
-        """What concerns all of them together."""
+        """Adds the findings that concern all agents together."""
         self.notices += [Finding(f"server {each.server}: {each.text}") for each in self.resolved.errors]
         self.notices += [Finding(each) for each in collision_notices(entry.name for entry in self.resolved.entries)]
         self.notices += [Finding(f"custom tool {each.name}: {each.text}") for each in self.custom.problems]
@@ -339,7 +339,7 @@ class _RunCheck:
                 folders.setdefault(agent.workspace, []).append(agent.id)
         for folder, ids in folders.items():
             if len(ids) >= _MIN_SHARED:
-                text = f"{', '.join(ids)} work in one folder, {folder}: what one writes, another may write over."
+                text = f"{', '.join(ids)} work in one folder, {folder}: they may overwrite each other's files."
                 self.notices.append(Finding(text, "Give each a `cwd` of its own, or none."))
         self._note_servers([server for agent in agents for server in agent.servers])
 
@@ -351,6 +351,6 @@ class _RunCheck:
             names = {each.name for each in servers if each.state is state}
             if names:
                 number = "1 server was" if len(names) == 1 else f"{len(names)} servers were"
-                text = f"{number} {words}. The run asks when it starts; no tool of theirs is counted here."
+                text = f"{number} {words}. The run asks when it starts; their tools are not counted here."
                 file = shlex.quote(self.config.source or "")
-                self.notices.append(Finding(text, f"`toolyard sync --config {file}` asks now."))
+                self.notices.append(Finding(text, f"Run `toolyard sync --config {file}` to ask now."))

@@ -1,6 +1,6 @@
-"""The single things that a check of a run looks at: models and their prices, servers, the folder, rights, walls.
+"""The individual checks of a run: models and prices, servers, the folder, rights, the sandbox.
 
-Each looks and changes nothing. What would stop the run is raised as an error of ours.
+None of them changes anything. A problem that would stop the run is raised as a ToolyardError.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ MODE_RIGHTS: Final[Mapping[PermissionMode, str]] = {
     PermissionMode.MODERATE: "reads and writes in its folder, with file tools also in your Documents and the temp "
     "folder",
     PermissionMode.DEFAULT: "reads in its folder; asks before it writes and before commands",
-    PermissionMode.BYPASS: "does whatever you may do, unasked",
+    PermissionMode.BYPASS: "does anything that you may do, without asking",
 }
 ASKING_MODES: Final = frozenset({PermissionMode.ACCEPT_EDITS, PermissionMode.DEFAULT})
 _PRICED_AS: Final[Mapping[str, str]] = {"gemini": "google", "openai": "openai", "claude": "anthropic"}
-"""Whose prices count where the address is nobody's that is known, by the API."""
+"""Provider whose prices apply, by API, if the endpoint is unknown."""
 _AUTO_ROUTED_MODEL: Final = "openrouter/auto"
-"""Its answers name the model that was chosen, and with it the price."""
+"""Its answers name the model that was chosen, which determines the price."""
 _TIER_NAMES: Final = {Tier.NONE: "no sandbox", Tier.DOCKER: "a container"}
 
 
 def model_and_access(
     backend: Backend, kind: BackendKind, settings: Settings, variables: Mapping[str, str]
 ) -> tuple[str, str]:
-    """The model, and with what it is reached. Raises where it is not."""
+    """Returns the model and the credentials it uses. Raises ToolyardError if it cannot be reached."""
     return (
         _cli_model_and_access(backend, kind, settings, variables)
         if kind.driver
@@ -65,10 +65,10 @@ def model_and_access(
 
 
 def _api_model_and_access(backend: Backend, settings: Settings) -> tuple[str, str]:
-    place = resolve_endpoint(backend, settings.model_access)
+    endpoint = resolve_endpoint(backend, settings.model_access)
     require_library(BACKEND_WORDING.extra)
-    key = f"key from {place.key_source}" if place.key_source else "no key"
-    return place.model, key if place.is_official else f"{key}, at {place.address}"
+    key = f"key from {endpoint.key_source}" if endpoint.key_source else "no key"
+    return endpoint.model, key if endpoint.is_official else f"{key}, at {endpoint.address}"
 
 
 def _cli_model_and_access(
@@ -89,34 +89,34 @@ def _cli_model_and_access(
     else:
         has_login = any(os.path.isfile(login.path(settings.home, variables)) for login in driver.logins)
         how = "its own login" if has_login else "no key"
-    return backend.model or "its own choice", f"{program}, {how}"
+    return backend.model or "its own default", f"{program}, {how}"
 
 
 def unpriced_model_notices(config: Config, settings: Settings, limits: TeamLimits | None = None) -> list[str]:
-    """What a limit of cost does not limit: a sentence for each model whose price nobody knows.
+    """Returns a notice for each model without a known price, which the cost limit cannot bound.
 
-    `limits` count in place of the configuration's. Nothing is loaded and nothing said where they name no cost.
+    `limits` replaces the limits of the configuration. Returns nothing, and loads nothing, without a cost limit.
     """
     if (limits or config.orchestrator.limits).cost is None:
         return []
-    told: dict[str, None] = {}
+    notices: dict[str, None] = {}
     for agent in config.agents:
         kind = agent.backend.kind
         if kind is None or not kind.api:
             continue
         try:
-            place = resolve_endpoint(agent.backend, settings.model_access)
+            endpoint = resolve_endpoint(agent.backend, settings.model_access)
         except ConfigError:
-            continue  # it cannot be asked at all, which is said elsewhere
-        if not place.is_free and not _has_price(place):
-            told[f"the price of {place.model} is not known: `cost` does not limit it; is the model's name right?"] = (
-                None
-            )
-    return list(told)
+            continue  # another check reports that this model is not usable
+        if not endpoint.is_free and not _has_price(endpoint):
+            notices[
+                f"the price of {endpoint.model} is unknown, so `cost` does not limit it; check the model's name"
+            ] = None
+    return list(notices)
 
 
 def _has_price(endpoint: ModelEndpoint) -> bool:
-    """Looked up as the price of an answer is. Without the library no model is asked either."""
+    """Looks up the price in the same way as for an answer. Without the pricing library no model runs either."""
     if endpoint.model == _AUTO_ROUTED_MODEL:
         return True
     try:
@@ -132,7 +132,7 @@ def _has_price(endpoint: ModelEndpoint) -> bool:
 
 
 def server_start_problem(entry: ServerEntry, variables: Mapping[str, str]) -> Finding | None:
-    """Why the server could not be started here; None where nothing speaks against it. It is not started."""
+    """Returns why the server cannot be started, or None. Does not start it."""
     if unset := unset_variables(entry, variables):
         are = "variable {} is" if len(unset) == 1 else "variables {} are"
         text = f"the {are.format(', '.join(unset))} not set, so it cannot be started."
@@ -147,14 +147,14 @@ def server_start_problem(entry: ServerEntry, variables: Mapping[str, str]) -> Fi
     try:
         ServerProgram(started.name, started.command_line, env, started.cwd).resolve_command()
     except ServerUnavailable as error:
-        program = entry.command_line[0]  # as it was written: a variable may hold anything
+        program = entry.command_line[0]  # the unexpanded text: a variable may hold a secret
         where = "" if "/" in program else " on the PATH"
         return Finding(f"server {entry.name}: there is no program {program!r}{where}.", error.hint)
     return None
 
 
 def describe_folder(home: AgentPaths, config: Config, agent: Agent, settings: Settings) -> str:
-    """What becomes of the agent's folder at the start. Raises ConfigError where it cannot be used."""
+    """Describes what happens to the agent's folder at the start. Raises ConfigError if it is unusable."""
     folder, where = home.workspace, config.source or ""
     if is_beneath(os.path.realpath(home.state), folder):
         raise ConfigError(
@@ -165,7 +165,7 @@ def describe_folder(home: AgentPaths, config: Config, agent: Agent, settings: Se
     if not check_folder_exists(folder, where):
         return "is created"
     if not agent.backend.fresh:
-        return "is used as it is" if _has_files(folder) else "is there, and empty"
+        return "is used unchanged" if _has_files(folder) else "exists and is empty"
     if why := reason_not_to_empty(home, config, settings):
         raise ConfigError(
             f"{folder} cannot be emptied for a fresh start: {why}.",
@@ -176,17 +176,17 @@ def describe_folder(home: AgentPaths, config: Config, agent: Agent, settings: Se
 
 
 def check_folder_exists(folder: str, where: str) -> bool:
-    """Whether it is, or has yet to be made. Raises ConfigError where it can be neither used nor made."""
+    """Whether the folder exists; False if it can be created. Raises ConfigError if it cannot."""
     above = _nearest_existing(folder)
     if not os.path.isdir(above):
         raise ConfigError(f"{above} is a file, not a folder.", where=where, hint="Name another folder.")
     if not os.access(above, os.W_OK | os.X_OK):
-        raise ConfigError(f"nothing can be written in {above}.", where=where, hint="Name another folder.")
+        raise ConfigError(f"{above} is not writable.", where=where, hint="Name another folder.")
     return above == folder
 
 
 def _nearest_existing(folder: str) -> str:
-    """The folder, or the closest one above it that is there."""
+    """Returns the folder, or the closest parent that exists."""
     while not os.path.lexists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
     return folder
@@ -195,25 +195,25 @@ def _nearest_existing(folder: str) -> str:
 def _has_files(folder: str) -> bool:
     try:
         with os.scandir(folder) as entries:
-            return any(not entry.is_symlink() for entry in entries)  # links of ours are no work
+            return any(not entry.is_symlink() for entry in entries)  # our own links are not the agent's work
     except OSError:
         return True
 
 
 def describe_sandbox(execution: CodeExecution, settings: Settings, mode: PermissionMode) -> str:
-    """Where commands and code run. Starts a sandbox to see. Raises SecurityError where there is none."""
+    """Describes where commands and code run, by starting a sandbox. Raises SecurityError if none is available."""
     if not execution.enabled:
         return "commands and code are switched off"
     choice = tested_sandbox(execution, settings, mode)
-    words = _TIER_NAMES.get(choice.tier, choice.tier.value)
+    text = _TIER_NAMES.get(choice.tier, choice.tier.value)
     if choice.tier is Tier.NONE:
-        return f"{words}: commands run with all your rights"
+        return f"{text}: commands run with all your rights"
     if choice.tier is Tier.DOCKER:
         network = execution.docker.network
-        words = f"{words} ({execution.docker.image or 'the usual image'})"
+        text = f"{text} ({execution.docker.image or 'the default image'})"
         reach = "no network" if network == "none" else f"network {network}"
     else:
         reach = "no network"
     if execution.allowed_hosts:
-        reach = f"reaches {', '.join(execution.allowed_hosts)} alone"
-    return f"{words}, {reach}"
+        reach = f"network only to {', '.join(execution.allowed_hosts)}"
+    return f"{text}, {reach}"

@@ -1,4 +1,4 @@
-"""What would happen in a run, as data: for the terminal and, with `as_json`, for programs."""
+"""The result of `toolyard run --check` as data, for the terminal and for programs (`as_json`)."""
 
 from __future__ import annotations
 
@@ -11,79 +11,85 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that stops the run, or that its user should know."""
+    """A problem that stops the run, or a notice for the user."""
 
     text: str
     hint: str = ""
     agent: str = ""
-    """Whom it is about; empty: the whole run."""
+    """The agent concerned; empty for the whole run."""
 
 
 class ServerState(StrEnum):
     KNOWN = "known"
-    UNKNOWN = "never asked"  # it is asked when the run starts
-    FAILED = "never answered"  # it was asked, and is asked again
+    UNKNOWN = "never asked"  # the run asks it at the start
+    FAILED = "never answered"  # it was asked, and the run asks it again
     UNUSABLE = "cannot be had"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCheck:
+    """The state of one server, as one agent sees it."""
+
     name: str
     state: ServerState
     tools: int = 0
-    """How many of its tools the agent may call, as far as they are known."""
+    """Number of its tools that the agent may call, as far as known."""
     note: str = ""
-    """What went wrong with it, now or the last time."""
+    """The last error of the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCheck:
+    """What the run would give one agent."""
+
     id: str
     backend: str = ""
     model: str = ""
     access: str = ""
-    """With what it reaches its model: which variable, login or program."""
+    """How it reaches its model: the variable, login or program."""
     workspace: str = ""
     """Empty for an agent without files."""
     folder: str = ""
-    """What happens to that folder at the start."""
+    """What happens to the folder at the start."""
     mode: str = ""
     rights: str = ""
-    """The mode in words."""
+    """What the mode allows, in a sentence."""
     walls: str = ""
     """Where its commands and code run."""
     servers: tuple[ServerCheck, ...] = ()
     tools: tuple[str, ...] = ()
-    """The names of what is in its context."""
+    """Names of the tools in its context."""
     tool_tokens: int = 0
     prompt_tokens: int = 0
-    """Of the system prompt: the user's part and ours."""
+    """Tokens of the system prompt: the user's part and ours."""
     file_tools: int = 0
-    """Tools that are files, and cost nothing until they are read."""
+    """Number of tools that are files and cost no context until they are read."""
     file_tokens: int = 0
-    """What those would cost in the context."""
+    """Tokens those tools would take in the context."""
 
     @property
     def tokens(self) -> int:
-        """What its model sees before the task."""
+        """Tokens the model sees before the task."""
         return self.tool_tokens + self.prompt_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
+    """The whole report."""
+
     config: str
     execution_mode: str
     root: str
-    """The folder that its agents share."""
+    """The folder that the agents share."""
     agents: tuple[AgentCheck, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What ends a run, those that are set."""
+    """The limits that are set."""
     problems: tuple[Finding, ...] = ()
-    """What would stop it."""
+    """Findings that stop the run."""
     without: tuple[str, ...] = ()
-    """The agents that it starts without, because they cannot start."""
+    """Agents that cannot start, so the run starts without them."""
     without_commands: tuple[str, ...] = ()
-    """The agents whose commands and code will be refused, because no sandbox can be built for them."""
+    """Agents whose commands and code are refused because no sandbox is available for them."""
     notices: tuple[Finding, ...] = ()
 
     @property

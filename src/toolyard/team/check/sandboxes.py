@@ -1,4 +1,4 @@
-"""Where the commands and the code of a run's agents run, found out and announced before the run begins."""
+"""Determines, before a run begins, which sandbox the agents' commands and code use."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CONTEXT_BASED_HINT: Final = "Or set `execution_mode: context_based`, which give
 
 
 def sandbox_notices(options: RunOptions) -> list[str]:
-    """What the user has to know of the sandboxes. Starts one to see, and blocks meanwhile.
+    """Returns notices about the sandboxes. Starts one to probe it, and blocks meanwhile.
 
-    Raises ConfigError where a sandbox cannot be built and the run may not start without it.
+    Raises ConfigError if a sandbox is not available and the run must not start without it.
     """
     config = options.config
     execution = config.toolyard.code_execution
@@ -46,16 +46,16 @@ def sandbox_notices(options: RunOptions) -> list[str]:
 
 
 def needs_sandbox(agent: Agent, injection: ToolInjection) -> bool:
-    """Whether the agent can run commands or code, as far as the configuration says."""
+    """Whether the agent can run commands or code, according to the configuration."""
     if injection.files_first:
         return True
     return injection.has_files and runs_code(tools_of(Toolset.CLAUDE).values(), agent)
 
 
 def refusal_without_sandbox(section: ToolyardSection, error: SecurityError) -> Finding | None:
-    """Why a run does not start without the sandbox that the error is about; None where it does.
+    """Returns why a run must not start without a sandbox; None if it may.
 
-    It needs the sandbox that the configuration asks for by name, and any sandbox at all where tools are files.
+    A run requires the sandbox that the configuration names, and any sandbox if tools are files.
     """
     if section.code_execution.names_sandbox:
         return Finding(error.message, sandbox_hint(error))

@@ -1,4 +1,4 @@
-"""The report of a run, for people: who did what, what it came to, what it cost."""
+"""The report of a run for people: what each agent did, the result and the cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A unified diff, coloured: a foldable part for each file."""
+"""Renders a unified diff as HTML, with a foldable section for each file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from toolyard.team.report.tags import Html, join_html, tag
 _HUNK: Final = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _FILE_START: Final = re.compile(r"--- (a/|/dev/null$)")
 _MAX_LINES: Final = 4_000
-"""Of all files of an agent together."""
+"""Maximum lines over all files of an agent."""
 _MAX_OPEN: Final = 3
-"""Files that are shown without being asked for."""
+"""Number of files that are unfolded initially."""
 _MAX_LINE: Final = 2_000
 
 
@@ -25,18 +25,19 @@ class _File:
     added: int = 0
     removed: int = 0
     lines: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Each with its kind."""
+    """Each line with its CSS class."""
 
 
 def render_diff(diff: str) -> Html:
-    left, hidden = _MAX_LINES, 0
+    """Returns the HTML of a diff."""
+    remaining, hidden = _MAX_LINES, 0
     parts: list[Html] = []
     for number, file in enumerate(_split_files(diff)):
-        if left <= 0:
+        if remaining <= 0:
             hidden += 1
             continue
-        parts.append(_render_file(file, left, is_open=number < _MAX_OPEN))
-        left -= len(file.lines)
+        parts.append(_render_file(file, remaining, is_open=number < _MAX_OPEN))
+        remaining -= len(file.lines)
     if hidden:
         parts.append(tag("p", f"… and {pluralize(hidden, 'more file')}", class_="dim"))
     return join_html(parts)
@@ -57,7 +58,7 @@ def _split_files(diff: str) -> Iterator[_File]:
     lines = diff.split("\n")
     for number, raw in enumerate(lines):
         line = raw[:_MAX_LINE]
-        # The hunk before may have been cut.
+        # The previous hunk may be truncated.
         begins_file = _FILE_START.match(line) is not None and "".join(lines[number + 1 : number + 2]).startswith(
             "+++ "
         )
@@ -86,7 +87,7 @@ def _split_files(diff: str) -> Iterator[_File]:
 
 
 def _file_name(line: str) -> str:
-    """The file that a line of a diff's head names."""
+    """Returns the file name in a header line of a diff."""
     for mark in ("+++ ", "--- "):
         if line.startswith(mark):
             name = line[len(mark) :].partition("\t")[0]

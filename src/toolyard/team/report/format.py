@@ -1,4 +1,4 @@
-"""Numbers, times and endings as both reports say them, and texts with everything visible that would hide or act."""
+"""Formats numbers, times and end reasons for both reports, and makes invisible characters visible."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from toolyard.team.report.timeline_model import CallStep, RunTimeline
 
 _KEPT_WHITESPACE: Final = frozenset("\n\t")
 _JOINERS: Final = frozenset("\u200c\u200d\ufe0f")
-"""Parts of words and pictures in many scripts."""
+"""Joiners that many scripts and emoji need."""
 _CENT: Final = 0.01
 _MINUTE, _HOUR = 60, 3600
 _SNAPSHOT_CHARS: Final = 12
 END_LABELS: Final = {
     EndReason.ANSWERED: "Answered",
     EndReason.CONSENSUS: "Consensus",
-    EndReason.ROUNDS: "Rounds are over",
-    EndReason.TIME: "Time is over",
-    EndReason.TOKENS: "Tokens are spent",
-    EndReason.COST: "Money is spent",
+    EndReason.ROUNDS: "Round limit reached",
+    EndReason.TIME: "Time limit reached",
+    EndReason.TOKENS: "Token limit reached",
+    EndReason.COST: "Cost limit reached",
     EndReason.INTERRUPTED: "Interrupted",
     EndReason.FAILED: "Failed",
 }
 UNFINISHED_LABEL: Final = "Not finished"
-UNFINISHED_REASON: Final = "The log ends before the run does: it is still going on, or it was ended from outside."
+UNFINISHED_REASON: Final = "The log ends before the run does: the run is still active, or it was killed."
 
 
 def visible(text: str) -> str:
-    """`text` with an escape for every character that is not seen but may act, as on the order of words."""
+    """Returns `text` with escapes for invisible characters that have an effect, such as text direction marks."""
     if text.isprintable():
         return text
     return "".join(_visible_char(c) for c in text.replace("\r\n", "\n"))
@@ -62,9 +62,9 @@ def _two_units(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large} {unit}" + (f" {small} {small_unit}" if small else "")
 
 
-def offset(story: RunTimeline, at: float) -> str:
-    """How long after the beginning, as on a stop watch."""
-    whole = int(max(at - story.began, 0))
+def offset(timeline: RunTimeline, at: float) -> str:
+    """Returns the time since the start of the run, as on a stop watch."""
+    whole = int(max(at - timeline.began, 0))
     minutes = f"{whole // _MINUTE % _MINUTE:02}:{whole % _MINUTE:02}"
     return f"{whole // _HOUR}:{minutes}" if whole >= _HOUR else minutes
 
@@ -75,7 +75,7 @@ def moment(at: float) -> str:
 
 def money(cost: float | None) -> str:
     if cost is None:
-        return "not known"
+        return "unknown"
     return f"${cost:.2f}" if cost >= _CENT or not cost else f"${cost:.4f}"
 
 
@@ -87,11 +87,11 @@ def short_snapshot(identity: str) -> str:
     return visible(identity)[:_SNAPSHOT_CHARS]
 
 
-def end_labels(story: RunTimeline) -> tuple[str, str]:
-    """How it ended, in a word and in a sentence."""
-    if story.finished is None:
+def end_labels(timeline: RunTimeline) -> tuple[str, str]:
+    """Returns how the run ended: a label and a sentence."""
+    if timeline.finished is None:
         return UNFINISHED_LABEL, UNFINISHED_REASON
-    return END_LABELS[story.finished.ended], story.finished.why
+    return END_LABELS[timeline.finished.ended], timeline.finished.why
 
 
 def format_limit(name: str, value: float) -> str:
@@ -100,16 +100,16 @@ def format_limit(name: str, value: float) -> str:
     return money(value) if name == "cost" else f"{value:,.0f} {one_line(name)}"
 
 
-def arguments_json(made: CallStep) -> str:
+def arguments_json(call: CallStep) -> str:
     try:
-        return json.dumps(made.arguments, indent=2, ensure_ascii=False, default=str)
+        return json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str)
     except (RecursionError, ValueError):
         return "…"
 
 
-def agent_outcome(story: RunTimeline, agent: str) -> str:
-    """What an agent's work led to."""
-    parts, finished = story.agent_rounds(agent), story.finished
+def agent_outcome(timeline: RunTimeline, agent: str) -> str:
+    """Returns the result of an agent's work in a few words."""
+    parts, finished = timeline.agent_rounds(agent), timeline.finished
     failure = next((part.failure for part in reversed(parts) if part.failure), None)
     if failure is not None:
         return f"failed: {one_line(failure.why)}"

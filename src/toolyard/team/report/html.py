@@ -1,6 +1,6 @@
-"""The report as one HTML file that needs nothing else: no script, no picture, no font, no address.
+"""Renders the report as one self-contained HTML file: no scripts, images, fonts or links to other hosts.
 
-Its policy allows its own style and nothing more, so that even markup that slipped through could not act.
+Its content security policy allows only its own style, so injected markup would have no effect.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _LEGEND: Final = (
 )
 
 
-def render_html(story: RunTimeline, diffs: Mapping[str, str]) -> str:
-    title = f"Run {report_format.one_line(story.run)}: {report_format.one_line(story.task, 80)}"
+def render_html(timeline: RunTimeline, diffs: Mapping[str, str]) -> str:
+    """Returns the HTML report. `diffs` holds the diff of each agent."""
+    title = f"Run {report_format.one_line(timeline.run)}: {report_format.one_line(timeline.task, 80)}"
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     head = tag(
@@ -42,34 +43,34 @@ def render_html(story: RunTimeline, diffs: Mapping[str, str]) -> str:
     )
     body = tag(
         "main",
-        _header_section(story),
-        *_answer(story),
+        _header_section(timeline),
+        *_answer(timeline),
         tag("h2", "Agents", id="agents"),
-        _agents(story),
-        *_votes(story),
+        _agents(timeline),
+        *_votes(timeline),
         tag("h2", "Time line", id="time"),
-        tag("div", time_line(story), tag("p", _LEGEND, class_="legend"), class_="card"),
+        tag("div", time_line(timeline), tag("p", _LEGEND, class_="legend"), class_="card"),
         tag("h2", "What happened", id="rounds"),
-        render_rounds(story),
-        *_files(story, diffs),
+        render_rounds(timeline),
+        *_files(timeline, diffs),
         tag("footer", "Written by Toolyard from the log of this run, events.jsonl."),
     )
     return f"<!doctype html>\n{tag('html', head, tag('body', body), lang='en')}\n"
 
 
-def _header_section(story: RunTimeline) -> Html:
-    word, why = report_format.end_labels(story)
-    ended = story.finished.ended if story.finished else None
+def _header_section(timeline: RunTimeline) -> Html:
+    word, why = report_format.end_labels(timeline)
+    ended = timeline.finished.ended if timeline.finished else None
     colour = "good" if ended in _GOOD else "bad" if ended is EndReason.FAILED else "warn"
-    spent = story.total_spent
-    rounds = story.finished.rounds if story.finished else len(story.rounds)
+    spent = timeline.total_spent
+    rounds = timeline.finished.rounds if timeline.finished else len(timeline.rounds)
     cached = f" ({spent.cached:,} cached)" if spent.cached else ""
     limits, resumed = (
-        story.limits,
-        f", resumed {report_format.pluralize(story.resumed, 'time')}" if story.resumed else "",
+        timeline.limits,
+        f", resumed {report_format.pluralize(timeline.resumed, 'time')}" if timeline.resumed else "",
     )
     figures = [
-        (report_format.duration(story.seconds), _with_limit("time", limits, "seconds")),
+        (report_format.duration(timeline.seconds), _with_limit("time", limits, "seconds")),
         (f"{rounds:,}", _with_limit("round" if rounds == 1 else "rounds", limits, "rounds")),
         (
             f"{spent.total:,}",
@@ -79,11 +80,11 @@ def _header_section(story: RunTimeline) -> Html:
         (report_format.money(spent.cost), _with_limit("cost", limits, "cost")),
     ]
     links = [("agents", "Agents"), ("time", "Time line"), ("rounds", "What happened"), ("files", "Files")]
-    notices = [tag("p", tag("span", "! ", class_="warn"), notice.text, class_="why") for notice in story.notices]
+    notices = [tag("p", tag("span", "! ", class_="warn"), notice.text, class_="why") for notice in timeline.notices]
     return join_html(
         [
-            tag("h1", "Run ", tag("code", story.run), f"  ·  {report_format.moment(story.began)}{resumed}"),
-            tag("div", story.task.strip(), class_="task long" if len(story.task) > _LONG_TASK else "task"),
+            tag("h1", "Run ", tag("code", timeline.run), f"  ·  {report_format.moment(timeline.began)}{resumed}"),
+            tag("div", timeline.task.strip(), class_="task long" if len(timeline.task) > _LONG_TASK else "task"),
             tag("p", tag("span", word, class_=f"pill {colour}"), why, class_="why"),
             *notices,
             tag("div", *(_figure(*each) for each in figures), class_="figures"),
@@ -104,8 +105,8 @@ def _with_limit(thing: str, limits: Mapping[str, float], name: str) -> str:
     )
 
 
-def _answer(story: RunTimeline) -> Iterator[Html]:
-    finished = story.finished
+def _answer(timeline: RunTimeline) -> Iterator[Html]:
+    finished = timeline.finished
     if finished is None or not finished.has_answer:
         return
     yield tag("h2", f"The answer of {report_format.one_line(finished.winner)}", id="answer")
@@ -120,16 +121,16 @@ def _answer(story: RunTimeline) -> Iterator[Html]:
         )
 
 
-def _agents(story: RunTimeline) -> Html:
+def _agents(timeline: RunTimeline) -> Html:
     rows: list[Html] = []
-    for name, info in story.agents.items():
-        used = story.used.get(name)
+    for name, info in timeline.agents.items():
+        used = timeline.used.get(name)
         spent = used.spent if used else None
-        calls = story.calls_of(name)
+        calls = timeline.calls_of(name)
         failed = sum(call.ok is False for call in calls)
         numbers = (
             f"{len(calls):,}" + (f" ({failed:,} failed)" if failed else ""),
-            f"{len(story.files_of(name)):,}",
+            f"{len(timeline.files_of(name)):,}",
             f"{used.turns:,}" if used else "0",
             f"{spent.input:,}" if spent else "0",
             f"{spent.cached:,}" if spent else "0",
@@ -148,15 +149,15 @@ def _agents(story: RunTimeline) -> Html:
             tag(
                 "tr",
                 tag("td", who),
-                tag("td", report_format.agent_outcome(story, name)),
+                tag("td", report_format.agent_outcome(timeline, name)),
                 *(tag("td", n, class_="n") for n in numbers),
             )
         )
-    return _table(("Agent", "Came to"), ("Calls", "Files", "Turns", "In", "Cached", "Out", "Cost"), rows)
+    return _table(("Agent", "Result"), ("Calls", "Files", "Turns", "In", "Cached", "Out", "Cost"), rows)
 
 
-def _votes(story: RunTimeline) -> Iterator[Html]:
-    votes = [part.vote for parts in story.rounds.values() for part in parts.values() if part.vote]
+def _votes(timeline: RunTimeline) -> Iterator[Html]:
+    votes = [part.vote for parts in timeline.rounds.values() for part in parts.values() if part.vote]
     if not votes:
         return
     yield tag("h2", "Votes", id="votes")
@@ -170,17 +171,17 @@ def _votes(story: RunTimeline) -> Iterator[Html]:
     yield _table(("Round", "Agent", "Voted for", "Why"), (), rows)
 
 
-def _files(story: RunTimeline, diffs: Mapping[str, str]) -> Iterator[Html]:
+def _files(timeline: RunTimeline, diffs: Mapping[str, str]) -> Iterator[Html]:
     yield tag("h2", "Files", id="files")
-    told = [name for name in story.agents if diffs.get(name) or story.files_of(name)]
-    if not told:
+    agents = [name for name in timeline.agents if diffs.get(name) or timeline.files_of(name)]
+    if not agents:
         yield tag("p", "No file was changed.", class_="dim")
-    for name in told:
+    for name in agents:
         yield tag("h3", report_format.one_line(name))
         if diffs.get(name):
             yield render_diff(diffs[name])
         else:
-            yield tag("ul", *(tag("li", tag("code", path)) for path in story.files_of(name)))
+            yield tag("ul", *(tag("li", tag("code", path)) for path in timeline.files_of(name)))
 
 
 def _table(titles: Iterable[str], numbers: Iterable[str], rows: Iterable[Html]) -> Html:

@@ -1,4 +1,4 @@
-"""The report as Markdown. What a model or a tool wrote stands between fences that it cannot close."""
+"""Renders the report as Markdown. Text of models and tools is in fences that it cannot close."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#|~&!$^])")
 _ADDRESS: Final = re.compile(r"://|www\.|@", re.IGNORECASE)
 _LIST_MARK: Final = re.compile(r"^(\d*)([-+=.)])")
 _BAR: Final = "\u2502"
-"""Stands for `|` in code, where a table would be cut and an escape would show."""
+"""Replaces `|` in code, where it would split a table cell and an escape would be visible."""
 _TICKS: Final = re.compile(r"`+")
 _MAX_RESULT: Final = 4_000
 _MAX_DIFF: Final = 200_000
 _SHOWN_PATHS: Final = 20
 
 
-def render_markdown(story: RunTimeline, diffs: Mapping[str, str]) -> str:
+def render_markdown(timeline: RunTimeline, diffs: Mapping[str, str]) -> str:
+    """Returns the Markdown report. `diffs` holds the diff of each agent."""
     blocks = (
-        *_header_section(story),
-        *_answer(story),
-        *_agents(story),
-        *_votes(story),
-        *_rounds(story),
-        *_files(story, diffs),
-        *_time_line(story),
+        *_header_section(timeline),
+        *_answer(timeline),
+        *_agents(timeline),
+        *_votes(timeline),
+        *_rounds(timeline),
+        *_files(timeline, diffs),
+        *_time_line(timeline),
     )
     return "\n\n".join(blocks) + "\n"
 
 
 def plain_text(text: str, longest: int = 200) -> str:
-    """A text in a line, as text: nothing in it is a mark, a link, a mention or a cell."""
+    """Returns a text as one line of plain text: no markup, link, mention or table cell."""
     line = " ".join(map(_plain_word, report_format.one_line(text, longest).split(" ")))
     return _LIST_MARK.sub(r"\1\\\2", line)
 
 
 def _plain_word(word: str) -> str:
-    """What renderers take for an address becomes code: an escape does not keep all of them from linking it."""
+    """Turns what renderers detect as an address into code, because some link it even if it is escaped."""
     if _ADDRESS.search(word) is None:
         return _SPECIAL.sub(r"\\\1", word)
     ticks = "`" * (max((len(found) for found in _TICKS.findall(word)), default=0) + 1)
@@ -58,64 +59,64 @@ def _plain_word(word: str) -> str:
 
 
 def code_block(text: str, kind: str = "") -> str:
-    """A text as it is, between fences longer than any in it."""
+    """Returns the text in a code block with a fence longer than any inside."""
     shown = report_format.visible(text).strip("\n")
     longest = max((len(ticks) for ticks in _TICKS.findall(shown)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}{kind}\n{shown}\n{fence}"
 
 
-def _header_section(story: RunTimeline) -> Iterator[str]:
-    word, why = report_format.end_labels(story)
-    yield f"# Run {plain_text(story.run)}"
-    yield code_block(story.task)
+def _header_section(timeline: RunTimeline) -> Iterator[str]:
+    word, why = report_format.end_labels(timeline)
+    yield f"# Run {plain_text(timeline.run)}"
+    yield code_block(timeline.task)
     yield f"**{word}.** {plain_text(why, 1000)}"
     spent, resumed = (
-        story.total_spent,
-        f", resumed {report_format.pluralize(story.resumed, 'time')}" if story.resumed else "",
+        timeline.total_spent,
+        f", resumed {report_format.pluralize(timeline.resumed, 'time')}" if timeline.resumed else "",
     )
     rows = [
-        ("Begun", f"{report_format.moment(story.began)}{resumed}"),
-        ("Time", report_format.duration(story.seconds)),
-        ("Rounds", str(story.finished.rounds if story.finished else len(story.rounds))),
+        ("Begun", f"{report_format.moment(timeline.began)}{resumed}"),
+        ("Time", report_format.duration(timeline.seconds)),
+        ("Rounds", str(timeline.finished.rounds if timeline.finished else len(timeline.rounds))),
         ("Tokens", f"{spent.input:,} in ({spent.cached:,} cached), {spent.output:,} out"),
         ("Cost", report_format.money(spent.cost).replace("$", "\\$")),
         (
             "Limits",
-            plain_text(", ".join(report_format.format_limit(*each) for each in story.limits.items())) or "none",
+            plain_text(", ".join(report_format.format_limit(*each) for each in timeline.limits.items())) or "none",
         ),
     ]
     yield _table(("", ""), rows)
-    if story.notices:
-        yield "\n".join(f"- {plain_text(notice.text, 1000)}" for notice in story.notices)
+    if timeline.notices:
+        yield "\n".join(f"- {plain_text(notice.text, 1000)}" for notice in timeline.notices)
 
 
-def _answer(story: RunTimeline) -> Iterator[str]:
-    finished = story.finished
+def _answer(timeline: RunTimeline) -> Iterator[str]:
+    finished = timeline.finished
     if finished is not None and finished.has_answer:
-        kept = (
+        snapshot = (
             f" (snapshot {plain_text(report_format.short_snapshot(finished.snapshot))})" if finished.snapshot else ""
         )
-        yield f"## The answer: {plain_text(finished.winner)}{kept}"
+        yield f"## The answer: {plain_text(finished.winner)}{snapshot}"
         yield code_block(finished.text, "markdown")
 
 
-def _agents(story: RunTimeline) -> Iterator[str]:
+def _agents(timeline: RunTimeline) -> Iterator[str]:
     yield "## Agents"
     rows: list[tuple[str, ...]] = []
-    for name, info in story.agents.items():
-        used = story.used.get(name)
+    for name, info in timeline.agents.items():
+        used = timeline.used.get(name)
         tokens = f"{used.spent.input:,} / {used.spent.output:,}" if used else "0 / 0"
         cost = report_format.money(used.spent.cost if used else 0.0).replace("$", "\\$")
-        calls, files = len(story.calls_of(name)), len(story.files_of(name))
+        calls, files = len(timeline.calls_of(name)), len(timeline.files_of(name))
         who = plain_text(" · ".join(filter(None, (info.backend, info.model))))
-        came = plain_text(report_format.agent_outcome(story, name))
+        came = plain_text(report_format.agent_outcome(timeline, name))
         rows.append((plain_text(name), who, came, str(calls), str(files), tokens, cost))
-    yield _table(("Agent", "Model", "Came to", "Calls", "Files", "Tokens in / out", "Cost"), rows)
+    yield _table(("Agent", "Model", "Result", "Calls", "Files", "Tokens in / out", "Cost"), rows)
 
 
-def _votes(story: RunTimeline) -> Iterator[str]:
-    votes = [part for parts in story.rounds.values() for part in parts.values() if part.vote]
+def _votes(timeline: RunTimeline) -> Iterator[str]:
+    votes = [part for parts in timeline.rounds.values() for part in parts.values() if part.vote]
     if votes:
         yield "## Votes"
         rows = [
@@ -131,9 +132,9 @@ def _votes(story: RunTimeline) -> Iterator[str]:
         yield _table(("Round", "Agent", "Voted for", "Why"), rows)
 
 
-def _rounds(story: RunTimeline) -> Iterator[str]:
+def _rounds(timeline: RunTimeline) -> Iterator[str]:
     yield "## What happened"
-    for number, parts in story.rounds.items():
+    for number, parts in timeline.rounds.items():
         yield f"### Round {number}" if number else "### Before the first round"
         for part in parts.values():
             yield f"#### {plain_text(part.agent)}"
@@ -177,21 +178,21 @@ def _render_step(step: Step) -> Iterator[str]:
             yield f"Note: {plain_text(step.text, 1000)}"
 
 
-def _files(story: RunTimeline, diffs: Mapping[str, str]) -> Iterator[str]:
-    told = [name for name in story.agents if diffs.get(name) or story.files_of(name)]
-    if told:
+def _files(timeline: RunTimeline, diffs: Mapping[str, str]) -> Iterator[str]:
+    agents = [name for name in timeline.agents if diffs.get(name) or timeline.files_of(name)]
+    if agents:
         yield "## Files"
-    for name in told:
+    for name in agents:
         yield f"### {plain_text(name)}"
         if diffs.get(name):
             yield code_block(truncate(diffs[name], _MAX_DIFF), "diff")
         else:
-            yield "\n".join(f"- {plain_text(path)}" for path in story.files_of(name))
+            yield "\n".join(f"- {plain_text(path)}" for path in timeline.files_of(name))
 
 
-def _time_line(story: RunTimeline) -> Iterator[str]:
+def _time_line(timeline: RunTimeline) -> Iterator[str]:
     rows: list[tuple[float, str, str]] = []
-    for parts in story.rounds.values():
+    for parts in timeline.rounds.values():
         for part in parts.values():
             rows.append((part.began, part.agent, f"began round {part.round}"))
             rows += [(step.at, part.agent, step.text) for step in part.steps if isinstance(step, NoteStep)]
@@ -203,10 +204,11 @@ def _time_line(story: RunTimeline) -> Iterator[str]:
                 rows.append((part.failure.at, part.agent, f"failed: {part.failure.why}"))
     if rows:
         yield "## Time line"
-        told = [
-            (report_format.offset(story, at), plain_text(agent), plain_text(what)) for at, agent, what in sorted(rows)
+        cells = [
+            (report_format.offset(timeline, at), plain_text(agent), plain_text(what))
+            for at, agent, what in sorted(rows)
         ]
-        yield _table(("At", "Agent", "What"), told)
+        yield _table(("At", "Agent", "What"), cells)
 
 
 def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -1,4 +1,4 @@
-"""How the report looks: light or dark as the reader's system is, and plain on paper."""
+"""Style sheet of the report: light or dark like the reader's system, and plain on paper."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A run as a story: its events put together into what each agent said and did in each round.
+"""Builds the timeline of a run from its events: what each agent said and did in each round.
 
-However much was logged, a story stays of a size that can be read: long texts are cut where they are taken over, and
-of very many steps the last are counted only.
+The timeline stays readable for any log: long texts are cut, and steps beyond the maximum are only counted.
 """
 
 from __future__ import annotations
@@ -34,13 +33,15 @@ from toolyard.team.events import (
 )
 
 _MAX_STEPS: Final = 1000
-"""Of one agent in one round."""
+"""Per agent and round."""
 _MAX_TEXT: Final = 40_000
 _MAX_PATHS: Final = 500
 
 
 @dataclass(slots=True)
 class TextStep:
+    """Text or thinking of the model."""
+
     at: float
     text: str
     is_thinking: bool = False
@@ -48,19 +49,21 @@ class TextStep:
 
 @dataclass(slots=True)
 class CallStep:
-    """A call, and what came of it."""
+    """A tool call and its result."""
 
     at: float
     tool: str
     arguments: Mapping[str, Any]
     ok: bool | None = None
-    """None where it has no result."""
+    """None while it has no result."""
     text: str = ""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
+    """Files that changed in one snapshot."""
+
     at: float
     paths: tuple[str, ...]
     total: int
@@ -69,10 +72,12 @@ class ChangeStep:
 
 @dataclass(frozen=True, slots=True)
 class NoteStep:
+    """A notice about the agent."""
+
     at: float
     text: str
     seconds: float = 0.0
-    """For how long it waited; 0 for any other note."""
+    """Seconds that it waited; 0 for other notes."""
 
 
 Step: TypeAlias = TextStep | CallStep | ChangeStep | NoteStep
@@ -95,7 +100,7 @@ class AgentRound:
 
     @property
     def ends_with_answer(self) -> bool:
-        """Whether its answer is what it said last."""
+        """Whether its last text is its answer."""
         last = self.steps[-1] if self.steps else None
         return (
             isinstance(last, TextStep) and self.answer is not None and last.text.strip() == self.answer.text.strip()
@@ -140,24 +145,26 @@ class AgentRound:
 
     def _add_tool_event(self, event: ToolCalled | ToolReturned) -> None:
         if isinstance(event, ToolCalled):
-            made = CallStep(event.at, event.tool, event.arguments)
-            if self._add_step(made):
-                self._open_calls[event.call] = made
+            step = CallStep(event.at, event.tool, event.arguments)
+            if self._add_step(step):
+                self._open_calls[event.call] = step
             return
-        made = self._open_calls.pop(event.call, None)
-        if made is not None:
-            made.ok, made.text = event.ok, truncate(event.text, _MAX_TEXT)
-            made.seconds = event.seconds or max(event.at - made.at, 0.0)
+        step = self._open_calls.pop(event.call, None)
+        if step is not None:
+            step.ok, step.text = event.ok, truncate(event.text, _MAX_TEXT)
+            step.seconds = event.seconds or max(event.at - step.at, 0.0)
 
 
 @dataclass(slots=True)
 class RunTimeline:
+    """All that the reports show of a run."""
+
     run: str = ""
     task: str = ""
     began: float = 0.0
     ended: float = 0.0
     resumed: int = 0
-    """How often it was gone on with."""
+    """How often the run was resumed."""
     agents: dict[str, AgentInfo] = field(default_factory=dict[str, AgentInfo])
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
     rounds: dict[int, dict[str, AgentRound]] = field(default_factory=dict[int, dict[str, AgentRound]])
@@ -179,7 +186,7 @@ class RunTimeline:
         return [parts[agent] for parts in self.rounds.values() if agent in parts]
 
     def files_of(self, agent: str) -> list[str]:
-        """Paths that it changed, in the order in which it first did."""
+        """Returns the paths that the agent changed, in the order of the first change."""
         steps = (step for part in self.agent_rounds(agent) for step in part.steps)
         return [*dict.fromkeys(path for step in steps if isinstance(step, ChangeStep) for path in step.paths)]
 
@@ -188,29 +195,30 @@ class RunTimeline:
 
 
 def build_timeline(events: Iterable[TeamEvent]) -> RunTimeline:
-    story = RunTimeline()
+    """Builds the timeline from the events of a log."""
+    timeline = RunTimeline()
     for event in events:
-        story.began = story.began or event.at
-        story.ended = max(story.ended, event.at)
+        timeline.began = timeline.began or event.at
+        timeline.ended = max(timeline.ended, event.at)
         match event:
             case RunStarted():
-                story.run, story.task, story.limits = event.run, event.task, event.limits
-                story.agents.update({info.id: info for info in event.agents})
-                story.resumed += event.resumed
-                story.finished = None
+                timeline.run, timeline.task, timeline.limits = event.run, event.task, event.limits
+                timeline.agents.update({info.id: info for info in event.agents})
+                timeline.resumed += event.resumed
+                timeline.finished = None
             case RunFinished():
-                story.finished = event
+                timeline.finished = event
             case Used():
-                story.used[event.agent] = event
+                timeline.used[event.agent] = event
             case RoundStarted():
-                story.rounds.setdefault(event.round, {})
+                timeline.rounds.setdefault(event.round, {})
             case Notice() if not event.agent:
-                story.notices.append(event)
+                timeline.notices.append(event)
             case _ if event.agent:
-                _agent_round(story, event).add_event(event)
+                _agent_round(timeline, event).add_event(event)
             case _:
                 pass
-    return story
+    return timeline
 
 
 def truncate(text: str, longest: int) -> str:
@@ -224,18 +232,18 @@ def _note_step(event: Waiting | Shortened | Notice) -> NoteStep:
         case Waiting():
             return NoteStep(event.at, f"Waited {event.seconds:.0f} s: {event.why}", event.seconds)
         case Shortened():
-            told = f"The conversation was shortened from {event.before:,} to {event.after:,} tokens."
-            return NoteStep(event.at, told)
+            text = f"The conversation was shortened from {event.before:,} to {event.after:,} tokens."
+            return NoteStep(event.at, text)
         case Notice():
             return NoteStep(event.at, event.text)
 
 
-def _agent_round(story: RunTimeline, event: TeamEvent) -> AgentRound:
-    story.agents.setdefault(event.agent, AgentInfo(event.agent, ""))
-    parts = story.rounds.setdefault(event.round, {})
+def _agent_round(timeline: RunTimeline, event: TeamEvent) -> AgentRound:
+    timeline.agents.setdefault(event.agent, AgentInfo(event.agent, ""))
+    parts = timeline.rounds.setdefault(event.round, {})
     if event.agent not in parts:
         parts[event.agent] = AgentRound(event.agent, event.round, event.at, event.at)
     elif isinstance(event, AgentStarted):
-        # A round that was broken off and begun again: the time in between was no work.
+        # The round was interrupted and restarted: keep its first start.
         parts[event.agent].began = min(parts[event.agent].began, event.at)
     return parts[event.agent]

@@ -1,4 +1,4 @@
-"""Writes the reports of a run beside its log. Each file is there as a whole, or as it was."""
+"""Writes the reports of a run next to its log. Each file is replaced atomically."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ MARKDOWN_NAME: Final = "report.md"
 
 
 class ReportPaths(NamedTuple):
+    """Paths of the written reports."""
+
     markdown: str
     html: str
 
 
 def no_diff(agent: str) -> str:
-    """For who has none."""
+    """Returns no diff."""
     del agent
     return ""
 
 
 def write_report(folder: str, diff_of: Callable[[str], str] = no_diff) -> ReportPaths:
-    """From the log in `folder`, and what `diff_of` says of each agent's files. Raises OSError."""
-    story = build_timeline(read_log(os.path.join(folder, LOG_NAME)))
-    # Only of agents that the run was begun with: nobody else has files.
-    diffs = {name: diff_of(name) for name, info in story.agents.items() if info.backend}
+    """Writes both reports from the log in `folder`, with `diff_of` each agent. Raises OSError."""
+    timeline = build_timeline(read_log(os.path.join(folder, LOG_NAME)))
+    # Only agents that the run started with have a backend, and files.
+    diffs = {name: diff_of(name) for name, info in timeline.agents.items() if info.backend}
     written = ReportPaths(os.path.join(folder, MARKDOWN_NAME), os.path.join(folder, HTML_NAME))
-    _replace(written.markdown, render_markdown(story, diffs))
-    _replace(written.html, render_html(story, diffs))
+    _replace(written.markdown, render_markdown(timeline, diffs))
+    _replace(written.html, render_html(timeline, diffs))
     return written
 
 
 def _replace(path: str, text: str) -> None:
-    beside = os.path.join(os.path.dirname(path), temporary_name())
+    temporary = os.path.join(os.path.dirname(path), temporary_name())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with open(os.open(beside, flags, 0o600), "w", encoding="utf-8", errors="backslashreplace") as file:
+        with open(os.open(temporary, flags, 0o600), "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise

@@ -1,14 +1,14 @@
-"""A model on the loopback that speaks the wire formats of Gemini, OpenAI (both APIs) and Anthropic, by a script.
+"""A scripted model server on the loopback with the wire formats of Gemini, OpenAI (both APIs) and Anthropic.
 
     script = in_turns(Call("Read", {"file_path": "a.txt"}), Fail(429, retry_after=0.1), Say("It says one."))
     with serving(script) as server:
         ...  # a client at server.gemini, server.openai or server.anthropic
     assert server.requests[-1].results == ("one",)
 
-All APIs are at one address and are told apart by the path. A script is a function from a `Request` to a `Step`; the
-usual ones are in `scripts`, what a model can do in `steps`, and what it was sent is in `server.requests`, with a view
-that is the same for every API. As a program of its own, for benchmarks and guides: `python -m
-toolyard.testing.mock_model`, see `__main__`.
+All APIs share one address; the path selects the API. A script is a function from a `Request` to a `Step`: common
+scripts are in `scripts`, the steps in `steps`. `server.requests` holds the received requests in a form that is the
+same for every API. `python -m toolyard.testing.mock_model` runs it as a program for benchmarks and guides; see
+`__main__`.
 """
 
 from toolyard.testing.mock_model.requests import Conversation, DeclaredTool, Request

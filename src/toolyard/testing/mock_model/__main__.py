@@ -1,14 +1,14 @@
-"""The model as a program of its own, for benchmarks and guides.
+"""Runs the scripted model as a program, for benchmarks and guides.
 
     python -m toolyard.testing.mock_model [--port 0] (--script FILE.json | --say TEXT | --zero)
 
-Its first line on stdout is its address. `GOOGLE_GEMINI_BASE_URL` and `ANTHROPIC_BASE_URL` are that address,
-`OPENAI_BASE_URL` is that address with `/v1`; any key will do. It ends with SIGTERM or SIGINT, and with its stdin
-where that is a pipe.
+Its first line on stdout is its address. Set `GOOGLE_GEMINI_BASE_URL` and `ANTHROPIC_BASE_URL` to that address and
+`OPENAI_BASE_URL` to that address with `/v1`; any key is accepted. It ends on SIGTERM or SIGINT, and at the end of its
+stdin if that is a pipe.
 
-- `--script FILE.json` does what the file says: `script_files` says how it is written.
-- `--say TEXT` answers every request with that text, and `--zero` with `done`: from bytes that were made at the start,
-  without reading what it was sent, so that whoever measures something measures that and not the model.
+- `--script FILE.json` plays the script in the file; `script_files` documents the format.
+- `--say TEXT` answers every request with that text, and `--zero` with `done`. The response bytes are prepared once
+  and requests are not parsed, so that a benchmark measures the client and not the model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BAD_USAGE = 2
 
 
 def script_handler(script: Script) -> RequestHandler:
-    """Answers at once what needs no waiting."""
+    """Returns a handler that plays a script; answers without a delay are returned at once."""
 
     def answer(received: HttpRequest) -> bytes | Awaitable[HttpReply]:
         request = parse_request(received.method, received.path, received.headers, received.body)
@@ -52,23 +52,25 @@ def script_handler(script: Script) -> RequestHandler:
 
 
 def fixed_text_handler(text: str) -> RequestHandler:
-    """Answers everything with one text, from bytes that are made once for each kind of request."""
-    made: dict[tuple[str, bool, bool], bytes] = {}
+    """Returns a handler that answers everything with one text, from bytes prepared once for each kind of request."""
+    responses: dict[tuple[str, bool, bool], bytes] = {}
 
     def answer(received: HttpRequest) -> bytes:
         body = received.body
         is_streaming = any(mark in body for mark in _STREAM_MARKERS)
         kind = (received.path, is_streaming, is_streaming and any(mark in body for mark in _USAGE_MARKERS))
-        if kind not in made:
+        if kind not in responses:
             request = parse_request(received.method, received.path, received.headers, body)
-            made[kind] = response_bytes(reply_to(request, Say(text)) if request.is_turn else non_turn_reply(request))
-        return made[kind]
+            responses[kind] = response_bytes(
+                reply_to(request, Say(text)) if request.is_turn else non_turn_reply(request)
+            )
+        return responses[kind]
 
     return answer
 
 
 async def serve(handler: RequestHandler, port: int, on_listening: Callable[[str], None]) -> None:
-    """Until it is told to end."""
+    """Serves until a signal arrives or stdin ends."""
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -86,12 +88,13 @@ async def serve(handler: RequestHandler, port: int, on_listening: Callable[[str]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m toolyard.testing.mock_model", description="A model by a script.")
-    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
+    """Parses the command line and serves; returns the exit code."""
+    parser = argparse.ArgumentParser("python -m toolyard.testing.mock_model", description="A scripted model.")
+    parser.add_argument("--port", type=int, default=0, help="0: any free port")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--script", metavar="FILE.json")
     what.add_argument("--say", metavar="TEXT")
-    what.add_argument("--zero", action="store_true", help="answer `done` as fast as can be")
+    what.add_argument("--zero", action="store_true", help="answer `done` as fast as possible")
     chosen = parser.parse_args()
     try:
         answerer = (

@@ -1,4 +1,4 @@
-"""The messages API of Anthropic, and `count_tokens`."""
+"""Anthropic's messages API, and `count_tokens`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ _SIGNATURE = base64.b64encode(b"a signature of thoughts").decode()
 
 
 class Anthropic(ProviderApi):
+    """Anthropic's messages API."""
+
     name = "anthropic"
 
     def parse_conversation(self, path: str, body: Json) -> Conversation:
@@ -89,14 +91,14 @@ class Anthropic(ProviderApi):
             ]
             deltas.append({"type": "signature_delta", "signature": _SIGNATURE})
             events += _block_events(0, {"type": "thinking", "thinking": "", "signature": ""}, deltas)
-        place = 1 if turn.thinking else 0
+        block_index = 1 if turn.thinking else 0
         if turn.text:
             deltas = [{"type": "text_delta", "text": piece} for piece in split_words(turn.text)]
-            events += _block_events(place, {"type": "text", "text": ""}, deltas)
-            place += 1
+            events += _block_events(block_index, {"type": "text", "text": ""}, deltas)
+            block_index += 1
         for index, call in enumerate(turn.calls):
             events += _block_events(
-                place + index, {**_tool_use_block(answer, index), "input": {}}, _argument_deltas(call)
+                block_index + index, {**_tool_use_block(answer, index), "input": {}}, _argument_deltas(call)
             )
         over = {
             "input_tokens": _uncached_tokens(answer),
@@ -155,11 +157,11 @@ def _argument_deltas(call: Call) -> list[Json]:
     return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 
-def _block_events(place: int, block: Json, deltas: list[Json]) -> list[Json]:
+def _block_events(block_index: int, block: Json, deltas: list[Json]) -> list[Json]:
     return [
-        {"type": "content_block_start", "index": place, "content_block": block},
-        *({"type": "content_block_delta", "index": place, "delta": delta} for delta in deltas),
-        {"type": "content_block_stop", "index": place},
+        {"type": "content_block_start", "index": block_index, "content_block": block},
+        *({"type": "content_block_delta", "index": block_index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": block_index},
     ]
 
 
@@ -178,7 +180,7 @@ def _thinking_usage(answer: ModelAnswer) -> Json:
 
 
 def _uncached_tokens(answer: ModelAnswer) -> int:
-    """What was not kept: this API counts that beside the rest, not in it."""
+    """Returns the input tokens without the cached ones, which this API counts separately."""
     return answer.usage.input - answer.usage.cached
 
 

@@ -1,4 +1,4 @@
-"""The chat completions API of OpenAI, which half the world's servers speak too."""
+"""OpenAI's chat completions API, which many other servers implement."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ ERROR_TYPES = {
     500: ("server_error", "server_error"),
     503: ("service_unavailable_error", "service_unavailable"),
 }
-"""By status: the type and the code of an error."""
+"""Type and code of an error, by HTTP status."""
 CREATED = 1_760_000_000
 
 
 class OpenAi(ProviderApi):
-    """What both APIs of OpenAI have in common."""
+    """The parts that both OpenAI APIs share."""
 
     def error_body(self, failure: ApiError) -> Json:
         kind, code = ERROR_TYPES.get(failure.status, ("server_error", None))
@@ -57,6 +57,8 @@ class OpenAi(ProviderApi):
 
 
 class Chat(OpenAi):
+    """OpenAI's chat completions API."""
+
     name = "chat"
 
     def parse_conversation(self, path: str, body: Json) -> Conversation:

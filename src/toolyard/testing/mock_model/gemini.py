@@ -1,4 +1,4 @@
-"""The API of Gemini: `generateContent`, `streamGenerateContent` (events, or one array), `countTokens`."""
+"""The Gemini API: `generateContent`, `streamGenerateContent` (events, or one array) and `countTokens`."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ _MODEL = re.compile(r"models/([^/:?]+):")
 
 
 class Gemini(ProviderApi):
+    """The Gemini API."""
+
     name = "gemini"
     event_separator: ClassVar[bytes] = b"\r\n\r\n"
 
@@ -93,7 +95,7 @@ class Gemini(ProviderApi):
         return {"error": error}
 
     def error_headers(self, failure: ApiError) -> dict[str, str]:
-        """None: when to come again is in the error itself."""
+        """Returns no headers: the retry delay is part of the error body."""
         del failure
         return {}
 
@@ -133,7 +135,7 @@ def _result_text(response: Json) -> str:
 
 
 def _tool(declared: Json) -> DeclaredTool:
-    spellings = ("parametersJsonSchema", "parameters_json_schema", "parameters")  # the API takes them all
+    spellings = ("parametersJsonSchema", "parameters_json_schema", "parameters")  # the API accepts all of them
     schema = as_object(next((declared[key] for key in spellings if declared.get(key)), None))
     return DeclaredTool(declared["name"], declared.get("description", ""), schema)
 
@@ -149,12 +151,12 @@ def _call_parts(answer: ModelAnswer) -> list[Json]:
 
 
 def _with_signature(answer: ModelAnswer, parts: list[Json]) -> list[Json]:
-    """With the signature that a model which thinks puts on its first call, or on the last part of its text."""
+    """Adds the signature of a thinking model to the first call, or to the last text part."""
     if not answer.turn.thinking:
         return parts
     calls = [at for at, part in enumerate(parts) if "functionCall" in part]
-    place = calls[0] if calls else len(parts) - 1
-    return [{**part, "thoughtSignature": _SIGNATURE} if at == place else part for at, part in enumerate(parts)]
+    signed = calls[0] if calls else len(parts) - 1
+    return [{**part, "thoughtSignature": _SIGNATURE} if at == signed else part for at, part in enumerate(parts)]
 
 
 def _response(answer: ModelAnswer, parts: list[Json], *, is_last: bool) -> Json:

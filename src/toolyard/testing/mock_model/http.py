@@ -1,7 +1,7 @@
-"""HTTP/1.1 on the loopback, as far as clients of models use it, and quicker than a thread for each connection.
+"""A minimal HTTP/1.1 server for model clients on the loopback, faster than a thread for each connection.
 
-Connections are kept; bodies come with a length or in chunks; streams go out in chunks, each written by itself, so
-that they arrive as they are made. Whatever answers is a function of the request, which may wait.
+Connections are kept alive; request bodies have a length or come in chunks; streams are sent in chunks, each written
+on its own, so that they arrive as they are made. A request handler returns the answer, or an awaitable for it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _BACKLOG = 1024
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
+    """A parsed HTTP request."""
+
     method: str
     path: str
     headers: Mapping[str, str]
@@ -29,17 +31,19 @@ class HttpRequest:
 
 
 RequestHandler: TypeAlias = Callable[[HttpRequest], "bytes | Awaitable[HttpReply]"]
-"""Gives the whole answer at once, head and all, or something that will be one."""
+"""Returns the complete response bytes, or an awaitable for a reply."""
 
 
 class ServerConnection(asyncio.Protocol):
+    """One client connection."""
+
     def __init__(self, handler: RequestHandler, all_open: set[ServerConnection]) -> None:
         self._handler = handler
         self._all_open = all_open
         self._buffer = bytearray()
         self._task: asyncio.Task[None] | None = None
         self._has_sent_continue = False
-        """Whether a client that waits to be told so was told to send its body."""
+        """Whether a client that expects `100 Continue` has received it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -58,10 +62,11 @@ class ServerConnection(asyncio.Protocol):
             self._answer_requests()
 
     def abort(self) -> None:
+        """Closes the connection without sending what is buffered."""
         self._transport.abort()
 
     def _answer_requests(self) -> None:
-        """Answer what has come in whole, one request after another."""
+        """Answers the complete requests in the buffer, one after another."""
         while self._task is None and not self._transport.is_closing():
             received = self._next_request()
             if received is None:
@@ -118,7 +123,7 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._transport.write(response_head(reply, None))
             for piece in reply.pieces:
-                await asyncio.sleep(reply.delay)  # also where it is zero: others have their turn
+                await asyncio.sleep(reply.delay)  # also for zero: yields to other tasks
                 self._transport.write(encode_chunk(piece))
             if not reply.is_cut:
                 self._transport.write(_LAST_CHUNK)
@@ -127,11 +132,12 @@ class ServerConnection(asyncio.Protocol):
 
 
 def encode_chunk(piece: bytes) -> bytes:
+    """Returns one HTTP chunk."""
     return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
 def response_head(reply: HttpReply, length: int | None) -> bytes:
-    """A length of None: the body comes in chunks."""
+    """Returns status line and headers; a length of None announces a chunked body."""
     size = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
     lines = [f"HTTP/1.1 {reply.status} {_reason_phrase(reply.status)}", f"content-type: {reply.content_type}", size]
     lines += [f"{name}: {value}" for name, value in reply.headers.items()]
@@ -139,7 +145,7 @@ def response_head(reply: HttpReply, length: int | None) -> bytes:
 
 
 def response_bytes(reply: HttpReply) -> bytes:
-    """All that is sent for a reply that neither waits nor breaks off."""
+    """Returns the whole response for a reply without delay or break."""
     if not reply.is_stream:
         body = b"".join(reply.pieces)
         return response_head(reply, len(body)) + body
@@ -147,21 +153,22 @@ def response_bytes(reply: HttpReply) -> bytes:
 
 
 async def listen(handler: RequestHandler, all_open: set[ServerConnection], port: int) -> asyncio.Server:
+    """Starts a server on 127.0.0.1; port 0 takes a free one."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(lambda: ServerConnection(handler, all_open), "127.0.0.1", port, backlog=_BACKLOG)
 
 
 def _decode_chunks(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
-    """The body, and where it ends; None where it is not all there."""
-    found, at = bytearray(), start
+    """Returns the body and its end in the buffer; None if it is incomplete."""
+    body, at = bytearray(), start
     while (end := buffer.find(b"\r\n", at)) >= 0:
         size = int(bytes(buffer[at:end]).partition(b";")[0], 16)
         at = end + 2 + size + 2
         if len(buffer) < at:
             return None
         if size == 0:
-            return bytes(found), at
-        found += buffer[end + 2 : end + 2 + size]
+            return bytes(body), at
+        body += buffer[end + 2 : end + 2 + size]
     return None
 
 

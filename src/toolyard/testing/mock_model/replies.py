@@ -1,4 +1,4 @@
-"""From a request and a step to the bytes that go out. Which API is spoken follows from the path alone."""
+"""Builds the HTTP reply to a request and a step. The path selects the API."""
 
 from __future__ import annotations
 
@@ -43,18 +43,21 @@ _GARBAGE = b"\n\ndata: {]nonsense\n\n"
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
+    """Status, headers and body pieces of a response."""
+
     status: int = 200
     content_type: str = _JSON
     pieces: tuple[bytes, ...] = ()
     is_stream: bool = False
-    """Whether the pieces go out one by one, as chunks."""
+    """Whether the pieces are sent one by one, as chunks."""
     is_cut: bool = False
-    """Whether the connection is closed where the pieces end, though more was promised."""
+    """Whether the connection is closed after the pieces although more was announced."""
     delay: float = 0.0
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def api_for_path(path: str) -> ProviderApi | None:
+    """Returns the API that a path belongs to; None for an unknown path."""
     plain = path.partition("?")[0]
     if "/models/" in plain and ":" in plain:
         return GEMINI
@@ -62,7 +65,7 @@ def api_for_path(path: str) -> ProviderApi | None:
 
 
 def parse_request(method: str, path: str, headers: Mapping[str, str], raw: bytes) -> Request:
-    """A body that is no JSON object is as good as none: whoever sent it is told that it is not right."""
+    """Parses a request. A body that is not a JSON object yields a request without an API, which gets an error."""
     try:
         read = json.loads(raw or b"{}")
     except ValueError:
@@ -85,7 +88,7 @@ def parse_request(method: str, path: str, headers: Mapping[str, str], raw: bytes
 
 
 def non_turn_reply(request: Request, token_count: int | None = None) -> HttpReply:
-    """The answer to what asks for no turn. `token_count` is what a count of tokens comes to; None: an estimate."""
+    """Returns the reply to a request that asks for no turn. A `token_count` of None is replaced by an estimate."""
     if request.method == "HEAD":
         return HttpReply(content_type="text/plain")
     if request.api and not request.is_turn:
@@ -94,14 +97,14 @@ def non_turn_reply(request: Request, token_count: int | None = None) -> HttpRepl
 
 
 def unpaired_reply(request: Request) -> HttpReply | None:
-    """The error for a conversation that no provider takes: calls and results have to stand in pairs."""
+    """Returns the error for a conversation with unpaired calls or results; None for a valid one."""
     missing, strange = request.conversation.unpaired_ids
     api = APIS[request.api]
     return _error_reply(api, api.unpaired_error(missing, strange)) if missing or strange else None
 
 
 def reply_to(request: Request, step: Step) -> HttpReply:
-    """`Hang` has no reply, and is not for here."""
+    """Returns the reply for a step. `Hang` has none and must not be passed."""
     api = APIS[request.api]
     match step:
         case Fail(status, retry_after, message):
@@ -112,7 +115,7 @@ def reply_to(request: Request, step: Step) -> HttpReply:
             return _interrupted_reply(api, request, failure) if is_midway else _error_reply(api, failure)
         case TooLong():
             failure = api.too_long_error(step)
-            # This API has said that it begins before it counts.
+            # This API counts only after it has sent its first events.
             is_late = api is RESPONSES and request.is_streaming
             return _interrupted_reply(api, request, failure, is_early=True) if is_late else _error_reply(api, failure)
         case Drop() | Hang():
@@ -166,7 +169,7 @@ def _garbled_reply(reply: HttpReply) -> HttpReply:
 
 def _interrupted_reply(api: ProviderApi, request: Request, failure: ApiError, *, is_early: bool = False) -> HttpReply:
     begun = _turn_reply(api, request, as_turn(Say("This answer began well")))
-    kept = begun.pieces[: 2 if is_early else len(begun.pieces) // 2]
+    sent = begun.pieces[: 2 if is_early else len(begun.pieces) // 2]
     return HttpReply(
-        content_type=_EVENT_STREAM, pieces=(*kept, api.encode_error_event(failure, len(kept))), is_stream=True
+        content_type=_EVENT_STREAM, pieces=(*sent, api.encode_error_event(failure, len(sent))), is_stream=True
     )

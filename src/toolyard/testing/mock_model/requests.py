@@ -1,4 +1,4 @@
-"""What the model was sent: the request as it came, and a view of its conversation that is the same for every API."""
+"""The requests that the model received: the raw request, and a view of its conversation common to all APIs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from typing import Any, TypeAlias, cast
 Json: TypeAlias = dict[str, Any]
 
 BYTES_PER_TOKEN = 4
-"""Roughly, in English and JSON."""
+"""An estimate for English text and JSON."""
 _ID_SUFFIX = re.compile(r"t(\d+)n\d+_([0-9a-f]{8})$")
 
 
 def as_object(value: Any) -> Json:
-    """What should be an object, empty where it is none."""
+    """Returns `value` if it is an object, else an empty one."""
     return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def format_id_suffix(turn: int, index: int, conversation: str) -> str:
-    """The end of the id of a call. It tells which turn made it, even where the history was shortened since."""
+    """Returns the end of a call id. It encodes the turn, which survives a shortened history."""
     return f"t{turn}n{index}_{conversation}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTool:
+    """A tool that the request offers to the model."""
+
     name: str
     description: str
     schema: Json
@@ -35,14 +37,14 @@ class DeclaredTool:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """Text of the user's."""
+    """A text of the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call that the model made."""
+    """A call that the model made earlier."""
 
     id: str
     tool: str
@@ -51,7 +53,7 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """Something of the model's."""
+    """A text or calls of the model."""
 
     text: str = ""
     calls: tuple[PastCall, ...] = ()
@@ -59,7 +61,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The result of a call: as its API spells it, its text, and the id of the call where the API goes by that."""
+    """The result of a call: in the API's form, as text, and the call id if the API uses ids."""
 
     raw: Any
     text: str
@@ -71,6 +73,8 @@ Entry: TypeAlias = UserMessage | AssistantMessage | ToolOutput
 
 @dataclass(frozen=True)
 class Conversation:
+    """Model, system prompt, history and tools of a request."""
+
     model: str = ""
     system: str = ""
     entries: tuple[Entry, ...] = ()
@@ -78,26 +82,30 @@ class Conversation:
 
     @property
     def user_texts(self) -> tuple[str, ...]:
+        """The texts of the user, in order."""
         return tuple(entry.text for entry in self.entries if isinstance(entry, UserMessage))
 
     @property
     def results(self) -> tuple[str, ...]:
+        """The texts of the tool results, in order."""
         return tuple(entry.text for entry in self.entries if isinstance(entry, ToolOutput))
 
     @property
     def model_texts(self) -> tuple[str, ...]:
+        """The earlier texts of the model, in order."""
         return tuple(entry.text for entry in self.entries if isinstance(entry, AssistantMessage) and entry.text)
 
     @property
     def calls(self) -> tuple[PastCall, ...]:
+        """The earlier calls of the model, in order."""
         return tuple(call for entry in self.entries if isinstance(entry, AssistantMessage) for call in entry.calls)
 
     @cached_property
     def turn(self) -> int:
-        """How many turns the model has taken before this one.
+        """The number of turns that the model has taken before this one.
 
-        Those that are there are counted, and one that made calls says its number in their ids: a conversation that
-        was shortened goes on where it was, as long as its last call is still there.
+        Counts the turns in the history. A turn with calls also encodes its number in their ids, so a shortened
+        conversation keeps its count as long as its last call is still there.
         """
         taken, is_speaking = 0, False
         for entry in self.entries:
@@ -115,7 +123,7 @@ class Conversation:
 
     @property
     def unpaired_ids(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The ids of calls that have no result where it belongs, and of results that have no call."""
+        """The ids of calls without a result in the right place, and of results without a call."""
         waiting, missing, strange, is_speaking = list[str](), list[str](), list[str](), False
         for entry in self.entries:
             if isinstance(entry, ToolOutput):
@@ -131,7 +139,7 @@ class Conversation:
 
     @cached_property
     def identity(self) -> str:
-        """The same for every request of one conversation, also when it was shortened."""
+        """A hash that is the same for every request of one conversation, even after it was shortened."""
         for call in reversed(self.calls):
             if found := _ID_SUFFIX.search(call.id):
                 return found[2]
@@ -141,20 +149,20 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything of one request, with the view of its conversation at hand."""
+    """One request with the view of its conversation."""
 
     method: str
     path: str
     headers: Mapping[str, str]
-    """Their names are in small letters."""
+    """By lower-case name."""
     body: Json
     api: str = ""
-    """`gemini`, `chat`, `responses` or `anthropic`; empty for what is no request of these."""
+    """`gemini`, `chat`, `responses` or `anthropic`; empty for other requests."""
     is_turn: bool = False
-    """Whether it asks for an answer; others count tokens, or look around."""
+    """Whether it asks for an answer, rather than for a token count or something else."""
     is_streaming: bool = False
     tokens: int = 0
-    """By estimate."""
+    """An estimate."""
     conversation: Conversation = field(default_factory=Conversation)
 
     @property
@@ -167,36 +175,37 @@ class Request:
 
     @property
     def user_texts(self) -> tuple[str, ...]:
-        """What the user said, in order."""
+        """The texts of the user, in order."""
         return self.conversation.user_texts
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The text of each result of a tool, in order."""
+        """The text of each tool result, in order."""
         return self.conversation.results
 
     @property
     def raw_results(self) -> tuple[Any, ...]:
-        """Each result of a tool as the API spells it."""
+        """Each tool result in the API's own form."""
         return tuple(entry.raw for entry in self.conversation.entries if isinstance(entry, ToolOutput))
 
     @property
     def model_texts(self) -> tuple[str, ...]:
-        """What the model said before, in order."""
+        """The earlier texts of the model, in order."""
         return self.conversation.model_texts
 
     @property
     def calls(self) -> tuple[PastCall, ...]:
-        """The calls that the model made before, in order."""
+        """The earlier calls of the model, in order."""
         return self.conversation.calls
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that are offered."""
+        """The names of the offered tools."""
         return tuple(tool.name for tool in self.conversation.tools)
 
     @property
     def schemas(self) -> dict[str, DeclaredTool]:
+        """The offered tools by name."""
         return {tool.name: tool for tool in self.conversation.tools}
 
     @property
@@ -205,14 +214,14 @@ class Request:
 
     @property
     def key(self) -> str:
-        """The key of whoever asks, wherever the API has it."""
+        """The API key, from whichever header the API uses."""
         bearer = self.headers.get("authorization", "")
         named = self.headers.get("x-goog-api-key") or self.headers.get("x-api-key")
         return named or bearer.removeprefix("Bearer ")
 
     @property
     def images(self) -> tuple[tuple[str, str], ...]:
-        """The media type and the Base64 of each picture in it, in order."""
+        """The media type and the Base64 data of each image in the request, in order."""
         return tuple(_find_images(self.body))
 
 
@@ -224,7 +233,7 @@ def _find_images(value: Any) -> Iterable[tuple[str, str]]:
         held = cast("Json", value)
         inline, source = as_object(held.get("inlineData") or held.get("inline_data")), as_object(held.get("source"))
         if inline:
-            yield inline.get("mimeType") or inline["mime_type"], inline["data"]  # the API takes both spellings
+            yield inline.get("mimeType") or inline["mime_type"], inline["data"]  # the API accepts both spellings
         elif source.get("type") == "base64":
             yield source["media_type"], source["data"]
         elif "image_url" in held:

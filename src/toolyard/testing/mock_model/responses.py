@@ -1,4 +1,4 @@
-"""The responses API of OpenAI. Tools may be in a namespace, as Codex has those of MCP servers."""
+"""OpenAI's responses API. Tools may be in a namespace, as Codex sends those of MCP servers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ from toolyard.testing.mock_model.wire import (
 )
 
 _NAMESPACE_SEPARATOR = "__"
-"""Between a namespace and the name of a tool in it, in the names that a script and a view have."""
+"""Between a namespace and a tool's name, in the names that scripts and requests use."""
 
 
 class Responses(OpenAi):
+    """OpenAI's responses API."""
+
     name = "responses"
 
     def parse_conversation(self, path: str, body: Json) -> Conversation:
@@ -56,8 +58,8 @@ class Responses(OpenAi):
         events: list[Json] = [{"type": "response.created", "response": begun}]
         events.append({"type": "response.in_progress", "response": begun})
         output = _output_items(answer)
-        for place, item in enumerate(output):
-            events += _item_events(answer, item, place)
+        for output_index, item in enumerate(output):
+            events += _item_events(answer, item, output_index)
         whole = _response(answer, "completed", [_completed_item(answer, item) for item in output])
         events.append({"type": f"response.{whole['status']}", "response": whole})
         return [{**event, "sequence_number": number} for number, event in enumerate(events)]
@@ -114,7 +116,7 @@ def _namespaces(answer: ModelAnswer) -> list[str]:
 
 
 def _output_items(answer: ModelAnswer) -> list[Json]:
-    """What the answer consists of, as each begins."""
+    """Returns the items of the answer in their initial state."""
     turn, found = answer.turn, list[Json]()
     if turn.thinking:
         found.append({"type": "reasoning", "id": f"rs_{answer.id_suffix}", "summary": []})
@@ -139,7 +141,7 @@ def _output_items(answer: ModelAnswer) -> list[Json]:
 
 
 def _completed_item(answer: ModelAnswer, item: Json) -> Json:
-    """The same when it is complete."""
+    """Returns an item in its final state."""
     match item["type"]:
         case "reasoning":
             return {**item, "summary": [{"type": "summary_text", "text": answer.turn.thinking}]}
@@ -155,9 +157,9 @@ def _arguments(answer: ModelAnswer, item: Json) -> str:
     return arguments_text(calls[item["call_id"]].arguments)
 
 
-def _item_events(answer: ModelAnswer, item: Json, place: int) -> list[Json]:
+def _item_events(answer: ModelAnswer, item: Json, output_index: int) -> list[Json]:
     done = _completed_item(answer, item)
-    at: Json = {"item_id": item["id"], "output_index": place}
+    at: Json = {"item_id": item["id"], "output_index": output_index}
     match item["type"]:
         case "reasoning":
             within = {**at, "summary_index": 0}
@@ -170,9 +172,9 @@ def _item_events(answer: ModelAnswer, item: Json, place: int) -> list[Json]:
             events = [{"type": f"{kind}.delta", **at, "delta": piece} for piece in split_arguments(text)]
             events.append({"type": f"{kind}.done", **at, "name": item["name"], "arguments": text})
     return [
-        {"type": "response.output_item.added", "output_index": place, "item": item},
+        {"type": "response.output_item.added", "output_index": output_index, "item": item},
         *events,
-        {"type": "response.output_item.done", "output_index": place, "item": done},
+        {"type": "response.output_item.done", "output_index": output_index, "item": done},
     ]
 
 

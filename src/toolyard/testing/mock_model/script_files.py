@@ -1,4 +1,4 @@
-"""Scripts as JSON, for those who write no Python: a script is a list of steps, or an object that chooses.
+"""Parses scripts written as JSON: a script is a list of steps, or an object that chooses between scripts.
 
     {
       "models": {"gemini-a": [...], "gemini-b": {"markers": {"ROUND 2": [...]}, "steps": [...]}},
@@ -6,17 +6,17 @@
       "steps": [...]
     }
 
-`models` is looked at first, then `markers`, then `steps`, which may each be missing; what is inside is a script
-again. After the last step the model says `done`. A step is an object:
+`models` is checked first, then `markers`, then `steps`; each is optional, and its values are scripts again. After the
+last step the model says `done`. A step is an object:
 
     {"say": "text", "think": "before it", "calls": [{"tool": "Read", "arguments": {"file_path": "a.txt"}}]}
-    {"call": "Read", "arguments": {"file_path": "a.txt"}}       one call; a text as arguments is sent as it is
-    {"fail": 429, "retry_after": 2, "message": "slow down"}     an error of the API
+    {"call": "Read", "arguments": {"file_path": "a.txt"}}       one call; arguments given as text are sent unchanged
+    {"fail": 429, "retry_after": 2, "message": "slow down"}     an API error
     {"cut": true}, {"drop": true}, {"hang": true}, {"nonsense": true}, {"empty": true}, {"too_long": true}
 
 The first two also take `"usage": {"input": 100, "output": 20, "cached": 50, "thinking": 5}`, `"delay"` (seconds
-before each piece of a stream) and `"ends"` (`length`, `refused`, `malformed`); the others `"times"`. A key that is
-none of these is an error.
+before each piece of a stream) and `"ends"` (`length`, `refused`, `malformed`); the others `"times"`. Any other key is
+an error.
 """
 
 from __future__ import annotations
@@ -56,27 +56,30 @@ _SCRIPT_KEYS = {"models", "markers", "steps"}
 _TURN_KEYS = {"say", "think", "calls", "call", "arguments", "usage", "delay", "ends"}
 _FAIL_KEYS = {"fail", "retry_after", "message", "midway", "times"}
 _TYPE_NAMES: Mapping[type, str] = {
-    int: "whole number",
-    float: "number",
-    str: "text",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
     bool: "true or false",
-    list: "list",
+    list: "a list",
 }
 _ENDS = ("", "length", "refused", "malformed")
 
 
 def read_script(path: str) -> Script:
-    """Raises ConfigError where the file is not there or says what no script says."""
+    """Reads a script file. Raises ConfigError if it is missing or invalid."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_script(json.load(file))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.", hint="Name a file with a script.") from error
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}.", hint="Give the path of a script file."
+        ) from error
     except ValueError as error:
-        raise ConfigError(f"{path} is no JSON: {error}.", hint="Correct it there.") from error
+        raise ConfigError(f"{path} is not JSON: {error}.", hint="Correct the file.") from error
 
 
 def parse_script(value: Any) -> Script:
+    """Returns the script that a JSON value describes. Raises ConfigError."""
     if isinstance(value, list):
         return in_turns(*(parse_step(each) for each in cast("list[Any]", value)))
     chosen = _checked_object(value, _SCRIPT_KEYS, "script")
@@ -88,6 +91,7 @@ def parse_script(value: Any) -> Script:
 
 
 def parse_step(value: Any) -> Step:
+    """Returns the step that a JSON value describes. Raises ConfigError."""
     found = _require_object(value, "step")
     if "fail" in found:
         _checked_object(found, _FAIL_KEYS, "step")
@@ -111,7 +115,9 @@ def _parse_turn(found: Json) -> Turn:
         calls.append(Call(_typed_value(found, "call", str, ""), _parse_arguments(found)))
     ends = found.get("ends", "")
     if ends not in _ENDS:
-        raise ConfigError(f"A step ends with {ends!r}.", hint=f"An end is one of {', '.join(filter(None, _ENDS))}.")
+        raise ConfigError(
+            f"A step has `ends`: {ends!r}.", hint=f"It must be one of {', '.join(filter(None, _ENDS))}."
+        )
     if not (found.keys() & {"say", "think", "call", "calls", "ends"}):
         raise ConfigError(f"A step does nothing: {json.dumps(found)}.", hint='Write {"say": "…"} or {"call": "…"}.')
     return Turn(
@@ -140,11 +146,11 @@ def _parse_usage(value: Any) -> Usage:
 
 
 def _typed_value(found: Json, key: str, kind: type[T], default: T) -> T:
-    """What is at a key, of the type that belongs there."""
+    """Returns the value at a key. Raises ConfigError if it has the wrong type."""
     value = found.get(key, default)
     value = float(value) if kind is float and type(value) is int else value
     if type(value) is not kind:
-        raise ConfigError(f"{key!r} is {json.dumps(value)}.", hint=f"Put a {_TYPE_NAMES[kind]} there.")
+        raise ConfigError(f"{key!r} is {json.dumps(value)}.", hint=f"It must be {_TYPE_NAMES[kind]}.")
     return value
 
 
@@ -152,13 +158,13 @@ def _checked_object(value: Any, known: set[str], what: str) -> Json:
     found = _require_object(value, what)
     unknown = sorted(found.keys() - known)
     if unknown:
-        raise ConfigError(f"A {what} has no {unknown[0]!r}.", hint=f"It may have: {', '.join(sorted(known))}.")
+        raise ConfigError(
+            f"A {what} has an unknown key {unknown[0]!r}.", hint=f"Known keys: {', '.join(sorted(known))}."
+        )
     return found
 
 
 def _require_object(value: Any, what: str) -> Json:
     if not isinstance(value, dict):
-        raise ConfigError(
-            f"What should be a {what} is no object: {json.dumps(value)}.", hint="Put its keys into braces."
-        )
+        raise ConfigError(f"A {what} must be an object, not {json.dumps(value)}.", hint="Put its keys into braces.")
     return cast("Json", value)

@@ -1,9 +1,9 @@
-"""Who decides what a model does: a script is a function from a request to a step. Here are the usual ones.
+"""Scripts, which decide what the model does: functions from a request to a step.
 
-`in_turns(*steps)` plays steps one after another in each conversation that it answers; `by_model` and `by_marker`
-choose between scripts, and they nest. The same request gets the same answer however often it comes, also after who
-asks was started again: which answer is due follows from the turns that the request holds. Only faults are used up:
-those that stand before an answer happen to the first attempts at it, counted apart for each conversation and turn.
+`in_turns(*steps)` plays steps one after another in each conversation; `by_model` and `by_marker` choose between
+scripts and can be nested. The turns in a request determine its answer, so a repeated request gets the same answer,
+even after the client restarted. Faults are consumed: those before an answer happen to the first attempts at it,
+counted for each conversation and turn.
 """
 
 from __future__ import annotations
@@ -29,29 +29,30 @@ from toolyard.testing.mock_model.steps import (
 
 Script: TypeAlias = Callable[[Request], Step]
 ScriptLike: TypeAlias = Script | Step | Sequence[Step]
-"""What may stand where a script is wanted: a step alone, and several, mean `in_turns`."""
+"""Accepted where a script is expected: one step or several mean `in_turns`."""
 _ANSWER_TYPES = (Turn, Say, Think, Call, BrokenArguments)
 
 
 def as_script(script: ScriptLike) -> Script:
+    """Returns the script for a step, a list of steps or a script."""
     if callable(script):
         return script
     return in_turns(*script) if isinstance(script, Sequence) else in_turns(script)
 
 
 def in_turns(*steps: Step, then: AnswerStep = DONE) -> Script:
-    """The steps in order, and `then` for ever."""
+    """Returns a script that plays the steps in order and then repeats `then`."""
     return _StepScript(steps, then)
 
 
 def by_model(scripts: Mapping[str, ScriptLike], otherwise: ScriptLike = DONE) -> Script:
-    """By the name of the model: each agent of a team has one of its own."""
+    """Returns a script that chooses by the model's name, for example one for each agent of a team."""
     known, rest = {name: as_script(each) for name, each in scripts.items()}, as_script(otherwise)
     return lambda request: known.get(request.model, rest)(request)
 
 
 def by_marker(scripts: Mapping[str, ScriptLike], otherwise: ScriptLike = DONE) -> Script:
-    """By the first of the texts that is in the system prompt or in what the user said."""
+    """Returns a script that chooses by the first marker found in the system prompt or in a text of the user."""
     known, rest = {marker: as_script(each) for marker, each in scripts.items()}, as_script(otherwise)
 
     def choose_step(request: Request) -> Step:
@@ -62,7 +63,7 @@ def by_marker(scripts: Mapping[str, ScriptLike], otherwise: ScriptLike = DONE) -
 
 
 def with_context_limit(tokens: int, script_like: ScriptLike) -> Script:
-    """A script of a model whose context holds so many tokens, by estimate: it refuses whatever is longer."""
+    """Returns a script that refuses requests of more than `tokens` tokens, by estimate."""
     script = as_script(script_like)
     return lambda request: TooLong(tokens, request.tokens) if request.tokens > tokens else script(request)
 

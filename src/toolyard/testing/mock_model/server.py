@@ -1,9 +1,9 @@
-"""The model in a thread of its own: `with serving(script) as server`.
+"""Runs the scripted model in a thread: `with serve_model(script) as server`.
 
-The server owns the thread, its event loop and every connection; leaving the block closes them all at once, whoever
-still waits. Scripts run in threads, so they may wait for each other. An exception of a script is told to who asked as
-an error of the API, and raised where the block is left. A conversation in which calls and results do not stand in
-pairs is refused in the words of the provider, before any script sees it.
+The server owns the thread, its event loop and every connection; leaving the block closes them, even while clients
+wait. Scripts run in threads, so they may wait for each other. An exception in a script is sent to the client as an
+API error and raised when the block is left. A conversation with unpaired calls or results is refused with the
+provider's error before a script sees it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ _WAIT_SECONDS = 30.0
 
 
 class ModelServer:
+    """A scripted model on the loopback."""
+
     def __init__(self, script: ScriptLike, key: str = "", token_count: int | None = None) -> None:
         self.script: Script = as_script(script)
-        """May be replaced while it serves."""
+        """May be replaced while the server runs."""
         self.key = key
-        """Whoever has another key is turned away; anybody may ask where it is empty."""
+        """The accepted API key; empty accepts every key."""
         self.token_count = token_count
-        """What it says to who asks for a number of tokens; an estimate where it is None."""
+        """The answer to token count requests; None for an estimate."""
         self.all_requests: list[Request] = []
-        """All that was sent, in order, other questions than for a turn too."""
+        """All requests in order, including those that ask for no turn."""
         self.steps: list[Step] = []
-        """What was done, in order."""
+        """The steps that were played, in order."""
         self.script_errors: list[Exception] = []
-        """What scripts raised."""
+        """The exceptions of scripts."""
         self.port = 0
         self._condition = threading.Condition()
         self._hanging_count = 0
@@ -46,36 +48,37 @@ class ModelServer:
 
     @property
     def url(self) -> str:
+        """The address of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def gemini(self) -> str:
-        """The base URL as SDKs for Gemini want it."""
+        """The base URL for Gemini SDKs."""
         return self.url
 
     @property
     def openai(self) -> str:
-        """The base URL as SDKs of OpenAI want it, for both of its APIs."""
+        """The base URL for OpenAI SDKs, for both APIs."""
         return f"{self.url}/v1"
 
     @property
     def anthropic(self) -> str:
-        """The base URL as SDKs of Anthropic want it."""
+        """The base URL for Anthropic SDKs."""
         return self.url
 
     @property
     def requests(self) -> list[Request]:
-        """Those that asked for a turn, in order."""
+        """The requests that asked for a turn, in order."""
         return [request for request in self.all_requests if request.is_turn]
 
     @property
     def hanging_requests(self) -> int:
-        """How many wait for an answer that does not come."""
+        """The number of requests that wait for `release()`."""
         return self._hanging_count
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that lead the usual clients here."""
+        """The variables that point the usual clients to this server."""
         key = self.key or "not-a-key"
         return {
             "GEMINI_API_KEY": key,
@@ -87,13 +90,13 @@ class ModelServer:
         }
 
     def wait_for(self, condition: Callable[[ModelServer], bool], seconds: float = _WAIT_SECONDS) -> None:
-        """Wait until something is so, which is looked at whenever something happens here."""
+        """Waits until `condition` holds; it is checked after every change of this server. Raises TimeoutError."""
         with self._condition:
             if not self._condition.wait_for(lambda: condition(self), seconds):
-                raise TimeoutError(f"it was not so in {seconds:g} s; {len(self.requests)} requests came")
+                raise TimeoutError(f"condition not met within {seconds:g} s; received {len(self.requests)} requests")
 
     def release(self) -> None:
-        """Let those that hang go on with the step after."""
+        """Lets hanging requests continue with the next step."""
         self._loop.call_soon_threadsafe(self._release_hanging)
 
     def _release_hanging(self) -> None:
@@ -101,12 +104,14 @@ class ModelServer:
         self._released = asyncio.Event()
 
     def start(self, port: int = 0) -> None:
+        """Starts the thread and waits until it listens."""
         ready: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main(port, ready)), name="model-server")
         self._thread.start()
         ready.result()
 
     def close(self) -> None:
+        """Closes all connections and stops the thread."""
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -145,7 +150,7 @@ class ModelServer:
     async def _run_script(self, request: Request) -> Step:
         try:
             return await self._loop.run_in_executor(self._executor, self.script, request)
-        except Exception as error:  # noqa: BLE001 - a script is anybody's code; what it raises is raised in `serve_model`
+        except Exception as error:  # noqa: BLE001 - a script may raise anything; `serve_model` raises it again
             self._update(lambda error=error: self.script_errors.append(error))
             return Fail(500, message=f"the script failed: {error!r}")
 
@@ -169,7 +174,7 @@ class ModelServer:
 def serve_model(
     script: ScriptLike, *, key: str = "", port: int = 0, token_count: int | None = None
 ) -> Generator[ModelServer]:
-    """A model that does what the script says, at `server.url` until the block is left."""
+    """Serves a model that plays the script at `server.url` until the block is left."""
     server = ModelServer(script, key, token_count)
     server.start(port)
     try:

@@ -1,8 +1,8 @@
-"""What a scripted model does when it is asked: it answers, or something goes wrong.
+"""The steps of a scripted model: answers and faults.
 
-*Answers* (`Turn`, and `Say`, `Think`, `Call`, `BrokenArguments` as short spellings of one) become a turn of the
-conversation: who asks again with that turn in the history has come one step further. *Faults* (`Fail`, `Cut`, `Drop`,
-`Hang`, `Nonsense`, `Empty`, `TooLong`) leave nothing in the history; each happens `times` times, to as many attempts.
+*Answers* (`Turn`, and `Say`, `Think`, `Call`, `BrokenArguments` as short forms of it) become a turn of the
+conversation: a request with that turn in its history gets the next step. *Faults* (`Fail`, `Cut`, `Drop`, `Hang`,
+`Nonsense`, `Empty`, `TooLong`) leave nothing in the history; each happens `times` times, to as many attempts.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 FOREVER = 1_000_000_000
-"""As `times`: more attempts than anybody makes."""
+"""As `times`: more attempts than any client makes."""
 Ends: TypeAlias = Literal["", "length", "refused", "malformed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the provider counts them. `cached` is part of `input`, `thinking` is part of `output`."""
+    """Token counts of the provider. `cached` is part of `input`, `thinking` is part of `output`."""
 
     input: int
     output: int
@@ -28,7 +28,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool and its arguments; a text in place of these is sent as it is, whether or not it is JSON."""
+    """A tool and its arguments; arguments given as text are sent unchanged, even if they are not JSON."""
 
     tool: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict[str, Any])
@@ -36,26 +36,31 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
+    """A complete answer of the model."""
+
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage | None = None
-    """Estimated from the request and the answer where it is not said."""
+    """Estimated from request and answer if it is None."""
     ends: Ends = ""
-    """Why the answer stops: of itself, at the limit of its length, by a filter, or (Gemini only, elsewhere it is an
-    ordinary end) because the model wrote a call that the provider could not read."""
+    """Why the answer stops: normally, at the length limit, by a filter, or (Gemini only; a normal end elsewhere)
+    because the provider could not parse a call.
+    """
     delay: float = 0.0
-    """Seconds before each piece of a stream, or before the whole."""
+    """Seconds before each piece of a stream, or before the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
+    """A text."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Think:
-    """Thinks, then says or calls something."""
+    """Thoughts, followed by a text or a call."""
 
     text: str
     then: Say | Call | Turn = Say("done")
@@ -63,7 +68,7 @@ class Think:
 
 @dataclass(frozen=True, slots=True)
 class BrokenArguments:
-    """A call whose arguments are no JSON. Gemini sends arguments as an object: there they are missing."""
+    """A call whose arguments are not JSON. Gemini sends arguments as an object: there they are missing."""
 
     tool: str
     arguments: str = '{"file_path": "a.tx'
@@ -71,13 +76,13 @@ class BrokenArguments:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """An error of the API. `message` is the provider's usual one where it is empty."""
+    """An API error. An empty `message` means the provider's usual one."""
 
     status: int
     retry_after: float | None = None
     message: str = ""
     midway: bool = False
-    """Whether it comes as an event in the middle of a stream that began well."""
+    """Whether the error arrives as an event in the middle of a stream."""
     times: int = 1
 
 
@@ -87,41 +92,41 @@ class Cut:
 
     text: str = "This sentence is going to be cut off before it comes to its end"
     is_quiet: bool = False
-    """Whether a stream ends as if that were all, as it does behind a proxy that gave up."""
+    """Whether a stream ends as if it were complete, as behind a proxy that gave up."""
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The connection is closed without a word."""
+    """A connection closed without an answer."""
 
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """No answer until `release()`; the next step answers then."""
+    """No answer until `release()`; then the next step answers."""
 
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Nonsense:
-    """A stream that begins well and goes on with what is no JSON."""
+    """A stream that begins well and continues with invalid JSON."""
 
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A well-formed answer with nothing in it."""
+    """A well-formed answer without content."""
 
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """The provider's own error for a conversation that does not fit."""
+    """The provider's error for a conversation that exceeds the context window."""
 
     limit: int = 128_000
     sent: int = 131_072
@@ -135,7 +140,7 @@ DONE = Say("done")
 
 
 def as_turn(step: AnswerStep) -> Turn:
-    """What a short spelling stands for."""
+    """Returns the turn that a short form stands for."""
     match step:
         case Turn():
             return step

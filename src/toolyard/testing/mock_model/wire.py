@@ -1,4 +1,6 @@
-"""What every API has: reading a conversation from a request, and writing answers and errors. Each has a file here."""
+"""The interface of a provider API: parses conversations, and encodes answers and errors. Each API has its own
+file.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,18 @@ DEFAULT_ERROR_MESSAGES = {
     504: "the model took too long",
     529: "Overloaded",
 }
-"""What providers say where a script does not."""
+"""By HTTP status, for scripts without a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """An error as an API tells it."""
+    """An error in a form common to all APIs."""
 
     status: int
     message: str
     retry_after: float | None = None
     code: str = ""
-    """The provider's own word for what is wrong, where it has one beside those that follow from the status."""
+    """The provider's own code, if it does not follow from the status."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class ModelAnswer:
 
     @property
     def usage(self) -> Usage:
+        """The token counts of the script, or an estimate."""
         if self.turn.usage is not None:
             return self.turn.usage
         arguments = sum(len(arguments_text(call.arguments)) for call in self.turn.calls)
@@ -59,92 +62,104 @@ class ModelAnswer:
 
     @property
     def id_suffix(self) -> str:
-        """What makes ids of this answer its own."""
+        """The suffix that makes ids of this answer unique."""
         return self.call_id_suffix(0)
 
     def call_id_suffix(self, index: int) -> str:
+        """Returns the suffix for the id of a call."""
         return format_id_suffix(self.request.turn, index, self.request.conversation.identity)
 
 
 class ProviderApi(abc.ABC):
+    """The wire format of one provider."""
+
     name: ClassVar[str]
     event_separator: ClassVar[bytes] = b"\n\n"
-    """What ends an event."""
+    """The bytes that end an event."""
 
     @abc.abstractmethod
-    def parse_conversation(self, path: str, body: Json) -> Conversation: ...
+    def parse_conversation(self, path: str, body: Json) -> Conversation:
+        """Returns the conversation of a request."""
+        ...
 
     @abc.abstractmethod
     def full_response(self, answer: ModelAnswer) -> Json:
-        """The answer at once."""
+        """Returns the body of an answer that is not streamed."""
 
     @abc.abstractmethod
     def stream_events(self, answer: ModelAnswer) -> list[Json | str]:
-        """The answer in pieces: each is an event."""
+        """Returns the events of a streamed answer."""
 
     @abc.abstractmethod
-    def error_body(self, failure: ApiError) -> Json: ...
+    def error_body(self, failure: ApiError) -> Json:
+        """Returns the body of an error response."""
+        ...
 
     @abc.abstractmethod
     def unpaired_error(self, missing: Sequence[str], strange: Sequence[str]) -> ApiError:
-        """The error for calls without results, or results without calls, by their ids."""
+        """Returns the error for calls without results, or results without calls, given their ids."""
 
     @abc.abstractmethod
-    def too_long_error(self, step: TooLong) -> ApiError: ...
+    def too_long_error(self, step: TooLong) -> ApiError:
+        """Returns the error for a conversation that exceeds the context window."""
+        ...
 
     def error_headers(self, failure: ApiError) -> dict[str, str]:
-        """Beside an error."""
+        """Returns the headers of an error response."""
         return {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
 
     def is_streaming(self, path: str, body: Json) -> bool:
+        """Whether a request asks for a stream."""
         del path
         return bool(body.get("stream"))
 
     def token_count_body(self, tokens: int) -> Json:
-        """The answer to a question for the number of tokens, where the API has one."""
+        """Returns the answer to a token count request, if the API has one."""
         raise NotImplementedError
 
     def encode_event(self, item: Json | str) -> bytes:
+        """Returns the bytes of one event."""
         data = item if isinstance(item, str) else to_json(item)
         return b"data: " + data.encode() + self.event_separator
 
     def encode_error_event(self, failure: ApiError, number: int) -> bytes:
-        """An error in the middle of a stream, after `number` events."""
+        """Returns an error in the middle of a stream, after `number` events."""
         del number
         return self.encode_event(self.error_body(failure))
 
 
 def to_json(value: Any) -> str:
+    """Returns compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def arguments_text(arguments: Any) -> str:
-    """As an API has it that sends arguments as text."""
+    """Returns arguments as text, for APIs that send them so."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def split_words(text: str) -> list[str]:
-    """A text in the pieces that it is streamed in."""
-    found = re.findall(r"\S+\s*|\s+", text)
-    together = max(1, math.ceil(len(found) / _MAX_PIECES))
-    return ["".join(found[at : at + together]) for at in range(0, len(found), together)]
+    """Splits a text at words into the pieces that are streamed."""
+    words = re.findall(r"\S+\s*|\s+", text)
+    size = max(1, math.ceil(len(words) / _MAX_PIECES))
+    return ["".join(words[at : at + size]) for at in range(0, len(words), size)]
 
 
 def split_arguments(text: str) -> list[str]:
-    """Arguments in the pieces that they are streamed in, which care nothing for words."""
+    """Splits arguments into the pieces that are streamed, regardless of words."""
     size = max(1, math.ceil(len(text) / _ARGUMENT_PIECES))
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def objects_in(value: Any) -> Sequence[Json]:
-    """The objects of a list that may be missing."""
+    """Returns the objects of a list; empty if there is no list."""
     if not isinstance(value, list):
         return []
     return [cast("Json", each) for each in cast("list[Any]", value) if isinstance(each, dict)]
 
 
 def text_of(content: Any) -> str:
-    """The text of what is a text or a list of parts, as most APIs have it."""
+    """Returns the text of a content that is a string or a list of parts."""
     if isinstance(content, str):
         return content
     return "".join(str(part.get("text", "")) for part in objects_in(content))

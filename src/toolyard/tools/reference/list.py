@@ -1,4 +1,4 @@
-"""Folders and what is known of files: listings, a tree, names by pattern, metadata, the open folders."""
+"""Folder listings, trees, name search, file metadata and the allowed folders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INDENT_CHARS, _FRAME_CHARS = 24, 90  # what an entry's JSON takes for each leve
 
 
 class Node(TypedDict):
-    """One entry as directory_tree writes it."""
+    """One entry in the output of directory_tree."""
 
     name: str
     type: Literal["directory", "file"]
@@ -76,6 +76,7 @@ class NoArguments(Arguments):
 
 
 def list_folder(arguments: FolderArguments, ctx: CallContext) -> Result:
+    """Runs the list_directory tool."""
     listing = _read_listing(arguments.path, ctx)
     text, left_out = join_lines(
         [f"{_label(entry)} {entry.name}" for entry in listing.entries], ctx.limits.output_chars
@@ -84,6 +85,7 @@ def list_folder(arguments: FolderArguments, ctx: CallContext) -> Result:
 
 
 def list_with_sizes(arguments: SizesArguments, ctx: CallContext) -> Result:
+    """Runs the list_directory_with_sizes tool."""
     listing = _read_listing(arguments.path, ctx)
     entries = sorted(listing.entries, key=lambda entry: (entry.name.casefold(), entry.name))
     if arguments.sort_by == "size":
@@ -102,7 +104,7 @@ def _read_listing(path: str, ctx: CallContext) -> FolderTree:
 
 
 def _with_roots(listing: FolderTree, root: str, ctx: CallContext) -> FolderTree:
-    """A link that stands for another root is the folder that it leads to, for our file tools follow it."""
+    """Turns links to other roots into folders, because the file tools follow them."""
     entries = (
         replace(entry, kind="folder", size=0)
         if entry.kind == "link" and ctx.mounts.is_root_alias(os.path.join(root, entry.path))
@@ -122,7 +124,7 @@ def _sized_line(entry: ListingEntry) -> str:
 
 
 def size_text(size: int) -> str:
-    """`512 B`, `1.50 KB`."""
+    """Formats a size: `512 B`, `1.50 KB`."""
     power = 0
     while power < len(_UNITS) - 1 and size >= _UNIT ** (power + 1):
         power += 1
@@ -135,8 +137,9 @@ def _note(listing: FolderTree, left_out: int) -> str:
 
 
 def tree(arguments: TreeArguments, ctx: CallContext) -> Result:
+    """Runs the directory_tree tool."""
     with ctx.open(arguments.path, Kind.READ) as target:
-        # A plain name is left out wherever it stands.
+        # A plain name is excluded at any depth.
         ignore = [one if "*" in one or one.startswith("/") else f"**/{one}" for one in arguments.excluded]
         found = list_tree(
             target.root,
@@ -155,19 +158,19 @@ def tree(arguments: TreeArguments, ctx: CallContext) -> Result:
 
 
 def _fitting_entries(entries: Sequence[ListingEntry], max_chars: int) -> list[ListingEntry]:
-    """The entries whose JSON is short enough, upper levels first, in the order they came."""
+    """Returns the entries whose JSON fits, upper levels first, in their original order."""
     left = max_chars
-    kept: set[int] = set()
+    fitting: set[int] = set()
     for index in sorted(range(len(entries)), key=lambda index: entries[index].depth):
         left -= len(entries[index].name) + entries[index].depth * _INDENT_CHARS + _FRAME_CHARS
         if left < 0:
             break
-        kept.add(index)
-    return [entry for index, entry in enumerate(entries) if index in kept]
+        fitting.add(index)
+    return [entry for index, entry in enumerate(entries) if index in fitting]
 
 
 def _nested_nodes(entries: Sequence[ListingEntry]) -> list[Node]:
-    """The entries, each in the list of the folder it lies in. A folder comes before what it holds."""
+    """Nests each entry in the list of its folder. A folder precedes its content."""
     open_folders: list[list[Node]] = [[]]
     for entry in entries:
         node: Node = {"name": entry.name, "type": "directory" if entry.kind == "folder" else "file"}
@@ -180,6 +183,7 @@ def _nested_nodes(entries: Sequence[ListingEntry]) -> list[Node]:
 
 
 def search(arguments: SearchArguments, ctx: CallContext) -> Result:
+    """Runs the search_files tool."""
     with ctx.open(arguments.path, Kind.READ) as target:
         found = search_names(
             target.root,
@@ -197,6 +201,7 @@ def search(arguments: SearchArguments, ctx: CallContext) -> Result:
 
 
 def info(arguments: FolderArguments, ctx: CallContext) -> Result:
+    """Runs the get_file_info tool."""
     with ctx.open(arguments.path, Kind.READ) as target:
         if not target.exists:
             raise explain(FileNotFoundError(2, "not there"), target.path)
@@ -217,7 +222,7 @@ def info(arguments: FolderArguments, ctx: CallContext) -> Result:
 def _date(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime(_DATE)
-    except (OverflowError, ValueError):  # a file may bear a year that no calendar has
+    except (OverflowError, ValueError):  # a file may have a year that datetime cannot represent
         return "unknown"
 
 
@@ -226,6 +231,7 @@ def _boolean(value: bool) -> str:
 
 
 def allowed_folders(arguments: NoArguments, ctx: CallContext) -> Result:
+    """Runs the list_allowed_directories tool."""
     del arguments
     unbounded = ctx.services.policy.mode is PermissionMode.BYPASS
     folders = [*ctx.mounts.declared_roots, *(["/"] if unbounded else [])]

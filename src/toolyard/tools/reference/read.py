@@ -1,4 +1,4 @@
-"""read_file, read_text_file, read_media_file and read_multiple_files: content as it is, without line numbers."""
+"""read_file, read_text_file, read_media_file and read_multiple_files: file content without line numbers."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class ManyArguments(Arguments):
 
 
 def read_text(arguments: TextArguments, ctx: CallContext) -> Result:
+    """Runs the read_text_file tool."""
     head, tail = arguments.head or 0, arguments.tail or 0  # none and 0 both mean the whole file
     if head and tail:
         raise ValidationError.of("tail", "cannot be used together with head", hint="Send one of the two.")
@@ -60,7 +61,7 @@ def read_text(arguments: TextArguments, ctx: CallContext) -> Result:
 
 
 def _read_whole_text(target: Target, ctx: CallContext) -> str:
-    """A text file's whole content, which this session then knows."""
+    """Reads a whole text file and records it as seen by this session."""
     contents = file_io.read(target, ctx.limits)
     _refuse_binary(contents.data, target)
     ctx.read_tracker.record(ctx.call.session, target.real, contents.data)
@@ -74,7 +75,7 @@ def _refuse_binary(data: bytes, target: Target) -> None:
 
 
 def _large_file_ends(target: Target, head: int, tail: int, ctx: CallContext) -> Result:
-    """The first or last lines, found in as many bytes as an answer can hold."""
+    """Returns the first or last lines, from as many bytes as a result can contain."""
     window = ctx.limits.output_chars * _LONGEST_CHARACTER
     if head:
         data = read_beginning(target, window)
@@ -118,6 +119,7 @@ def _truncate_before(text: str, ctx: CallContext) -> Result:
 
 
 def read_media(arguments: MediaArguments, ctx: CallContext) -> Result:
+    """Runs the read_media_file tool."""
     with ctx.open(arguments.path, Kind.READ) as target:
         data = file_io.read(target, ctx.limits).data
         ctx.read_tracker.record(ctx.call.session, target.real, data)
@@ -139,7 +141,7 @@ def _base64(data: bytes) -> str:
 
 
 def read_many(arguments: ManyArguments, ctx: CallContext) -> Result:
-    """Every file that can be read; what cannot is named with its reason. An error when nothing can be."""
+    """Reads every readable file and names the others with their reasons. Raises an error if none is readable."""
     shown: list[str] = []
     faults: list[ToolyardError] = []
     left = ctx.limits.output_chars
@@ -167,7 +169,7 @@ def _read_one(path: str, left: int, ctx: CallContext) -> str:
 
 
 def _combined_error(faults: list[ToolyardError]) -> ToolyardError:
-    """One error for all of them; a refusal for security goes before a mere failure."""
+    """Combines the errors into one; a security refusal takes precedence over other failures."""
     worst = next((fault for fault in faults if isinstance(fault, SecurityError)), faults[0])
     if len(faults) == 1:
         return worst

@@ -1,4 +1,4 @@
-"""How the reference tools answer: one string called `content`, and beside it a note when something is missing."""
+"""The results of the reference tools: one string called `content`, and a note if something was left out."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CONTENT = output_schema(("note",), content="string", note="string")
 
 
 def content_result(content: str, note: str = "") -> Result:
-    """The note stands apart from the content, so that what was read can be written again as it is."""
+    """Builds a result. The note is a separate part, so that the content can be written back unchanged."""
     if not note:
         return Result((Text(content),), {"content": content})
     return Result((Text(content), Text(f"[{note}]")), {"content": content, "note": note})
 
 
 def join_lines(lines: list[str], max_chars: int) -> tuple[str, int]:
-    """As many lines as fit into `max_chars`, and how many were left out."""
+    """Returns as many lines as fit into `max_chars`, and how many were left out."""
     left = max_chars
     for index, line in enumerate(lines):
         left -= len(line) + 1
@@ -32,5 +32,5 @@ def join_lines(lines: list[str], max_chars: int) -> tuple[str, int]:
 
 
 def object_schema(**properties: dict[str, Any]) -> dict[str, Any]:
-    """A JSON object in which all of these are required."""
+    """Returns the schema of a JSON object in which all of these properties are required."""
     return {"type": "object", "properties": properties, "required": list(properties)}

@@ -1,7 +1,7 @@
-"""The same files under the names and arguments of the reference filesystem server.
+"""The file tools under the names and arguments of the reference filesystem server.
 
-Where that server loses data or leaks, these tools do not follow it: an edit must name one place, a write does not
-land on what changed unseen, links are not measured or moved through. Everything else reads alike.
+They differ where that server loses or leaks data: an edit must match exactly one place, a write does not replace
+unseen changes, and links are not measured or moved through. Everything else behaves alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""write_file, edit_file, create_directory and move_file: whole or not at all."""
+"""write_file, edit_file, create_directory and move_file: each is atomic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIFF_CONTEXT = 4
 _DIFF_RULE = "=" * 67
 _SHORTEST_FENCE = 3
 _TEXT_ARGUMENTS = ("oldText", "newText")
-# The edit engine speaks in the words of the Edit tool.
+# The edit engine's messages use the words of the Edit tool.
 _REFERENCE_WORDS = (
     ("old_string", "oldText"),
     ("new_string", "newText"),
@@ -61,17 +61,19 @@ class MoveArguments(Arguments):
 
 
 def write(arguments: WriteArguments, ctx: CallContext) -> Result:
+    """Runs the write_file tool."""
     data = encode_argument(arguments.content, "content")
     with ctx.open(arguments.path, Kind.WRITE) as target:
-        # As the reference server, it replaces what is there. The snapshot before it has the old content.
+        # Like the reference server, it replaces existing files. The preceding snapshot has the old content.
         write_bytes(target, data, ctx, read_first=False)
     return content_result(f"Successfully wrote to {arguments.path}")
 
 
 def edit(arguments: EditArguments, ctx: CallContext) -> Result:
+    """Runs the edit_file tool."""
     steps = tuple(EditStep(item.old_text, item.new_text) for item in arguments.edits)
     check_edits(steps, "edits", _TEXT_ARGUMENTS)
-    # A preview changes nothing, so nobody has to be asked whether it may.
+    # A preview changes nothing, so it needs no approval to write.
     kinds = (Kind.READ,) if arguments.dry_run else (Kind.WRITE, Kind.READ)
     with ctx.open(arguments.path, *kinds) as target:
         try:
@@ -98,7 +100,7 @@ def _diff(outcome: EditOutcome, path: str, ctx: CallContext) -> str:
 
 
 def _rewrite_error(fault: ToolyardError) -> ToolyardError:
-    # What follows the first line is quoted from the file and stays as it is.
+    # The lines after the first are quoted from the file and must not change.
     first, feed, quoted = fault.message.partition("\n")
     message, hint = _rewrite_text(first) + feed + quoted, _rewrite_text(fault.hint)
     if isinstance(fault, ValidationError):
@@ -114,12 +116,14 @@ def _rewrite_text(text: str) -> str:
 
 
 def create_folder(arguments: FolderArguments, ctx: CallContext) -> Result:
+    """Runs the create_directory tool."""
     with ctx.open(arguments.path, Kind.WRITE) as target:
         file_io.make_folder(target)
     return content_result(f"Successfully created directory {arguments.path}")
 
 
 def move(arguments: MoveArguments, ctx: CallContext) -> Result:
+    """Runs the move_file tool."""
     with (
         ctx.open(arguments.source, Kind.READ, Kind.WRITE, argument="source") as source,
         ctx.open(arguments.destination, Kind.WRITE, argument="destination") as destination,
@@ -133,13 +137,13 @@ def move(arguments: MoveArguments, ctx: CallContext) -> Result:
 
 
 def _check_move(source: Target, destination: Target, ctx: CallContext) -> None:
-    """What a rename alone would answer badly, or do to something else than was named."""
+    """Rejects moves that a plain rename would report badly, or apply to something else."""
     if not source.exists:
         raise explain(FileNotFoundError(2, "not there"), source.path)
     held = next((root for root in ctx.mounts.declared_roots if is_beneath(root, source.real)), None)
     if held is not None:
         raise ToolError(
-            f"{source.path} is or holds a folder this server was opened for ({held}).", hint="Move what is in it."
+            f"{source.path} is or contains a folder this server was opened for ({held}).", hint="Move what is in it."
         )
     if _is_link(source):
         raise ToolError(
@@ -153,7 +157,7 @@ def _check_move(source: Target, destination: Target, ctx: CallContext) -> None:
 
 
 def _is_link(target: Target) -> bool:
-    """Whether the path's last name is a link, wherever the folders before it lie."""
+    """Whether the path's last component is a link, wherever its parent folders lie."""
     folder, name = os.path.split(os.path.relpath(target.path, target.root.path))
     try:
         with target.root.open(folder or ".") as holder:

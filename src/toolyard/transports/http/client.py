@@ -1,15 +1,15 @@
-"""Calling a tool through the door, and again where that is worth it.
+"""Client of the HTTP API, with retries.
 
-Each attempt is one request on a connection of its own, which is closed when the attempt ends: a caller that is
-cancelled cancels the tool. What is tried again:
+Each attempt is one request on its own connection, which is closed when the attempt ends: cancelling the caller
+cancels the tool. It retries
 
-- a connection that was never made, and what was refused before anything ran: 429, and a retryable error with
+- a failed connection, and a request that was refused before anything ran: 429, or a retryable error with
   `"ran": false`;
-- where the server says that the tool does the same when it is run twice: a connection that broke before any line
-  came, 502, 503, 504, and a retryable error.
+- if the server declares the tool idempotent: a connection that broke before any line came, 502, 503, 504, and a
+  retryable error.
 
-Another tool is not called again once the request may have reached it. Nobody knows then whether it ran, and the error
-says so.
+Any other tool is not called again once the request may have reached it. The error then says that the tool may have
+run.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from toolyard.transports.http.client_attempt import Attempt, AttemptError, Line, OnLine
 
 _CONNECT_SECONDS = 10.0
-_SILENCE_SECONDS = 600.0  # a call tells once a second that it runs, except while somebody is asked
+_SILENCE_SECONDS = 600.0  # a call reports progress once a second, except while it waits for an approval
 _MCP_PATH = "/mcp"
-_UNSURE_HINT = "It is not known whether the tool ran: look before calling it again."
+_UNSURE_HINT = "It is not known whether the tool ran: check before calling it again."
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before another attempt: twice as long each time, up to a bound, less a random part."""
+    """The wait before another attempt: doubles each time up to a maximum, minus a random part."""
 
     first_seconds: float = 0.25
     most_seconds: float = 30.0
-    """Also the longest that a server may put us off. When it wants longer, that is the end."""
+    """Also the longest `Retry-After` that is honoured. A longer one ends the attempts."""
 
     def seconds(self, failures: int) -> float:
         most = min(self.first_seconds * 2 ** (failures - 1), self.most_seconds)
-        return random.uniform(most / 2, most)  # noqa: S311 - to part callers, not to keep a secret
+        return random.uniform(most / 2, most)  # noqa: S311 - spreads callers; not a secret
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What a tool gave back: `content` for a reader, `structured` for a program."""
+    """The result of a tool: `content` for people, `structured` for programs."""
 
     content: list[dict[str, Any]]
     structured: dict[str, Any]
@@ -70,14 +70,14 @@ async def execute_tool_with_retry(
     backoff: Backoff | None = None,
     repeatable: bool | None = None,
 ) -> ExecutionResult:
-    """Run a tool of the server at `url`; `on_line` gets each line as it comes, of every attempt.
+    """Runs a tool of the server at `url`; `on_line` gets each line of every attempt as it arrives.
 
-    `repeatable` says whether the tool may be run twice; left out, the server is asked when it matters. Raises the
-    ToolyardError of the last attempt: what the server said, or a SystemFault where it did not answer.
+    `repeatable` says whether the tool may run twice; by default the server is asked if necessary. Raises the
+    ToolyardError of the last attempt: the server's error, or a SystemFault if it did not answer.
     """
     if attempts < 1:
-        raise ValidationError.of("attempts", "is less than 1", hint="Leave it out for the usual number.")
-    import httpx2  # half a second that only callers need
+        raise ValidationError.of("attempts", "is less than 1", hint="Leave it out for the default.")
+    import httpx2  # takes half a second, and only clients need it
 
     from toolyard.transports.http.client_attempt import Attempt
 
@@ -86,7 +86,7 @@ async def execute_tool_with_retry(
         headers={"Authorization": f"Bearer {token}"},
         timeout=httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
         limits=httpx2.Limits(max_keepalive_connections=0),
-        trust_env=False,  # the token goes to the server and to no proxy
+        trust_env=False,  # the token must only reach the server, not a proxy
     ) as client:
         retrying = _RetryLoop(Attempt(client, tool, dict(args or {}), on_line), repeatable)
         return await retrying.run(attempts, backoff or Backoff())
@@ -100,7 +100,7 @@ def _base_url(url: str) -> httpx2.URL:
     except httpx2.InvalidURL:
         base = httpx2.URL()
     if base.scheme not in {"http", "https"} or not base.host:
-        raise ValidationError.of("url", "is not an address of HTTP", hint="Send one such as http://127.0.0.1:8765.")
+        raise ValidationError.of("url", "is not an HTTP address", hint="Send one such as http://127.0.0.1:8765.")
     return base
 
 
@@ -141,7 +141,7 @@ class _RetryLoop:
         return self._first_reached is not None and self._repeatable is False
 
     def _final_error(self, last: AttemptError) -> ToolyardError:
-        """The last error; where a tool that must not run twice may have run, that one, and that it may have."""
+        """Returns the last error, or the first that may have run a tool that must not run twice."""
         from toolyard.transports.http.client_attempt import ToolRan
 
         first = self._first_reached

@@ -1,4 +1,4 @@
-"""One attempt to run a tool through the door, from the caller's side, and all that can become of it."""
+"""One attempt to run a tool over the HTTP API, seen from the client, with all its failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OnLine = Callable[[Line], Awaitable[None] | None]
 
 
 class ToolRan(Enum):
-    """Whether the tool was run."""
+    """Whether the tool ran."""
 
     NO = "no"
     UNKNOWN = "unknown"
@@ -38,7 +38,7 @@ class ToolRan(Enum):
 
 
 class AttemptError(Exception):
-    """The attempt did not succeed; `is_retryable`: another one may."""
+    """The attempt failed; `is_retryable` says whether another one may succeed."""
 
     def __init__(
         self, error: ToolyardError, tool_ran: ToolRan, *, is_retryable: bool, retry_after: float | None = None
@@ -48,36 +48,38 @@ class AttemptError(Exception):
         self.tool_ran = tool_ran
         self.is_retryable = is_retryable
         self.retry_after = retry_after
-        """Seconds that the server wants to be left alone."""
+        """Seconds of the server's `Retry-After`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
+    """One request to run a tool."""
+
     client: httpx2.AsyncClient
     tool: str
     args: dict[str, Any]
     on_line: OnLine | None
 
     async def run(self) -> Line:
-        """The line with the result. Raises FailedError."""
-        asked = {"tool_name": self.tool, "args": self.args}
-        is_told = False
+        """Returns the line with the result. Raises AttemptError."""
+        body = {"tool_name": self.tool, "args": self.args}
+        has_answered = False
         try:
-            async with self._open_response("POST", "/execute", json=asked) as answer:
+            async with self._open_response("POST", "/execute", json=body) as answer:
                 async for line in _parse_lines(answer):
-                    is_told = True
-                    if self.on_line is not None and inspect.isawaitable(heard := self.on_line(line)):
-                        await heard
+                    has_answered = True
+                    if self.on_line is not None and inspect.isawaitable(pending := self.on_line(line)):
+                        await pending
                     if line["type"] == "result":
                         return line
                     if line["type"] == "error":
                         raise _error_from_server(line.get("error"))
         except httpx2.TransportError as broken:
-            raise _connection_error(broken, self.client, has_answered=is_told) from broken
-        raise _connection_error(None, self.client, has_answered=is_told)
+            raise _connection_error(broken, self.client, has_answered=has_answered) from broken
+        raise _connection_error(None, self.client, has_answered=has_answered)
 
     async def is_repeatable(self) -> bool:
-        """Whether the server says that the tool may be run twice. Raises FailedError, having run nothing."""
+        """Whether the server declares the tool idempotent. Raises AttemptError; runs nothing."""
         try:
             async with self._open_response("GET", "/tools") as answer:
                 await answer.aread()
@@ -134,7 +136,7 @@ def _parse_line(text: bytes) -> dict[str, Any]:
 
 
 def _is_valid_line(line: dict[str, Any]) -> bool:
-    """Whether it has the parts that a line of the door has, of the kinds they have there."""
+    """Whether a line has the form of a line of the HTTP API."""
     if line.get("type") != "result":
         return isinstance(line.get("type"), str)
     content, structured = line.get("content", []), line.get("structured", {})
@@ -154,17 +156,17 @@ async def _read_limited(answer: httpx2.Response) -> bytes:
 
 
 def _refusal_error(status: int, body: bytes, retry_after: str | None) -> AttemptError:
-    """What a status other than 200 means. A proxy's 502, 503 or 504 may come after the tool was run."""
+    """Returns the error for a status other than 200. A proxy may send 502, 503 or 504 after the tool ran."""
     try:
-        said: object = json.loads(body)["error"]
+        error_fields: object = json.loads(body)["error"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        said = None
+        error_fields = None
     wait = _retry_after_seconds(retry_after)
-    if isinstance(said, dict):
-        failed = _error_from_server(cast("dict[str, Any]", said))
+    if isinstance(error_fields, dict):
+        failed = _error_from_server(cast("dict[str, Any]", error_fields))
         return AttemptError(failed.error, failed.tool_ran, is_retryable=failed.is_retryable, retry_after=wait)
     if status == _UNAUTHORIZED:
-        error = SecurityError("The server does not take this token.", hint="Use the one that it was started with.")
+        error = SecurityError("The server rejects this token.", hint="Use the one that it was started with.")
         return AttemptError(error, ToolRan.NO, is_retryable=False)
     is_worth_it = status in _TRY_LATER or status == _TOO_MANY
     reached = ToolRan.NO if status == _TOO_MANY else ToolRan.UNKNOWN
@@ -174,7 +176,7 @@ def _refusal_error(status: int, body: bytes, retry_after: str | None) -> Attempt
 
 
 def _error_from_server(fields: object) -> AttemptError:
-    """An error of the server's as ours."""
+    """Converts an error object of the server."""
     if not isinstance(fields, dict):
         return _not_toolyard_error()
     said = cast("dict[str, Any]", fields)
@@ -213,12 +215,12 @@ def _unreachable(error: httpx2.TransportError, client: httpx2.AsyncClient) -> Sy
 
 
 def _not_toolyard_error() -> AttemptError:
-    error = SystemFault("What answered is not this door of Toolyard.", hint=_START_HINT)
+    error = SystemFault("The server at this address is not Toolyard's HTTP API.", hint=_START_HINT)
     return AttemptError(error, ToolRan.UNKNOWN, is_retryable=False)
 
 
 def _retry_after_seconds(after: str | None) -> float | None:
-    """A Retry-After: seconds, or a date."""
+    """Parses Retry-After: seconds or a date."""
     if after is None:
         return None
     if after.isascii() and after.isdigit():

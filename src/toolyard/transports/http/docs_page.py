@@ -1,7 +1,7 @@
-"""The catalogue as a page to read: one file of HTML without a script, which loads nothing. Pure.
+"""Renders the catalogue as an HTML page without scripts or external resources. Pure.
 
-Descriptions and schemas may come from servers of somebody else's, so every string is escaped, and the policy that
-goes with the page allows its own style and nothing besides.
+Descriptions and schemas may come from upstream servers, so every string is escaped, and the content security policy
+allows only the page's own style.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _USAGE = """curl --no-buffer "$ADDRESS/execute" --header "Authorization: Bearer 
 
 
 def docs_page(tools: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the page for a catalogue."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -54,13 +55,14 @@ def _tool_section(tool: Mapping[str, Any]) -> str:
         "read only" if tool["read_only"] else "changes files" if tool["destructive"] else "adds",
         "may be repeated" if tool["idempotent"] else "once",
     ]
-    shown = "".join(f"<small>{escape(mark)}</small>" for mark in marks)
+    marks_html = "".join(f"<small>{escape(mark)}</small>" for mark in marks)
     return (
-        f"<section>\n<h2><code>{escape(tool['name'])}</code>{shown}</h2>\n<p>{escape(tool['description'])}</p>\n"
-        f"{_schema_details('args', tool['input_schema'])}{_schema_details('structured', tool['output_schema'])}</section>\n"
+        f"<section>\n<h2><code>{escape(tool['name'])}</code>{marks_html}</h2>\n<p>{escape(tool['description'])}</p>\n"
+        f"{_schema_details('args', tool['input_schema'])}"
+        f"{_schema_details('structured', tool['output_schema'])}</section>\n"
     )
 
 
 def _schema_details(title: str, schema: Mapping[str, Any]) -> str:
-    said = escape(json.dumps(schema, indent=2, ensure_ascii=False))
-    return f"<details><summary><code>{title}</code></summary><pre>{said}</pre></details>\n"
+    text = escape(json.dumps(schema, indent=2, ensure_ascii=False))
+    return f"<details><summary><code>{title}</code></summary><pre>{text}</pre></details>\n"

@@ -1,4 +1,4 @@
-"""Requests that are refused before any tool is run: with a status, and an error that says that nothing was done."""
+"""Requests that are refused before any tool runs, with a status and an error that says so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolyard.transports.json_encoding import error_fields
 
 
 class RefusedError(Exception):
-    """The request cannot be right, or not now."""
+    """The request is invalid, or cannot be served now."""
 
     def __init__(self, status: int, error: ToolyardError, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(error.message)
@@ -21,6 +21,7 @@ class RefusedError(Exception):
         self.headers = dict(headers or {})
 
     def response(self) -> Response:
-        # Escaped where it is not ASCII: whatever a caller sent can be quoted.
-        said = json.dumps({"error": {**error_fields(self.error), "ran": False}})
-        return Response(said, self.status, self.headers, media_type="application/json")
+        """Returns the response with status and error."""
+        # ASCII only: any text of a caller can be quoted.
+        body = json.dumps({"error": {**error_fields(self.error), "ran": False}})
+        return Response(body, self.status, self.headers, media_type="application/json")

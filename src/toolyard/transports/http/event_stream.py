@@ -1,8 +1,8 @@
-"""What a call has to tell while it runs, on its way to a caller who may read slowly.
+"""Buffers progress and output of a running call for a client that may read slowly.
 
-An Outbox lives on the event loop of its response; `add_output` may be called from any thread. It never makes the tool
-wait: of what is not read in time, output past a bound is left out and counted, and of progress only the last is kept.
-The result has the output whole.
+An EventStream lives on the event loop of its response; `add_output` may be called from any thread. It never blocks
+the tool: if the client reads too slowly, output beyond a limit is dropped and counted, and only the last progress is
+kept. The result contains the complete output.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ _MAX_BUFFERED_BYTES = 256 * KIB
 
 
 class EventStream:
+    """The progress and output lines of one call."""
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._is_closed = False
         self._progress: dict[str, Any] | None = None
-        self._lock = threading.Lock()  # over the three below, which threads add to
+        self._lock = threading.Lock()  # guards the three below, which other threads change
         self._chunks: list[tuple[str, bytearray]] = []
         self._buffered_bytes = 0
         self._dropped: dict[str, int] = {}
@@ -33,10 +35,12 @@ class EventStream:
         self._decoders = {stream: decoder("replace") for stream in ("stdout", "stderr")}
 
     async def set_progress(self, done: float, total: float | None, message: str) -> None:
+        """Replaces the progress that was not sent yet."""
         self._progress = {"type": "progress", "done": round(done, 3), "total": total, "message": message}
         self._wake.set()
 
     def add_output(self, stream: str, data: bytes, /) -> None:
+        """Adds output of the tool. Callable from any thread."""
         with self._lock:
             was_empty = not self._chunks
             if self._buffered_bytes + len(data) > _MAX_BUFFERED_BYTES:
@@ -47,16 +51,16 @@ class EventStream:
                 self._chunks.append((stream, bytearray()))
             self._chunks[-1][1].extend(data)
         if was_empty:
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and the caller with it
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and the client gone
                 self._loop.call_soon_threadsafe(self._wake.set)
 
     def close(self) -> None:
-        """Say that nothing follows. On the loop."""
+        """Marks the end of the stream. Must be called on the loop."""
         self._is_closed = True
         self._wake.set()
 
     async def lines(self) -> AsyncGenerator[dict[str, Any]]:
-        """What there is to tell, as it comes, until `close()`."""
+        """Yields lines as they arrive, until `close()`."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -73,13 +77,13 @@ class EventStream:
         lines = [_output_line(stream, self._decoders[stream].decode(data)) for stream, data in printed]
         for stream, decoder in self._decoders.items():
             if stream in dropped or is_last:
-                lines.append(_output_line(stream, decoder.decode(b"", final=True)))  # a letter that was cut in two
+                lines.append(_output_line(stream, decoder.decode(b"", final=True)))  # an incomplete character
                 decoder.reset()
             if stream in dropped:
                 lines.append({**_output_line(stream, ""), "dropped": dropped[stream]})
-        kept = [line for line in lines if line["text"] or "dropped" in line]
+        non_empty = [line for line in lines if line["text"] or "dropped" in line]
         progress, self._progress = self._progress, None
-        return kept if progress is None else [*kept, progress]
+        return non_empty if progress is None else [*non_empty, progress]
 
 
 def _output_line(stream: str, text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The door described in OpenAPI 3.1, made from the catalogue it serves. Pure."""
+"""Builds the OpenAPI 3.1 document of the HTTP API from its catalogue. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any, cast
 from toolyard import __version__
 from toolyard.transports.http.streaming_response import MEDIA_TYPE
 
-_INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9._-]")  # what the name of a component may not have
+_INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9._-]")  # not allowed in a component name
 _SCHEMAS = "#/components/schemas/"
-_ROOT_KEYS = frozenset({"$schema", "$id", "$anchor"})  # a schema is no document of its own here
+_ROOT_KEYS = frozenset({"$schema", "$id", "$anchor"})  # an embedded schema is not a document of its own
 _STRING = {"type": "string"}
 _BOOLEAN = {"type": "boolean"}
 
 
 def openapi_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the document for a catalogue."""
     schemas: dict[str, Any] = dict(_COMPONENTS)
-    asked: list[dict[str, str]] = []
+    variants: list[dict[str, str]] = []
     for number, tool in enumerate(tools):
         name = f"tool{number}.{_INVALID_NAME_CHARS.sub('_', tool['name'])}"
         schemas[f"{name}.args"] = _embed_schema(tool["input_schema"], f"{name}.args")
@@ -29,8 +30,8 @@ def openapi_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             description=tool["description"],
             is_closed=True,
         )
-        asked.append(_ref(name))
-    schemas["Asked"] = {"oneOf": asked} if asked else {"not": {}}
+        variants.append(_ref(name))
+    schemas["Asked"] = {"oneOf": variants} if variants else {"not": {}}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -55,9 +56,9 @@ def openapi_document(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _embed_schema(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A schema that stands inside another document: what it says of itself points there."""
-    kept = {key: value for key, value in schema.items() if key not in _ROOT_KEYS}
-    return cast("dict[str, Any]", _rebase_refs(kept, f"{_SCHEMAS}{place}"))
+    """Returns a schema for embedding at `place`, with its local references rebased."""
+    members = {key: value for key, value in schema.items() if key not in _ROOT_KEYS}
+    return cast("dict[str, Any]", _rebase_refs(members, f"{_SCHEMAS}{place}"))
 
 
 def _rebase_refs(node: object, place: str) -> object:
@@ -82,10 +83,10 @@ def _ref(name: str) -> dict[str, str]:
 def _object_schema(
     properties: Mapping[str, Any], *required: str, description: str = "", is_closed: bool = False
 ) -> dict[str, Any]:
-    said: dict[str, Any] = {"type": "object", "properties": dict(properties), "required": list(required)}
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "required": list(required)}
     if is_closed:
-        said["additionalProperties"] = False
-    return {**said, "description": description} if description else said
+        schema["additionalProperties"] = False
+    return {**schema, "description": description} if description else schema
 
 
 def _line_schema(

@@ -1,4 +1,4 @@
-"""Reading what a request to run a tool asks for."""
+"""Parses requests to run a tool."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ _KEYS = ("tool_name", "args")
 _EXAMPLE_HINT = 'Send {"tool_name": "Read", "args": {"file_path": "a.txt"}}.'
 _SHOWN = 100
 BAD_REQUEST, TOO_LARGE, WRONG_TYPE = 400, 413, 415
-# What was not read is in the way of the next request on the connection.
+# Unread data would break the next request on the connection.
 _CLOSE = {"Connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
 class ExecuteRequest:
+    """A request to run a tool."""
+
     tool: str
-    """Under the name it is served by."""
+    """The name under which the tool is served."""
     args: dict[str, Any]
 
 
 async def read_execute_request(request: Request) -> ExecuteRequest | None:
-    """What is asked for; None when the caller left before it had said so."""
+    """Reads and validates the request; None if the client disconnected."""
     _check_content_type(request)
     try:
         body = await _read_body(request)
@@ -46,7 +48,7 @@ def _check_content_type(request: Request) -> None:
         error = ValidationError.of("Content-Type", "is not application/json", hint=_EXAMPLE_HINT)
         raise RefusedError(WRONG_TYPE, error, _CLOSE)
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        error = ValidationError.of("Content-Encoding", "is not taken here", hint="Send the body as it is.")
+        error = ValidationError.of("Content-Encoding", "is not supported", hint="Send the body without encoding.")
         raise RefusedError(WRONG_TYPE, error, _CLOSE)
 
 
@@ -63,29 +65,29 @@ async def _read_body(request: Request) -> bytes:
 
 
 def _too_large() -> RefusedError:
-    hint = f"The most is {MAX_BODY_BYTES // MIB} MiB. Send less in one call."
+    hint = f"The maximum is {MAX_BODY_BYTES // MIB} MiB. Send less in one call."
     return RefusedError(TOO_LARGE, ValidationError.of("body", "is too large", hint=hint), _CLOSE)
 
 
 def _parse_request(body: bytes) -> ExecuteRequest:
-    # A parser holds up everybody else until it is done.
+    # Parsing blocks the event loop.
     if len(body) > MAX_JSON_PARTS and count_json_parts(body) > MAX_JSON_PARTS:
         raise RefusedError(TOO_LARGE, ValidationError.of("body", "has too many parts", hint="Send less in one call."))
     try:
-        said: object = from_json(body)
+        parsed: object = from_json(body)
     except ValueError as error:
         raise _bad_request("body", f"is not JSON ({str(error)[:_SHOWN]})") from None
-    if not isinstance(said, dict):
+    if not isinstance(parsed, dict):
         raise _bad_request("body", "is not an object")
     if (key := find_repeated_key(body)) is not None:
         raise _bad_request("body", f"has the key {key[:_SHOWN]!r} twice in one object")
-    given = cast("dict[str, Any]", said)
-    unknown = next((key for key in given if key not in _KEYS), None)
+    fields = cast("dict[str, Any]", parsed)
+    unknown = next((key for key in fields if key not in _KEYS), None)
     if unknown is not None:
         meant = closest_match(unknown, _KEYS)
         guess = f"Did you mean {meant}? " if meant else ""
-        raise _bad_request(unknown[:_SHOWN], "is not a part of a request", guess)
-    tool, args = given.get("tool_name"), given.get("args", {})
+        raise _bad_request(unknown[:_SHOWN], "is not a member of a request", guess)
+    tool, args = fields.get("tool_name"), fields.get("args", {})
     if not isinstance(tool, str) or not tool:
         raise _bad_request("tool_name", "is required, as a string" if tool is None else "is not the name of a tool")
     if not isinstance(args, dict):

@@ -1,7 +1,7 @@
-"""The door: the routes of one Yard beside `/mcp`, with the same token, checks, dispatch and policy.
+"""The HTTP API of one Yard: routes next to `/mcp`, with the same token, checks, dispatch and policy.
 
-A Door owns the calls that came through it. Its `lifespan()` goes around the life of the application: at its end, the
-calls under way are ended and waited for, before the Yard may be closed. It does not own the Yard.
+ToolRoutes owns the calls of its clients. Its `lifespan()` wraps that of the application: at the end, running calls
+are cancelled and awaited before the Yard may be closed. It does not own the Yard.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from toolyard.transports.http.streaming_response import StreamedCalls
 from toolyard.transports.json_encoding import encode_json
 
 SURFACE = "http"
-_MAX_CALLS = 128  # of one workspace at once; dispatch has threads for fewer
+_MAX_CALLS = 128  # of one workspace; dispatch has fewer threads
 _RETRY_SECONDS = 1
 _SHOWN = 100
 _TEMPORARY_REDIRECT = 307
@@ -42,6 +42,8 @@ Handler = Callable[[Request, Send], Awaitable[Response | None]]
 
 
 class ToolRoutes:
+    """The routes of the HTTP API for one Yard."""
+
     def __init__(self, yard: Yard, profile: ClientProfile) -> None:
         self._yard = yard
         self._profile = profile
@@ -58,6 +60,7 @@ class ToolRoutes:
 
     @contextlib.asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
+        """Ends the running calls on exit."""
         try:
             yield
         finally:
@@ -69,7 +72,7 @@ class ToolRoutes:
 
     @cached_property
     def _encoded_pages(self) -> dict[str, bytes]:
-        """What never changes while a workspace is served, as it is sent."""
+        """The encoded responses, which do not change while a workspace is served."""
         return {
             "tools": encode_json({"tools": self._catalogue}),
             "openapi": encode_json(openapi_document(self._catalogue)),
@@ -78,7 +81,7 @@ class ToolRoutes:
 
     async def _tools(self, request: Request, send: Send) -> Response:
         del request, send
-        self._yard.warm_up()  # who asks for the tools will soon use them
+        self._yard.warm_up()  # a client that lists the tools will soon use them
         return Response(self._encoded_pages["tools"], headers=_HEADERS, media_type="application/json")
 
     async def _openapi(self, request: Request, send: Send) -> Response:
@@ -90,48 +93,48 @@ class ToolRoutes:
         return Response(self._encoded_pages["docs"], headers={**_HEADERS, **PAGE_HEADERS}, media_type="text/html")
 
     async def _execute(self, request: Request, send: Send) -> Response | None:
-        asked = await read_execute_request(request)
-        if asked is None:
+        execute_request = await read_execute_request(request)
+        if execute_request is None:
             return None
-        if self._profile.tool_name(asked.tool) not in self._yard.dispatch.tools:
-            await self._refuse_unknown(asked)
+        if self._profile.tool_name(execute_request.tool) not in self._yard.dispatch.tools:
+            await self._refuse_unknown(execute_request)
         if self._running.count >= _MAX_CALLS:
-            error = SystemFault("Too many calls are under way here.", hint="Try again in a moment.", retryable=True)
+            error = SystemFault("Too many calls are running.", hint="Try again in a moment.", retryable=True)
             raise RefusedError(BUSY, error, {"Retry-After": str(_RETRY_SECONDS)})
-        await self._running.stream_answer(lambda outbox: self._run(asked, outbox), request.receive, send)
+        await self._running.stream_answer(lambda outbox: self._run(execute_request, outbox), request.receive, send)
         return None
 
-    async def _run(self, asked: ExecuteRequest, outbox: EventStream) -> Result:
+    async def _run(self, execute_request: ExecuteRequest, events: EventStream) -> Result:
         return await self._yard.dispatch(
             Call(
-                self._profile.tool_name(asked.tool),
-                asked.args,
+                self._profile.tool_name(execute_request.tool),
+                execute_request.args,
                 SURFACE,
                 self._yard.agent,
                 SURFACE,
                 ask=self._profile.ask or deny_without_asking,
-                progress=outbox.set_progress,
-                on_output=outbox.add_output,
+                progress=events.set_progress,
+                on_output=events.add_output,
             )
         )
 
-    async def _refuse_unknown(self, asked: ExecuteRequest) -> None:
-        """Through dispatch all the same: every call has its event."""
+    async def _refuse_unknown(self, execute_request: ExecuteRequest) -> None:
+        """Refuses an unknown tool, through dispatch because every call must have its audit event."""
         try:
-            await self._run(asked, EventStream())
+            await self._run(execute_request, EventStream())
         except ValidationError:
-            raise RefusedError(NOT_FOUND, self._unknown_tool_error(asked.tool)) from None
-        except ToolyardError as error:  # it cannot be recorded
+            raise RefusedError(NOT_FOUND, self._unknown_tool_error(execute_request.tool)) from None
+        except ToolyardError as error:  # the audit event cannot be recorded
             raise RefusedError(BUSY, error) from error
 
     def _unknown_tool_error(self, name: str) -> ValidationError:
         meant = closest_match(name, (str(tool["name"]) for tool in self._catalogue))
-        hint = f"Did you mean {meant}?" if meant else "GET /tools lists what there is."
+        hint = f"Did you mean {meant}?" if meant else "GET /tools lists the tools."
         return ValidationError.of("tool_name", f"there is no tool called {name[:_SHOWN]!r}", hint=hint)
 
 
 async def _redirect_to_docs(request: Request, send: Send) -> Response:
-    """For who came to see what is here. The address is relative: a proxy may have put us below a path of its own."""
+    """Redirects to the docs. The location is relative because a proxy may add a path prefix."""
     del request, send
     return Response(
         "The tools are described at /docs.\n", _TEMPORARY_REDIRECT, {**_HEADERS, "Location": "docs"}, "text/plain"
@@ -139,7 +142,7 @@ async def _redirect_to_docs(request: Request, send: Send) -> Response:
 
 
 class _Endpoint:
-    """One path. An application in itself, so that the response can see its caller leave."""
+    """One path. A full ASGI application, so that the response can detect a disconnect."""
 
     def __init__(self, method: str, handler: Handler) -> None:
         self._method = method

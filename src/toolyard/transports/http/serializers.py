@@ -1,4 +1,4 @@
-"""What the door says: tools, results and errors as JSON."""
+"""JSON of the HTTP API: tools, results and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolyard.transports.json_encoding import error_fields, result_json
 
 
 def tool_catalogue(tools: Iterable[Tool[Any]], profile: ClientProfile) -> list[dict[str, Any]]:
-    """The tools under the names they are called by here; `title` is the name they have everywhere else."""
+    """Returns the tools under their served names; `title` is our own name."""
     return [
         {
             "name": profile.served_name(tool.name),
@@ -30,9 +30,11 @@ def tool_catalogue(tools: Iterable[Tool[Any]], profile: ClientProfile) -> list[d
 
 
 def result_line(result: Result) -> dict[str, Any]:
+    """Returns the last line of a successful call."""
     content = result_json(result, structured=False)["content"]
     return {"type": "result", "content": content, "structured": result.structured}
 
 
 def error_line(error: ToolyardError) -> dict[str, Any]:
+    """Returns the last line of a failed call."""
     return {"type": "error", "error": error_fields(error)}

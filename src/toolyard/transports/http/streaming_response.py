@@ -1,7 +1,7 @@
-"""One call, answered with JSON lines while it runs.
+"""Streams a running call as JSON lines.
 
-The call is a task of its own, which `StreamedCalls` owns: it ends when it is done, when the caller goes away, or when the
-door closes, and in each case it is waited for, so that its one event says what became of it.
+`StreamedCalls` owns the task of each call: it ends when it is done, when the client disconnects, or when the server
+closes, and is always awaited, so that its one audit event is recorded.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ _HEADERS = [
     (b"content-type", MEDIA_TYPE.encode()),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
-    (b"x-accel-buffering", b"no"),  # else nginx gathers the lines until the call is over
+    (b"x-accel-buffering", b"no"),  # otherwise nginx buffers the lines until the end
 ]
-_CLOSING = "The call was broken off: the server is closing."
-_LAST_SECONDS = 1.0  # for a caller to take the last line from a server that closes
+_CLOSING = "The call was cancelled: the server is shutting down."
+_LAST_SECONDS = 1.0  # for a client to read the last line when the server closes
 
 RunCall = Callable[[EventStream], Awaitable[Result]]
 
 
 class StreamedCalls:
+    """The running calls of the HTTP API."""
+
     def __init__(self) -> None:
         self._calls: set[asyncio.Task[Result]] = set()
 
@@ -41,38 +43,39 @@ class StreamedCalls:
         return len(self._calls)
 
     async def close(self) -> None:
-        """End what is under way. Its callers are told."""
+        """Cancels the running calls. Their clients get an error line."""
         calls = tuple(self._calls)
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
 
     async def stream_answer(self, work: RunCall, receive: Receive, send: Send) -> None:
-        outbox = EventStream()
-        call = asyncio.ensure_future(_run(work, outbox))
+        """Runs a call and streams its lines to the client."""
+        events = EventStream()
+        call = asyncio.ensure_future(_run(work, events))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
-        call.add_done_callback(lambda _: outbox.close())
-        leaving = asyncio.create_task(_wait_for_disconnect(receive))
-        leaving.add_done_callback(lambda _: call.cancel())
+        call.add_done_callback(lambda _: events.close())
+        disconnect = asyncio.create_task(_wait_for_disconnect(receive))
+        disconnect.add_done_callback(lambda _: call.cancel())
         is_closing = False
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            async for line in outbox.lines():
+            async for line in events.lines():
                 await send(_body_message(line, more=True))
-        except asyncio.CancelledError:  # the server is closing: its caller is told, and this ends
+        except asyncio.CancelledError:  # the server is closing: send the last line, then end
             is_closing = True
         finally:
-            leaving.cancel()
-            call.cancel()  # nothing, when it is done
-            await asyncio.gather(call, leaving, return_exceptions=True)
+            disconnect.cancel()
+            call.cancel()  # does nothing if it is done
+            await asyncio.gather(call, disconnect, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SECONDS if is_closing else None):
                 await send(_body_message(_last_line(call), more=False))
 
 
-async def _run(work: RunCall, outbox: EventStream) -> Result:
-    return await work(outbox)
+async def _run(work: RunCall, events: EventStream) -> Result:
+    return await work(events)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
@@ -81,7 +84,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 def _last_line(call: asyncio.Task[Result]) -> dict[str, Any]:
-    if call.cancelled():  # where the caller left, nobody reads this
+    if call.cancelled():  # if the client disconnected, nothing reads this
         return error_line(SystemFault(_CLOSING, hint="Try again later.", retryable=True))
     error = call.exception()
     if isinstance(error, ToolyardError):

@@ -1,1 +1,1 @@
-"""The MCP surface, over stdio and streamable HTTP, in both protocol eras."""
+"""The MCP server over stdio and streamable HTTP, for both protocol generations."""

@@ -1,8 +1,8 @@
-"""Putting the policy's questions to the client.
+"""Asks the client for approvals that the policy requires.
 
-Before 2026-07-28 the server asks in the middle of the call, by elicitation. From then on a call ends with
-`input_required` and comes back with the answer; which questions were put and what was approved so far travels in the
-request state, which the SDK seals, so that a client cannot answer a question that nobody asked.
+Before 2026-07-28 the server asks during the call, by elicitation. Since then a call ends with `input_required` and is
+repeated with the answer. The request state carries the questions and approvals so far; the SDK seals it, so a client
+cannot answer a question that was not asked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class InputRequired(AnswerPending):
-    """The question to send back to a client of the 2026-07-28 protocol."""
+    """Carries the result that asks a client of protocol 2026-07-28."""
 
     def __init__(self, result: InputRequiredResult) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class InputRequired(AnswerPending):
 
 
 def approval_callback_for(context: Context, params: InputResponseRequestParams) -> ApprovalCallback:
-    """How this client can be asked; nobody, when it cannot."""
+    """Returns the approval callback for this client; it denies if the client cannot be asked."""
     if not context.session.check_client_capability(_ELICITATION_CAPABILITY):
         return deny_without_asking
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -65,7 +65,7 @@ class _ElicitationApproval:
             answer = await self.context.session.elicit_form(
                 _question(action, decision), _SCHEMA, self.context.request_id
             )
-        except MCPError:  # the client promised elicitation and then refused it: nobody answered
+        except MCPError:  # the client announced elicitation but refused it: not approved
             return False
         return _is_allowed(answer)
 
@@ -94,19 +94,19 @@ class _InputRequiredApproval:
 
 
 def _parse_state(sealed: str | None) -> dict[str, Any]:
-    # The SDK has unsealed it and vouches that we wrote it.
+    # The SDK has verified that we wrote it.
     return cast("dict[str, Any]", json.loads(sealed)) if sealed else {"asked": None, "approved": []}
 
 
 def _action_key(action: Action) -> str:
-    said = json.dumps([action.kind, action.tool, action.path, action.real_path, action.command])
-    return "allow-" + hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
+    fields = json.dumps([action.kind, action.tool, action.path, action.real_path, action.command])
+    return "allow-" + hashlib.blake2b(fields.encode(), digest_size=12).hexdigest()
 
 
 def _question(action: Action, decision: Decision) -> str:
     through = ""
     if action.real_path is not None and action.real_path != action.path:
-        through = f" It really lies at {action.real_path}."
+        through = f" Its real path is {action.real_path}."
     return sendable_text(f"{decision.reason}{through} Allow {action.tool} to do this?")
 
 

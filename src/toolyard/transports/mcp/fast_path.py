@@ -1,11 +1,10 @@
-"""The fast lane of stdio: a plain tool call goes from its line to dispatch and back, past the SDK's message loop.
+"""The fast path of stdio: a plain tool call goes directly to dispatch, bypassing the SDK's message loop.
 
-Nearly all traffic is `tools/call` on a connection that has shaken hands; the SDK's streams, tasks and models cost
-more than such a call itself. Any call that is not plainly right is the SDK's. The lane opens when it is known who
-shook hands, and keeps the SDK's promises: one answer a request, none after the client cancelled it, progress only
-when asked for.
+Nearly all traffic is `tools/call` after the handshake, and the SDK's streams, tasks and models cost more than the
+call. Any call that is not plain goes to the SDK. The fast path opens once the client is known, and keeps the SDK's
+guarantees: one answer per request, none after a cancellation, progress only if requested.
 
-A Lane owns the tasks of its answers; `close()` cancels them and waits.
+A FastPath owns the tasks of its answers; `close()` cancels and awaits them.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from toolyard.transports.mcp.line_writer import LineWriter
 PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
 _METHOD = b'"tools/call"'
 _REQUEST_MEMBERS = frozenset({"jsonrpc", "id", "method", "params"})
-_MAX_AT_ONCE = 1_000  # beyond that the SDK's own way holds the reader back
+_MAX_AT_ONCE = 1_000  # beyond that the SDK applies backpressure
 _LAST_SECONDS = 1.0  # for the client to read its last answers
 
 
 @dataclass(frozen=True, slots=True)
 class FastPathClient:
-    """Who is served: how to run a tool for it, and whether it gets the structured half of results.
+    """How to run tools for the client, and whether it gets structured content.
 
-    `try_run_inline` runs a quick call at once and gives None for any other.
+    `try_run_inline` runs a quick call immediately and returns None for any other.
     """
 
     try_run_inline: Callable[[str, dict[str, Any]], Result | None]
@@ -52,6 +51,8 @@ class _Request:
 
 
 class FastPath:
+    """Answers plain requests of one stdio connection."""
+
     def __init__(self, writer: LineWriter) -> None:
         self._writer = writer
         self._client: FastPathClient | None = None
@@ -60,10 +61,11 @@ class FastPath:
         self._closing = False
 
     def open(self, client: FastPathClient) -> None:
+        """Starts taking calls of this client."""
         self._client = client
 
     def suspend(self) -> None:
-        """Take no more calls, until it is opened again."""
+        """Stops taking calls until it is opened again."""
         self._client = None
 
     @property
@@ -71,11 +73,11 @@ class FastPath:
         return self._client is not None
 
     def has_room(self, request: int | str) -> bool:
-        """Whether a request under this id may be answered here."""
+        """Whether a request with this id may be answered here."""
         return request not in self._tasks and len(self._tasks) < _MAX_AT_ONCE
 
     def take(self, line: bytes) -> bool:
-        """Start the call in `line`, if it is one for this lane."""
+        """Starts the call in `line`, and returns True, if it is a plain one."""
         client = self._client
         if client is None or _METHOD not in line:
             return False
@@ -84,7 +86,7 @@ class FastPath:
             return False
         try:
             result = client.try_run_inline(request.tool, request.arguments)
-        except Exception as error:  # noqa: BLE001 - raised any further it would take the lines after it along
+        except Exception as error:  # noqa: BLE001 - raising would lose the lines after this one
             self.send_answer(request.id, _error_answer(error))
         else:
             if result is not None:
@@ -94,7 +96,7 @@ class FastPath:
         return True
 
     def send_answer(self, request: int | str, answer: dict[str, Any]) -> None:
-        """Answer at once; a client that does not read gets it when it does."""
+        """Sends an answer immediately, or when the client reads again."""
         self._writer.mark_pending(request)
         if self._writer.send_now(_response(request, answer)):
             self._writer.mark_answered(request)
@@ -102,27 +104,28 @@ class FastPath:
             self._start_task(request, self._writer.flush())
 
     def run_answer(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
-        """Answer with what `answering` gives, in a task of its own."""
+        """Sends what `answering` returns, in a task of its own."""
         self._writer.mark_pending(request)
         self._start_task(request, self._send_result(request, answering))
 
     def cancel(self, request: object) -> None:
-        """The client wants no answer any more."""
+        """Cancels a request: the client does not want its answer."""
         task = self._tasks.get(request) if isinstance(request, int | str) else None
         if task is not None:
             self._cancelled.add(cast("int | str", request))
-            # A task cancelled before its first step never runs at all, and its call would not be recorded.
+            # A task cancelled before its first step never runs, and its call would not be recorded.
             asyncio.get_running_loop().call_soon(task.cancel)
 
     async def close(self) -> None:
         self._closing = True
-        await asyncio.sleep(0)  # what was taken has begun, and is recorded
+        await asyncio.sleep(0)  # lets taken calls start, so that they are recorded
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        with contextlib.suppress(TimeoutError, anyio.BrokenResourceError):  # who does not read does not keep us
+        # a client that does not read cannot block the shutdown
+        with contextlib.suppress(TimeoutError, anyio.BrokenResourceError):
             async with asyncio.timeout(_LAST_SECONDS):
                 await self._writer.flush()
 
@@ -133,10 +136,10 @@ class FastPath:
     async def _send_result(self, request: int | str, answering: Coroutine[Any, Any, dict[str, Any]]) -> None:
         try:
             answer = await answering
-        except Exception as error:  # noqa: BLE001 - the client waits for an answer, whatever happened to us
+        except Exception as error:  # noqa: BLE001 - the client waits for an answer in any case
             answer = _error_answer(error)
         except asyncio.CancelledError:
-            # Cancelled by the client or by our own end; only the latter still owes an answer.
+            # Cancelled by the client or by our shutdown; only the latter needs an answer.
             answer = {"error": {"code": CONNECTION_CLOSED, "message": "The server is stopping."}}
         if request in self._cancelled:
             return
@@ -147,7 +150,7 @@ class FastPath:
         try:
             await sending
         except anyio.BrokenResourceError:
-            pass  # nobody is there to read it; the reader ends the server
+            pass  # the client is gone; the reader stops the server
         finally:
             self._cancelled.discard(request)
             del self._tasks[request]
@@ -184,7 +187,7 @@ def _error_answer(error: Exception) -> dict[str, Any]:
 
 
 def _plain_request(line: bytes) -> _Request | None:
-    """The call in a line, when there is nothing about it that the SDK should look at."""
+    """Returns the call in a line; None if it needs the SDK."""
     try:
         raw = loads_unique(line)
     except (ValueError, RecursionError):
@@ -206,7 +209,7 @@ def _plain_call(request: int | str, params: dict[str, Any]) -> _Request | None:
         return None
     token = None
     if meta is not None:
-        # Anything else in there, such as the envelope of the later protocol, is the SDK's business.
+        # Anything else, such as the envelope of 2026-07-28, needs the SDK.
         if not isinstance(meta, dict) or meta.keys() - {"progressToken"}:
             return None
         token = cast("dict[str, Any]", meta).get("progressToken")

@@ -1,9 +1,8 @@
-"""A short way through the SDK for the plain tool call, which is nearly all of the traffic.
+"""Middleware that shortens the SDK's path for plain tool calls, nearly all of the traffic.
 
-The SDK checks a call's parameters twice and its result twice more, on models built for any server. This middleware
-answers a call whose parameters are plainly right with a result that is plainly right, in the shape that the SDK would
-have given it. Whatever is not plain takes the SDK's way: unknown parameters, answers to questions, clients that may
-be asked in the 2026-07-28 protocol, and everything that is wrong.
+The SDK validates parameters twice and results twice more, with generic models. This middleware answers a call with
+plainly valid parameters directly, in the form the SDK would produce. Everything else takes the SDK's path: unknown
+parameters, answers to elicitations, clients of protocol 2026-07-28 that support elicitation, and invalid calls.
 """
 
 from __future__ import annotations
@@ -28,12 +27,14 @@ RunTool = Callable[[Context, str, dict[str, Any]], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class PlainCall:
+    """A tool call with plainly valid parameters."""
+
     tool: str
     arguments: dict[str, Any]
 
 
 class FastCallMiddleware:
-    """The middleware. `run` runs a tool; `structured` says whether a client gets the structured half."""
+    """The middleware. `run` runs a tool; `structured` says whether a client gets structured content."""
 
     def __init__(
         self, run: RunTool, structured: Callable[[Context], bool], server_info: Callable[[], object]
@@ -55,7 +56,7 @@ class FastCallMiddleware:
 
 
 def plain_call(context: Context) -> PlainCall | None:
-    """The call, when nothing about it needs the SDK."""
+    """Returns the call; None if it needs the SDK."""
     params = context.params
     if params is None or not PLAIN_PARAMETERS.issuperset(params) or not _is_ready(context):
         return None
@@ -72,4 +73,4 @@ def _is_ready(context: Context) -> bool:
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         capabilities = session.client_capabilities
         return capabilities is None or capabilities.elicitation is None
-    return session.client_params is not None  # the handshake is done
+    return session.client_params is not None  # the handshake is complete

@@ -1,13 +1,13 @@
-"""Who meets the client first on stdio: the handshake and what follows it, answered before the SDK is loaded.
+"""Answers the handshake and simple requests on stdio before the SDK is loaded.
 
-Loading the SDK takes longer than everything else that starts, and who only lists and calls tools does not need it.
-The Front answers what is plainly right itself: `initialize`, `ping`, `server/discover`, the lists of tools and
-resources; it hears notifications, and lets the lane take calls. The first line that it does not know is the SDK's,
-and so is the state of the connection from then on: what was answered here is told to it again (`replay_for_sdk`), under
-ids of our own whose answers nobody gets.
+Loading the SDK takes longer than the rest of the start, and clients that only list and call tools do not need it. The
+HandshakeServer itself answers plain requests: `initialize`, `ping`, `server/discover`, and the lists of tools and
+resources. It handles notifications, and passes calls to the fast path. The first line it does not know goes to the
+SDK, which owns the connection's state from then on: the earlier requests are replayed to it (`replay_for_sdk`) under
+our own ids, and their answers are dropped.
 
-Once the SDK has a say in who the client is, because the first request was not plain or the client introduces itself
-again, the Front takes nothing more.
+Once the SDK decides who the client is, because the first request was not plain or the client initializes again, the
+HandshakeServer takes nothing more.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from toolyard.transports.mcp.server_info import ServerDescription
 
 _RESOURCES_CHANGED = "notifications/resources/list_changed"
 _TOOLS_CHANGED = "notifications/tools/list_changed"
-_MAX_LINE_BYTES = 1 << 14  # nothing that is answered here is as long
-_SECRET_BYTES = 8  # so that no client calls a request of its own by the same id
+_MAX_LINE_BYTES = 1 << 14  # everything that is answered here is shorter
+_SECRET_BYTES = 8  # so that no client uses the same id
 
 
 class _ProtocolVersion(Enum):
-    UNKNOWN = "nobody has said anything"
+    UNKNOWN = "no message yet"
     LEGACY = "initialize was answered"
     MODERN = "a request with the envelope of 2026-07-28 was answered"
     SDK = "the SDK alone knows"
@@ -55,7 +55,7 @@ class _ProtocolVersion(Enum):
 
 @dataclass(slots=True)
 class _ReplayState:
-    """What the SDK has to be told when it takes over."""
+    """What has to be replayed to the SDK."""
 
     first_request: PlainRequest | None = None
     initialized: bool = False
@@ -63,7 +63,7 @@ class _ReplayState:
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Where the Front passes things on: the lane, the writer, and the SDK where a question has to be put."""
+    """What the HandshakeServer passes messages to: the writer, the fast path, and the SDK for questions."""
 
     writer: LineWriter
     fast_path: FastPath
@@ -72,6 +72,8 @@ class Handlers:
 
 
 class HandshakeServer:
+    """Answers plain messages of one stdio connection."""
+
     def __init__(self, yard: Yard, surface: str, handlers: Handlers) -> None:
         self._yard = yard
         self._surface = surface
@@ -85,7 +87,7 @@ class HandshakeServer:
         self._replay_ids = tuple(f"replay-{number}-{os.urandom(_SECRET_BYTES).hex()}" for number in range(2))
 
     def take(self, line: bytes) -> bool:
-        """Answer the line, if there is nothing about it that the SDK should look at."""
+        """Handles the line, and returns True, if it does not need the SDK."""
         if not line.strip() or self._handlers.fast_path.take(line):
             return True
         message = (
@@ -97,26 +99,28 @@ class HandshakeServer:
             return True
         if self._protocol is _ProtocolVersion.UNKNOWN or _may_reinitialize(line):
             self._protocol = _ProtocolVersion.SDK
-            self._handlers.fast_path.suspend()  # the SDK opens it again for whom it finds there
+            self._handlers.fast_path.suspend()  # the SDK opens it again for the client it finds
         return False
 
     def cancel(self, request: object) -> None:
+        """Cancels a request of the fast path."""
         self._handlers.fast_path.cancel(request)
 
     async def notify_published(self) -> None:
-        """Another agent has published."""
+        """Notifies the client that another agent has published."""
         await self._notify(_RESOURCES_CHANGED)
 
     async def notify_tools_changed(self) -> None:
+        """Notifies the client that the tool list has changed."""
         await self._notify(_TOOLS_CHANGED)
 
     async def _notify(self, method: str) -> None:
-        """Once the SDK is there, it tells the client."""
+        """Sends a notification, unless the SDK is there to send it."""
         if self._serves_alone and self._protocol is _ProtocolVersion.LEGACY and self._replay.initialized:
             await self._handlers.writer.send_line(encode_json({"jsonrpc": "2.0", "method": method}))
 
     def replay_for_sdk(self) -> list[dict[str, Any]]:
-        """What the SDK has missed. From here on it hears every notification, and every first request."""
+        """Returns the messages to replay. From now on the SDK gets all notifications and unknown requests."""
         self._serves_alone = False
         opening = self._replay.first_request
         if opening is None:
@@ -133,7 +137,7 @@ class HandshakeServer:
         return [*missed, {"jsonrpc": "2.0", "id": ready, "method": "ping"}]
 
     def is_replay(self, request: object) -> bool:
-        """Whether a response is to something that the client was answered before."""
+        """Whether a response belongs to a replayed request."""
         return request in self._replay_ids
 
     def _try_answer(self, message: PlainRequest | PlainNotification | None) -> bool:
@@ -167,7 +171,7 @@ class HandshakeServer:
             request = notice.params.get("requestId")
             self._handlers.writer.mark_answered(request)
             self._handlers.fast_path.cancel(request)
-        return True  # no other means anything to this server
+        return True  # no other notification matters to this server
 
     def _answer(self, request: PlainRequest) -> dict[str, Any] | None:
         if request.method == "initialize":
@@ -217,24 +221,24 @@ class HandshakeServer:
         if answer is not None and self._protocol is _ProtocolVersion.UNKNOWN:
             self._protocol = _ProtocolVersion.MODERN
             self._replay.first_request = request
-            self._handlers.load_sdk()  # calls of this era are its own
+            self._handlers.load_sdk()  # calls of this protocol go through the SDK
         return answer
 
     def _list_tools(self, *, structured: bool, modern: bool) -> dict[str, Any] | None:
-        listed = self._description.tools_list_result(structured=structured, modern=modern)
-        if listed is not None:
-            # Who asks for the tools will soon use them, but gets them first.
+        result = self._description.tools_list_result(structured=structured, modern=modern)
+        if result is not None:
+            # A client that lists the tools will soon use them, but gets the list first.
             asyncio.get_running_loop().call_soon(self._yard.warm_up)
-        return listed
+        return result
 
 
 def _may_reinitialize(line: bytes) -> bool:
-    """Whether the SDK may see a second handshake in it."""
+    """Whether the line may contain a second handshake."""
     return b'"initialize"' in line or b"\\u" in line
 
 
 def fast_path_client(yard: Yard, surface: str, ask: ApprovalCallback, *, structured: bool) -> FastPathClient:
-    """How tools are run for the one client of a connection."""
+    """Returns how tools run for the client of a connection."""
 
     def call(tool: str, arguments: dict[str, Any]) -> Call:
         return Call(tool, arguments, surface, yard.agent, yard.session)

@@ -1,8 +1,8 @@
-"""Streamable HTTP at `/mcp`, behind a bearer token and checks of the Host and Origin headers.
+"""Streamable HTTP at `/mcp`, with a bearer token and checks of the Host and Origin headers.
 
-The token is compared in constant time before anything of the request's body is read. `RequestChecks` compare Host and
-Origin with the addresses this server is really reached at, so that a web page cannot reach it by rebinding DNS.
-The plain door (`serve/http`) hangs on the same application, behind the same token and the same checks.
+The token is compared in constant time before the body is read. `RequestChecks` compares Host and Origin with the
+addresses of this server, which prevents DNS rebinding. The HTTP API (`transports/http`) is part of the same
+application, with the same token and checks.
 """
 
 from __future__ import annotations
@@ -35,25 +35,27 @@ Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[Any]]
 
 _UNAUTHORIZED = 401
 _AUTHORIZATION_HINT = "Send the header Authorization: Bearer <token>."
-_GRACE_SECONDS = 1  # for calls under way; then they are cancelled
+_GRACE_SECONDS = 1  # for running calls; then they are cancelled
 _BACKLOG = 128
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SDK_CHECKS_OFF = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-"""The SDK compares the beginning of a host alone; `RequestChecks` compare all of it."""
+"""The SDK compares only the beginning of a host; `RequestChecks` compares all of it."""
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - names to recognise, nothing is bound here
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
+    """Where the server listens."""
+
     host: str
     port: int
     allowed_hosts: tuple[str, ...] = ()
-    """Further names this server is reached by, beside loopback and `host` itself."""
+    """Other names of this server, in addition to loopback and `host`."""
 
 
 class BearerAuthMiddleware:
-    """Lets a request through only with the right token."""
+    """Middleware that rejects requests without the right token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -67,20 +69,20 @@ class BearerAuthMiddleware:
 
 
 def bearer_token(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """The token that a request brings, or nothing."""
-    given = [value for name, value in headers if name == b"authorization"]
-    if len(given) != 1:
+    """Returns the bearer token of a request, or b""."""
+    values = [value for name, value in headers if name == b"authorization"]
+    if len(values) != 1:
         return b""
-    scheme, _, token = given[0].partition(b" ")
+    scheme, _, token = values[0].partition(b" ")
     return token.strip(b" ") if scheme.lower() == b"bearer" else b""
 
 
 async def reject_unauthorized(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request whose token is missing or wrong: clients of MCP as OAuth does, all others as the door does."""
+    """Rejects a request without a valid token: as OAuth does for `/mcp`, with an error object elsewhere."""
     challenge = {"WWW-Authenticate": "Bearer"}
     if scope["path"] == PATH:
-        said = json.dumps({"error": "unauthorized", "hint": _AUTHORIZATION_HINT})
-        response = Response(said, _UNAUTHORIZED, challenge, "application/json")
+        body = json.dumps({"error": "unauthorized", "hint": _AUTHORIZATION_HINT})
+        response = Response(body, _UNAUTHORIZED, challenge, "application/json")
     else:
         error = SecurityError("The bearer token is missing or wrong.", hint=_AUTHORIZATION_HINT)
         response = RefusedError(_UNAUTHORIZED, error, challenge).response()
@@ -88,13 +90,13 @@ async def reject_unauthorized(scope: Scope, receive: Receive, send: Send) -> Non
 
 
 def http_app(yard: Yard, token: str, address: ListenAddress) -> ASGIApp:
-    """The ASGI application, for this server or somebody else's."""
+    """Returns the ASGI application, for this server or for embedding."""
     return BearerAuthMiddleware(yard_app(yard, address), token)
 
 
 def yard_app(yard: Yard, address: ListenAddress, profile: ClientProfile = DEFAULT_PROFILE) -> Starlette:
-    """What serves one Yard to whoever was let in."""
-    door = ToolRoutes(yard, profile)
+    """Returns the application for one Yard, without authentication."""
+    routes = ToolRoutes(yard, profile)
     app = (
         YardServer(yard, "mcp-http", profile=profile)
         .build()
@@ -102,16 +104,16 @@ def yard_app(yard: Yard, address: ListenAddress, profile: ClientProfile = DEFAUL
             streamable_http_path=PATH,
             max_request_body_size=MAX_BODY_BYTES,
             transport_security=_SDK_CHECKS_OFF,
-            custom_starlette_routes=door.routes(),
+            custom_starlette_routes=routes.routes(),
         )
     )
     app.add_middleware(RequestChecks, names=_host_names(address))
-    app.router.lifespan_context = _combined_lifespan(app.router.lifespan_context, door)
+    app.router.lifespan_context = _combined_lifespan(app.router.lifespan_context, routes)
     return app
 
 
 def _combined_lifespan(sessions: Lifespan, routes: ToolRoutes) -> Lifespan:
-    """The life of the SDK's sessions and of the door, as one."""
+    """Combines the lifespans of the SDK's sessions and of our routes."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
@@ -129,14 +131,14 @@ def _host_names(address: ListenAddress) -> tuple[str, ...]:
 
 
 def listen(address: ListenAddress) -> socket.socket:
-    """A socket that takes connections; port 0 takes a free one."""
+    """Returns a listening socket; port 0 selects a free port."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Named as TCP: asyncio sends without delay (40 ms an answer) only on sockets that say so.
+    # With the protocol set to TCP: otherwise asyncio does not disable Nagle's algorithm (40 ms a response).
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address.host, address.port))
-        # Listening from now on: a client that is told the address may come before the event loop runs.
+        # Listens before the event loop runs: a client may connect as soon as it knows the address.
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
@@ -148,6 +150,7 @@ def listen(address: ListenAddress) -> socket.socket:
 
 
 def serve_http(yard: Yard, token: str, address: ListenAddress, listener: socket.socket) -> None:
+    """Serves until SIGTERM or SIGINT."""
     app: Any = http_app(yard, token, address)
     config = uvicorn.Config(
         app,
@@ -164,7 +167,7 @@ def serve_http(yard: Yard, token: str, address: ListenAddress, listener: socket.
 
 
 class _Server(uvicorn.Server):
-    """Ends on SIGTERM and SIGINT by returning: uvicorn would raise the signal again and so skip our own closing."""
+    """Returns on SIGTERM and SIGINT: uvicorn would re-raise the signal and skip our shutdown."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

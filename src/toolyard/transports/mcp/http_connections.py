@@ -1,12 +1,12 @@
-"""Connections of the HTTP server that nobody can hold for nothing.
+"""HTTP connections that cannot be held open without use.
 
-Every user of the machine reaches a port of the loopback, and each connection costs this process a descriptor. One
-that sends no whole request in time is closed, and where there are too many, the oldest of those makes room. One that
-was used and is kept for the next request stays much longer: clients let such connections go after seconds, and one
-that the server closes first may be closed in the moment in which a request is sent on it, which is then lost.
+Every user of the machine can reach a loopback port, and each connection costs a descriptor. A connection without a
+complete request in time is closed, and if there are too many, the oldest idle one is evicted. A keep-alive connection
+stays much longer: clients close those after seconds, and if the server closes first, a request sent at that moment is
+lost.
 
-A body has to come, and an answer has to be taken, at a small rate at least. Where there are too many connections and
-none is idle, the oldest of those whose body is still on its way makes room.
+Bodies and responses must progress at a minimum rate. If there are too many connections and none is idle, the oldest
+one that is still sending its body is evicted.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from toolyard.core.limits import KIB
 
 PATIENCE_SECONDS = 10.0
-"""For a request to come, header and all. It may take twice as long until that is noticed."""
+"""Time for a complete request header. Detection may take twice as long."""
 KEEP_ALIVE_SECONDS = 75
-"""For the next request on a connection that had one."""
+"""Time for the next request on a keep-alive connection."""
 MIN_BYTES_PER_SECOND = 4 * KIB
-"""A second, of a body that comes or an answer that is taken, once that has gone on for PATIENCE_SECONDS."""
+"""Minimum rate of a body or a response, after PATIENCE_SECONDS."""
 _MAX_CONNECTIONS = 1024
 
 
 class BoundedHttpProtocol(H11Protocol):
+    """uvicorn's protocol with limits on time, rate and number of connections."""
+
     _last_cycle: object = None
-    """The request that was under way, or over, when we last looked."""
+    """The request at the last check."""
     _began = 0.0
     _received = 0
-    """Bytes since we last looked."""
+    """Bytes since the last check."""
     _was_receiving = False
     _unsent = 0
-    """Bytes of an answer that were waiting for the client when we last looked."""
+    """Unsent response bytes at the last check."""
     _has_sent = False
-    """Whether the client has taken nearly all of what was waiting since then."""
+    """Whether the client has read nearly all of them since."""
     _check_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -63,17 +65,17 @@ class BoundedHttpProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """No request is under way."""
+        """Whether no request is active."""
         return not self.cycle or self.cycle.response_complete
 
     @property
     def is_receiving(self) -> bool:
-        """The body of a request is on its way, and not held up by us."""
+        """Whether a body is arriving, and we are not pausing it."""
         return not self.is_idle and self.cycle.more_body and not self.flow.read_paused
 
     @property
     def _is_kept_alive(self) -> bool:
-        """It had a request and nothing of another has come: the server closes it by itself after KEPT_SECONDS."""
+        """Whether it waits for another request: uvicorn closes it after KEEP_ALIVE_SECONDS."""
         return self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]
 
     def _check_progress(self) -> None:
@@ -85,11 +87,11 @@ class BoundedHttpProtocol(H11Protocol):
         self._check_timer = self.loop.call_later(PATIENCE_SECONDS, self._check_progress)
 
     def _is_slow(self) -> bool:
-        """Whether too little of a body came, or of an answer was taken, between two looks. Notes where things are."""
+        """Whether a body or a response was too slow since the last check. Updates the counters."""
         least = MIN_BYTES_PER_SECOND * PATIENCE_SECONDS
         is_same = self.cycle is self._last_cycle
         receives_slowly = is_same and self._was_receiving and self.is_receiving and self._received < least
-        # Only while nothing is added to it does the size of the buffer say how much was taken.
+        # The buffer size tells how much was sent only while nothing is added.
         is_full = self.flow.write_paused or self.is_idle or self.transport.is_closing()
         unsent = self.transport.get_write_buffer_size() if is_full else 0
         sends_slowly = is_same and not self._has_sent and unsent > max(0, self._unsent - least) and self._unsent > 0
@@ -103,10 +105,10 @@ class BoundedHttpProtocol(H11Protocol):
         others = [cast("BoundedHttpProtocol", each) for each in self.connections if each is not self]
         candidates = [each for each in others if each.is_idle] or [each for each in others if each.is_receiving]
         leaves = min(candidates, key=lambda each: each._began, default=self)  # noqa: SLF001 - one of ours
-        self.connections.discard(leaves)  # at once: it is told of its end only later
+        self.connections.discard(leaves)  # now: connection_lost comes later
         leaves.transport.abort()
 
 
 def max_connections() -> int:
-    """Connections at once. Half of the descriptors are for the work itself."""
+    """Returns the maximum number of connections. Half of the descriptors are reserved for tools."""
     return min(_MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)

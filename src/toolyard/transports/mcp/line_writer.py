@@ -1,4 +1,4 @@
-"""The writing half of stdio: lines that reach the client whole and in order, and the answers that are still owed."""
+"""The output of stdio: writes complete lines in order, and tracks pending answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Callable
 import anyio
 
 _DRAIN_SECONDS = 10.0
-_MAX_UNSENT_BYTES = 32 << 20  # bytes the client has not read before we take no more messages
+_MAX_UNSENT_BYTES = 32 << 20  # unread bytes after which we take no more messages
 
 
 class LineWriter:
-    """Writes one message a line. Blocks its sender, and only it, while the pipe is full.
+    """Writes one message per line. While the pipe is full it blocks only its sender.
 
-    A sender that is cancelled in the middle of its line leaves the rest to the next one: a line is never torn.
+    If a sender is cancelled in the middle of a line, the next one writes the rest: lines are never torn.
     """
 
     def __init__(self, fd: int) -> None:
@@ -26,53 +26,56 @@ class LineWriter:
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
         self.on_broken: Callable[[], None] | None = None
-        """Called when nobody reads what we write any more."""
+        """Called when the client has closed its end."""
         self._pending: set[int | str] = set()
         self._all_answered = asyncio.Event()
         os.set_blocking(fd, False)
 
     def mark_pending(self, request: int | str) -> None:
-        """A request came in: an answer is owed."""
+        """Records a request whose answer is pending."""
         self._pending.add(request)
         self._all_answered.clear()
 
     def mark_answered(self, request: object) -> None:
+        """Records that a request is answered."""
         if isinstance(request, int | str):
             self._pending.discard(request)
         if not self._pending:
             self._all_answered.set()
 
     def clear_pending(self) -> None:
-        """Nobody waits for what is still owed."""
+        """Forgets all pending answers."""
         self._pending.clear()
         self._all_answered.set()
 
     async def wait_for_answers(self) -> None:
-        """Wait until every answer is out, for a bounded time."""
+        """Waits until all answers are sent, for a limited time."""
         if self._pending:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_answered.wait(), _DRAIN_SECONDS)
 
     async def send_line(self, line: bytes) -> None:
+        """Writes a line, waiting for the client if necessary."""
         if not self.send_now(line):
             await self.flush()
 
     def send_now(self, line: bytes) -> bool:
-        """Take a line and pass on what the pipe takes at once, mostly all. False: `flush` has to do the rest."""
+        """Queues a line and writes what the pipe accepts. False if `flush` must write the rest."""
         data = line + b"\n"
         self._unsent.append(memoryview(data))
         self._unsent_bytes += len(data)
         if not self._lock.locked():
-            with contextlib.suppress(OSError):  # a pipe that is full or broken: `flush` will see it
+            with contextlib.suppress(OSError):  # a full or broken pipe: `flush` handles it
                 self._write_first()
         return not self._unsent
 
     @property
     def is_backpressured(self) -> bool:
-        """Whether the client leaves so much unread that it should get no further answers for now."""
+        """Whether the client has so much unread output that it should get no more for now."""
         return self._unsent_bytes > _MAX_UNSENT_BYTES
 
     async def flush(self) -> None:
+        """Writes all queued lines. Raises BrokenResourceError."""
         async with self._lock:
             while self._unsent:
                 try:

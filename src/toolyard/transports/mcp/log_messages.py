@@ -1,8 +1,8 @@
-"""What happens in the workspace, as MCP log messages (`notifications/message`), to clients that asked for them.
+"""Sends activity of the workspace as MCP log messages (`notifications/message`) to clients that ask for them.
 
-In the handshake era a client asks with `logging/setLevel` and gets, on its connection, what happens in every session
-of this server. In the later era a request asks for itself, with a level in its `_meta`, and gets what its call did
-before its answer. What a client does not read in time is dropped, and a message says how much that was.
+With a handshake protocol a client sends `logging/setLevel` and gets the activity of all sessions of this server. With
+2026-07-28 a request sets a level in its `_meta` and gets the activity of its call before its answer. Messages that a
+client reads too slowly are dropped and counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from toolyard.app.activity import Activity, ActivityEvent
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 """The least severe first."""
 _DROPPED_LOGGER = "toolyard"
-"""The logger of the message that says how many were dropped."""
+"""Logger of the message that counts the dropped ones."""
 _MAX_CLIENTS = 256
 _MAX_WAITING = 1_000
 _MAX_OF_A_CALL = 1_000
@@ -49,6 +49,8 @@ class _Client:
 
 
 class LogMessages:
+    """Log messages for all clients of one server."""
+
     def __init__(self, activity: Activity, session_of: Callable[[Context], str]) -> None:
         """`session_of` names the connection of a request."""
         self._activity = activity
@@ -61,6 +63,7 @@ class LogMessages:
         self._send_task: asyncio.Task[None] | None = None
 
     def attach(self, server: Server[Any]) -> None:
+        """Registers the request handler."""
         server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
 
     async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
@@ -74,7 +77,7 @@ class LogMessages:
 
     @contextlib.asynccontextmanager
     async def for_request(self, context: Context, call: str) -> AsyncGenerator[None]:
-        """Around a call of the later era: a client that asked for it gets what the call did before the answer."""
+        """Wraps a call of protocol 2026-07-28: sends its activity before the answer if the client asked for it."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             yield
             return
@@ -96,12 +99,12 @@ class LogMessages:
             self._activity.add_listener(self._on_occurrence)
 
     def _on_occurrence(self, occurrence: ActivityEvent) -> None:
-        """In any thread."""
+        """Handles activity from any thread."""
         of_call = self._call_buffers.get(occurrence.call)
         if of_call is not None:
             of_call.append(occurrence)
         if self._clients and self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has closed, and with it every connection
+            with contextlib.suppress(RuntimeError):  # the loop and all connections are closed
                 self._loop.call_soon_threadsafe(self._queue, occurrence)
 
     def _queue(self, occurrence: ActivityEvent) -> None:
@@ -119,8 +122,8 @@ class LogMessages:
             for name, client in list(self._clients.items()):
                 is_sent = await _send_all(client, [occurrence])
                 if dropped and is_sent:
-                    told = {"event": "dropped", "count": dropped}
-                    is_sent = await _send(client.session, "warning", _DROPPED_LOGGER, told)
+                    data = {"event": "dropped", "count": dropped}
+                    is_sent = await _send(client.session, "warning", _DROPPED_LOGGER, data)
                 if not is_sent:
                     self._clients.pop(name, None)
 
@@ -139,11 +142,11 @@ async def _send_all(
 async def _send(
     session: ServerSession, level: LoggingLevel, logger: str, data: dict[str, Any], request: RequestId | None = None
 ) -> bool:
-    """Whether it was sent. A client that does not read gets no more."""
+    """Returns whether it was sent. A client that does not read gets no more."""
     params = LoggingMessageNotificationParams(level=level, logger=logger, data=data)
     try:
         async with asyncio.timeout(_SEND_SECONDS):
             await session.send_notification(LoggingMessageNotification(params=params), request)
-    except Exception:  # noqa: BLE001 - whatever a connection raises that has ended
+    except Exception:  # noqa: BLE001 - a closed connection may raise anything
         return False
     return True

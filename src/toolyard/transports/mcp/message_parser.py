@@ -1,7 +1,7 @@
-"""Telling messages that are plainly right, whose answer needs no model of the SDK's, from all others.
+"""Recognizes plain messages, which can be answered without the SDK's models.
 
-Plain means that the SDK would certainly accept it and see the same in it: ASCII, no escapes, the members that the
-protocol names, each of its type. Whatever has more to it is left to the SDK.
+Plain means that the SDK would certainly accept the message with the same meaning: ASCII, no escapes, only members of
+the protocol, each with the right type. Everything else is left to the SDK.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlainRequest:
+    """A plain request."""
+
     id: int | str
     method: str
     params: Json
@@ -45,7 +47,7 @@ class PlainRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlainNotification:
-    """A notification."""
+    """A plain notification."""
 
     method: str
     params: Json
@@ -53,7 +55,7 @@ class PlainNotification:
 
 @dataclass(frozen=True, slots=True)
 class ClientIntroduction:
-    """What a client says of itself."""
+    """What a client announces about itself."""
 
     name: str | None
     version: str
@@ -61,7 +63,8 @@ class ClientIntroduction:
 
 
 def plain_message(line: bytes) -> PlainRequest | PlainNotification | None:
-    if b"\\u" in line:  # may spell text that is not Unicode
+    """Returns the message in a line; None if it is not plain."""
+    if b"\\u" in line:  # may encode lone surrogates
         return None
     try:
         raw = loads_unique(line.decode("ascii"))
@@ -84,23 +87,23 @@ def plain_message(line: bytes) -> PlainRequest | PlainNotification | None:
 
 
 def has_no_parameters(params: Mapping[str, Any]) -> bool:
-    """Nothing but, perhaps, a token to report progress under."""
+    """Whether there are no parameters except a progress token."""
     if not params.keys() <= {"_meta"}:
         return False
     meta = params.get("_meta", {})
     if not isinstance(meta, dict):
         return False
-    said = cast("Json", meta)
-    return said.keys() <= {"progressToken"} and _has_plain_token(said)
+    fields = cast("Json", meta)
+    return fields.keys() <= {"progressToken"} and _has_plain_token(fields)
 
 
 def has_only_cursor(params: Mapping[str, Any]) -> bool:
-    """Nothing but, perhaps, which page is meant."""
+    """Whether there are no parameters except a cursor."""
     return params.keys() <= {"cursor"} and isinstance(params.get("cursor", ""), str)
 
 
 def client_from_handshake(params: Mapping[str, Any]) -> ClientIntroduction | None:
-    """Who shakes hands."""
+    """Returns the client of an `initialize` request; None if it is not plain."""
     if set(params) != _HANDSHAKE or not isinstance(params["protocolVersion"], str):
         return None
     capabilities, client = params["capabilities"], params["clientInfo"]
@@ -112,7 +115,7 @@ def client_from_handshake(params: Mapping[str, Any]) -> ClientIntroduction | Non
 
 
 def client_from_meta(params: Mapping[str, Any]) -> ClientIntroduction | None:
-    """Who sends a request of the 2026-07-28 era, which has its introduction with it and no other parameters here."""
+    """Returns the client of a request of protocol 2026-07-28 without other parameters; None if it is not plain."""
     if set(params) != {"_meta"} or not isinstance(params["_meta"], dict):
         return None
     meta = cast("Json", params["_meta"])
@@ -135,12 +138,14 @@ def _has_plain_token(meta: Mapping[str, Any]) -> bool:
 def _is_identity(client: object) -> bool:
     if not isinstance(client, dict):
         return False
-    said = cast("Json", client)
-    return {"name", "version"} <= said.keys() <= _IDENTITY and all(isinstance(item, str) for item in said.values())
+    fields = cast("Json", client)
+    return {"name", "version"} <= fields.keys() <= _IDENTITY and all(
+        isinstance(item, str) for item in fields.values()
+    )
 
 
 def _matches_shape(value: object, shape: object) -> bool:
-    """Whether a capability has the form the protocol gives it."""
+    """Whether a capability has the form that the protocol defines."""
     if shape is bool:
         return isinstance(value, bool)
     if not isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""A look at something once in a while, on the event loop, whose findings go to all listeners.
+"""Polls periodically on the event loop, and passes findings to listeners.
 
-A Watch owns one task, from `start()` until `close()` or the end of the loop.
+A Poller owns one task, from `start()` until `close()` or the end of the loop.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 _NOTIFY_SECONDS = 5.0
-"""Who does not read is not waited for any longer."""
+"""A listener that takes longer is cancelled."""
 
 T = TypeVar("T")
 
 
 class Poller(Generic[T]):
+    """Polls something, and notifies listeners."""
+
     def __init__(self, poll: Callable[[], Awaitable[T | None]], every_seconds: float) -> None:
-        """`poll` gives what was found, None for nothing."""
+        """`poll` returns a finding, or None."""
         self._poll = poll
         self._every_seconds = every_seconds
         self._listeners: list[Callable[[T], Awaitable[None]]] = []
@@ -28,7 +30,7 @@ class Poller(Generic[T]):
         self._listeners.append(listener)
 
     def start(self) -> None:
-        """Watch from now on, in the running loop. Once is enough."""
+        """Starts polling on the running loop; further calls do nothing."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._poll_forever())
 
@@ -42,11 +44,11 @@ class Poller(Generic[T]):
     async def _poll_forever(self) -> None:
         while True:
             await asyncio.sleep(self._every_seconds)
-            found = await self._poll()
-            if found is None:
+            finding = await self._poll()
+            if finding is None:
                 continue
             for listener in self._listeners:
-                # A client that has gone, or does not read, keeps nobody else from being told.
+                # A client that is gone or does not read must not block the others.
                 with contextlib.suppress(Exception):
                     async with asyncio.timeout(_NOTIFY_SECONDS):
-                        await listener(found)
+                        await listener(finding)

@@ -1,4 +1,4 @@
-"""What clients are told of: that another agent has published, that the list of tools has changed. A look a second."""
+"""Polls once a second for publications of other agents and for changes of the tool list."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class PeerPublication:
     """What one peer has published."""
 
     folder: str
-    """The folder in which its files are seen."""
+    """The folder where its files appear."""
     step: PublicationStep
 
     def affects(self, path: str) -> bool:
-        """Whether a file may have changed."""
+        """Whether the publication may have changed a file."""
         inside = relative_to(path, self.folder)
         if inside is None:
             return False
         step = self.step
-        # A step spells names as they are shown.
+        # A step contains escaped names.
         return (
             step.total is None
             or step.total > len(step.paths)
@@ -43,7 +43,7 @@ class PeerPublication:
 
 
 class PublicationPoller(Poller[list[PeerPublication]]):
-    """What other agents publish. A look costs a few microseconds."""
+    """Polls the publications of other agents. Each poll takes a few microseconds."""
 
     def __init__(self, sharing: SharingService) -> None:
         self._peers = sharing.peers
@@ -57,7 +57,7 @@ class PublicationPoller(Poller[list[PeerPublication]]):
 
 
 class ToolListPoller(Poller[bool]):
-    """That the list of tools is another one. A look costs a few system calls."""
+    """Polls for changes of the tool list. Each poll takes a few system calls."""
 
     def __init__(self, yard: Yard) -> None:
         self._yard = yard
@@ -65,22 +65,22 @@ class ToolListPoller(Poller[bool]):
 
     async def _poll_tools(self) -> bool | None:
         yard = self._yard
-        with contextlib.suppress(ToolyardError):  # the next look meets the same, or finds it mended
-            # In a thread: where something has changed, files are read.
+        with contextlib.suppress(ToolyardError):  # the next poll sees the same error, or that it is fixed
+            # In a thread: if something has changed, files are read.
             return await asyncio.to_thread(yard.served.refresh, yard.dispatch) or None
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePollers:
-    """What is watched for the clients of one yard."""
+    """The pollers of one Yard."""
 
     published: PublicationPoller | None
     tools: ToolListPoller | None
 
     @classmethod
     def of(cls, yard: Yard) -> Self | None:
-        """None where there is nothing that clients would be told of."""
+        """Returns the pollers; None if nothing can change."""
         if yard.sharing is None and not yard.served.can_change:
             return None
         published = PublicationPoller(yard.sharing) if yard.sharing is not None else None

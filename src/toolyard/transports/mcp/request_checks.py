@@ -1,9 +1,9 @@
-"""Checks of an HTTP request before it is served: where it was sent, from which page, and how its body is framed.
+"""Checks an HTTP request before it is served: its host, its origin and the framing of its body.
 
-- `Host` and `Origin` are compared as whole names with a port of digits, so that a web page cannot reach the server by
-  rebinding DNS, and `127.0.0.1:80.evil.example` is another host.
-- A request with both `Content-Length` and `Transfer-Encoding` is refused: a proxy in front may see another end of it.
-- A message to `/mcp` that has a key twice is refused: readers differ in which of the two counts.
+- `Host` and `Origin` are compared as whole names with a numeric port, which prevents DNS rebinding:
+  `127.0.0.1:80.evil.example` is another host.
+- A request with both `Content-Length` and `Transfer-Encoding` is refused: a proxy may see another end of it.
+- A message to `/mcp` with a duplicate key is refused: parsers differ in which value counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLOSE = {"Connection": "close"}
 
 
 class RequestChecks:
-    """ASGI middleware. `names` are the hosts that this server is reached by, IPv6 addresses in brackets."""
+    """ASGI middleware. `names` are the hosts of this server, IPv6 addresses in brackets."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class RequestChecks:
         refused = self._check_headers(Headers(scope=scope))
         if refused is None and scope["path"] == PATH and scope["method"] == "POST":
             body = await _read_body(receive)
-            if body[-1]["type"] == "http.disconnect":  # nobody is there to be answered
+            if body[-1]["type"] == "http.disconnect":  # the client is gone
                 return
             refused = _check_body(body)
             receive = _replay_messages(body, receive)
@@ -64,8 +64,8 @@ class RequestChecks:
         return None
 
     def _is_own_host(self, host: str) -> bool:
-        found = _HOST_PATTERN.fullmatch(host)
-        return found is not None and found["name"].lower() in self._names
+        match = _HOST_PATTERN.fullmatch(host)
+        return match is not None and match["name"].lower() in self._names
 
     def _is_own_origin(self, origin: str) -> bool:
         scheme, separator, host = origin.partition("://")
@@ -73,7 +73,7 @@ class RequestChecks:
 
 
 async def _read_body(receive: Receive) -> list[Message]:
-    """The messages of a body up to its end or one over the limit, which is refused further on."""
+    """Reads a body to its end or to the size limit; larger ones are refused later."""
     messages: list[Message] = []
     size = 0
     while True:
@@ -99,19 +99,19 @@ def _check_body(messages: list[Message]) -> RefusedError | None:
 
 
 def _replay_messages(messages: list[Message], receive: Receive) -> Receive:
-    left = list(reversed(messages))
+    remaining = list(reversed(messages))
 
     async def replay() -> Message:
-        return left.pop() if left else await receive()
+        return remaining.pop() if remaining else await receive()
 
     return replay
 
 
 def _refusal_response(scope: Scope, refused: RefusedError) -> Response:
-    """MCP clients get an error of JSON-RPC, all others the error object of the HTTP door."""
+    """Returns the refusal: a JSON-RPC error for MCP clients, otherwise an error object."""
     if scope["path"] != PATH:
         return refused.response()
     error = refused.error
-    said = {"code": error.code, "message": error.message, "data": {"hint": error.hint}}
-    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": said})
+    fields = {"code": error.code, "message": error.message, "data": {"hint": error.hint}}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": fields})
     return Response(body, refused.status, refused.headers, "application/json")

@@ -1,4 +1,4 @@
-"""Our tools, results and errors as the SDK's types."""
+"""Converts tools, results and errors to the SDK's types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The MCP SDK, imported when something first needs it, in a thread, so that the client is answered meanwhile.
+"""Imports the MCP SDK in a thread when it is first needed, while clients are still being answered.
 
-An Sdk owns that thread for as long as the import lasts. Nobody waits for it at shutdown: it changes nothing but the
-modules that are loaded, and ends with the process.
+An SdkLoader owns that thread during the import. Shutdown does not wait for it: it only loads modules, and ends with
+the process.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 class SdkLoader:
+    """Loads the SDK on demand."""
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._session: asyncio.Future[SdkSessionType] = self._loop.create_future()
@@ -29,36 +31,36 @@ class SdkLoader:
         self._is_loading = False
 
     def start_loading(self) -> None:
-        """Begin to load it."""
+        """Starts the import."""
         if not self._is_loading:
             self._is_loading = True
             threading.Thread(target=self._import_sdk, name="toolyard-sdk", daemon=True).start()
 
     async def session(self) -> SdkSessionType:
-        """The SDK's side of a connection, once something needed it and it is loaded. Raises what kept it away."""
+        """Returns the SDK's session class once it is loaded. Raises SystemFault if it cannot be imported."""
         return await asyncio.shield(self._session)
 
     async def ask(self, action: Action, decision: Decision) -> bool:
-        """Ask the client, which the SDK alone can."""
+        """Asks the client, for which the SDK is needed."""
         self.start_loading()
         asker = await asyncio.shield(self._approval_callback)
         return await asker(action, decision)
 
     def set_approval_callback(self, asker: ApprovalCallback) -> None:
-        """The SDK knows the client now."""
+        """Sets the approval callback, once the SDK knows the client."""
         if not self._approval_callback.done():
             self._approval_callback.set_result(asker)
 
     def _import_sdk(self) -> None:
         try:
             from toolyard.transports.mcp import sdk_session as session
-        except Exception as error:  # noqa: BLE001 - a package that is broken may raise anything; each request is told
+        except Exception as error:  # noqa: BLE001 - a broken package may raise anything; requests get the error
             self._publish_outcome(_load_error(error))
         else:
             self._publish_outcome(session.SdkSession)
 
     def _publish_outcome(self, outcome: SdkSessionType | SystemFault) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits for it any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it
             self._loop.call_soon_threadsafe(self._set_outcome, outcome)
 
     def _set_outcome(self, outcome: SdkSessionType | SystemFault) -> None:
@@ -67,11 +69,11 @@ class SdkLoader:
             return
         for future in (self._session, self._approval_callback):
             future.set_exception(outcome)
-            future.exception()  # perhaps nobody asks for it, and that is no fault
+            future.exception()  # mark it as retrieved: maybe nothing awaits it
 
 
 def _load_error(error: Exception) -> SystemFault:
     return SystemFault(
         f"The MCP SDK cannot be loaded ({type(error).__name__}: {error}).",
-        hint="Install Toolyard again, and start it anew.",
+        hint="Reinstall Toolyard and start it again.",
     )

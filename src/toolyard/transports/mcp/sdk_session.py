@@ -1,4 +1,4 @@
-"""The SDK's side of one stdio connection: its server, fed with the lines that nobody else took."""
+"""The SDK's side of one stdio connection: its server gets the lines that nothing else handled."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from toolyard.transports.mcp.server import YardServer
 from toolyard.transports.mcp.stdio import LineReader
 
 _LISTEN = "subscriptions/listen"
-"""Answered when the client ends it: who leaves meanwhile waits for no answer."""
+"""Answered when the client ends it, so a client that disconnects does not wait for it."""
 
 
 class SdkSession:
+    """Runs the SDK's server on a stdio connection."""
+
     def __init__(
         self,
         yard: Yard,
@@ -41,20 +43,20 @@ class SdkSession:
         on_callback: Callable[[ApprovalCallback], None],
         pollers: ChangePollers | None = None,
     ) -> None:
-        """`on_callback` receives the way to ask the client, once the SDK knows the client."""
+        """`on_callback` gets the approval callback once the SDK knows the client."""
         self._server = YardServer(yard, surface, fast_path, on_callback, pollers).build()
 
     async def run(self, reader: LineReader, writer: LineWriter, handshake: HandshakeServer) -> None:
-        """Serve until the client leaves."""
+        """Serves until the client disconnects."""
         reading = _ReadStream(reader, writer, handshake)
         await self._server.run(reading, _WriteStream(writer, handshake), self._server.create_initialization_options())
 
 
 class _Stream:
-    """What the SDK expects of either half: an async context manager that closes."""
+    """The async context manager that the SDK expects for each half."""
 
     async def aclose(self) -> None:
-        """Nothing to close: the descriptors belong to whoever opened them."""
+        """Does nothing: the descriptors belong to their opener."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,7 +71,7 @@ class _Stream:
 
 
 class _ReadStream(_Stream):
-    """First what was answered before the SDK was there, then every line that is left to it."""
+    """Yields the replayed messages, then every unhandled line."""
 
     def __init__(self, lines: LineReader, writer: LineWriter, handshake: HandshakeServer) -> None:
         self._lines = lines
@@ -111,7 +113,7 @@ class _ReadStream(_Stream):
             if message.method != _LISTEN:
                 self._writer.mark_pending(message.id)
         elif isinstance(message, JSONRPCNotification):
-            if _has_id(line):  # a request under an id that is none: its sender waits for an answer
+            if _has_id(line):  # a request with an invalid id: its sender waits for an answer
                 await self._lines.refuse(line)
                 return None
             if message.method == "notifications/cancelled":
@@ -122,7 +124,7 @@ class _ReadStream(_Stream):
 
 
 class _WriteStream(_Stream):
-    """Sends what the SDK says, but for answers that the client has."""
+    """Sends the SDK's messages, except answers to replayed requests."""
 
     def __init__(self, writer: LineWriter, handshake: HandshakeServer) -> None:
         self._writer = writer

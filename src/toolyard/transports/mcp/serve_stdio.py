@@ -1,8 +1,8 @@
-"""Serving one Yard over stdio until the client leaves: without the SDK while that will do, with it from then on.
+"""Serves one Yard over stdio until the client disconnects, and loads the SDK only if needed.
 
-SIGTERM and SIGINT end it gracefully: no new messages are taken, calls under way are cancelled and recorded. Clients
-send one after the other, a tenth of a second apart. A process that `exits_after` afterwards ignores the second, so that
-what is given back next (the last snapshot, what is shared) is given back whole.
+SIGTERM and SIGINT end it gracefully: no new messages are taken, running calls are cancelled and recorded. Clients
+send both signals, a tenth of a second apart. With `exits_after` the second one is ignored, so that the cleanup that
+follows (the last snapshot, sharing) is not interrupted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _SURFACE = "mcp-stdio"
 
 
 def serve_stdio(yard: Yard, *, exits_after: bool = False) -> None:
+    """Serves a Yard on stdin and stdout."""
     asyncio.run(_serve_stdio(yard, exits_after=exits_after))
 
 
@@ -38,13 +39,13 @@ async def _serve_stdio(yard: Yard, *, exits_after: bool) -> None:
 
 
 async def serve_lines(yard: Yard, wire_in: int, wire_out: int, *, exits_after: bool = False) -> None:
-    """Serve the client at the other end of two descriptors."""
+    """Serves the client on two descriptors."""
     writer = LineWriter(wire_out)
-    lane = FastPath(writer)
+    fast_path = FastPath(writer)
     sdk = SdkLoader()
-    front = HandshakeServer(yard, _SURFACE, Handlers(writer, lane, sdk.ask, sdk.start_loading))
-    reader = LineReader(wire_in, writer, front)
-    watches = _start_pollers(yard, front)
+    handshake = HandshakeServer(yard, _SURFACE, Handlers(writer, fast_path, sdk.ask, sdk.start_loading))
+    reader = LineReader(wire_in, writer, handshake)
+    pollers = _start_pollers(yard, handshake)
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, reader.stop)
@@ -56,11 +57,13 @@ async def serve_lines(yard: Yard, wire_in: int, wire_out: int, *, exits_after: b
             await _refuse_all(reader, fault)
         else:
             if session is not None:
-                await session(yard, _SURFACE, lane, sdk.set_approval_callback, watches).run(reader, writer, front)
+                await session(yard, _SURFACE, fast_path, sdk.set_approval_callback, pollers).run(
+                    reader, writer, handshake
+                )
     finally:
-        if watches is not None:
-            await watches.close()
-        await lane.close()
+        if pollers is not None:
+            await pollers.close()
+        await fast_path.close()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
             if exits_after:
@@ -68,29 +71,29 @@ async def serve_lines(yard: Yard, wire_in: int, wire_out: int, *, exits_after: b
 
 
 def ignore_signals() -> None:
-    """For a process that has begun to leave, in bounded time."""
+    """Ignores signals during a shutdown of limited duration."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _start_pollers(yard: Yard, handshake: HandshakeServer) -> ChangePollers | None:
-    """What the client of this connection is told of."""
+    """Starts the pollers that notify the client of this connection."""
     if yard.sharing is None and not yard.served.can_change:
         return None
     from toolyard.transports.mcp.publish_watch import ChangePollers
 
-    watches = ChangePollers.of(yard)
-    if watches is not None:
-        if watches.published is not None:
-            watches.published.add_listener(lambda _: handshake.notify_published())
-        if watches.tools is not None:
-            watches.tools.add_listener(lambda _: handshake.notify_tools_changed())
-        watches.start()
-    return watches
+    pollers = ChangePollers.of(yard)
+    if pollers is not None:
+        if pollers.published is not None:
+            pollers.published.add_listener(lambda _: handshake.notify_published())
+        if pollers.tools is not None:
+            pollers.tools.add_listener(lambda _: handshake.notify_tools_changed())
+        pollers.start()
+    return pollers
 
 
 async def _session_when_needed(reader: LineReader, sdk: SdkLoader) -> type[SdkSession] | None:
-    """Let the Front answer until something needs the SDK, and on while it is loaded. None: the client has left."""
+    """Serves without the SDK until it is needed and loaded. Returns None if the client has disconnected."""
     lines = asyncio.ensure_future(reader.wait_for_unhandled())
     loaded = asyncio.ensure_future(sdk.session())
     stopped = asyncio.ensure_future(reader.stopped.wait())
@@ -110,6 +113,6 @@ async def _session_when_needed(reader: LineReader, sdk: SdkLoader) -> type[SdkSe
 
 
 async def _refuse_all(reader: LineReader, fault: SystemFault) -> None:
-    """Tell each request that needs the SDK why it is not there. What needs none is still answered."""
+    """Answers each request that needs the SDK with the error. Other requests are still served."""
     while await reader.wait_for_unhandled():
         await reader.reply_error(reader.take_line(), fault)

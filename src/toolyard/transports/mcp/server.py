@@ -1,4 +1,4 @@
-"""The MCP server of one Yard: lists its tools, runs them through dispatch, offers its files as resources."""
+"""The MCP server of one Yard: lists its tools, runs them through dispatch, and offers its files as resources."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ Context = ServerRequestContext[Any, Any]
 
 
 class GetSkillParams(RequestParams):
+    """Parameters of a request for one skill."""
+
     uri: str
 
 
@@ -73,10 +75,10 @@ class YardServer:
         *,
         profile: ClientProfile = DEFAULT_PROFILE,
     ) -> None:
-        """`fast_path` takes plain calls of a connection past the SDK, once it is known who is there.
+        """`fast_path` takes plain calls of a connection once the client is known.
 
-        `on_callback` is told with each ping how the client of this connection can be asked. `pollers` is
-        what clients are told of; it is watched here where nobody else does.
+        `on_callback` gets, with each ping, the approval callback of this connection. `pollers` detect changes for
+        clients; by default the server starts its own.
         """
         self._yard = yard
         self._fast_path = fast_path
@@ -85,14 +87,16 @@ class YardServer:
         self._profile = profile
         self._errors = yard.options.error_form
         self._notifier: ChangeNotifier | None = None
-        if (told := pollers or ChangePollers.of(yard)) is not None:
-            self._notifier = ChangeNotifier(told, lambda context: _call_session(context, yard), yard.mounts.clean)
+        if (found_pollers := pollers or ChangePollers.of(yard)) is not None:
+            self._notifier = ChangeNotifier(
+                found_pollers, lambda context: _call_session(context, yard), yard.mounts.clean
+            )
         self._log = LogMessages(yard.activity, lambda context: _call_session(context, yard))
         self._tools = yard.dispatch.tools
         self._tool_lists: dict[bool, ListToolsResult] = {}
 
     def _cached_tool_list(self, *, output: bool) -> ListToolsResult:
-        """What is listed now, made once for each list of tools."""
+        """Returns the current tool list, cached until the tools change."""
         tools = self._yard.dispatch.tools
         if tools is not self._tools:
             self._tools, self._tool_lists = tools, {}
@@ -108,6 +112,7 @@ class YardServer:
         return ListToolsResult(tools=served)
 
     def build(self) -> Server[Any]:
+        """Returns the SDK's server with all handlers."""
         server = NotifyingServer(
             NAME,
             version=__version__,
@@ -142,7 +147,7 @@ class YardServer:
         return await self._dispatch(context, InputResponseRequestParams(), tool, arguments)
 
     def _open_fast_path(self, context: Context) -> None:
-        """Let the lane speak for this connection. Only the handshake era has one to speak for."""
+        """Opens the fast path for the client. Only the handshake protocols have one client per connection."""
         if self._fast_path is None or self._fast_path.is_open or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         client = fast_path_client(
@@ -164,7 +169,7 @@ class YardServer:
         del params
         self._note_client(context)
         self._open_fast_path(context)
-        self._yard.warm_up()  # who asks for the tools will soon use them
+        self._yard.warm_up()  # a client that lists the tools will soon use them
         if context.request is not None and LISTED_SCOPE_KEY in context.request.scope:
             context.request.scope[LISTED_SCOPE_KEY].append(True)
         return self._cached_tool_list(output=wants_structured(_client_name(context)))
@@ -256,7 +261,7 @@ class YardServer:
         try:
             return await self._yard.dispatch(call)
         except ToolyardError as error:
-            if call.hidden:  # answers another request than a tool call, which has no results that are errors
+            if call.hidden:  # not a tool call, so its result cannot be an error
                 raise
             return result_of_failure(error, self._errors)
 
@@ -266,7 +271,7 @@ class YardServer:
 
 
 def _with_protocol_fields(context: Context, result: dict[str, Any]) -> dict[str, Any]:
-    """A result that the SDK has no type for."""
+    """Returns a result that the SDK has no type for, with the fields of the client's protocol."""
     return {**result, **MODERN_RESULT} if context.protocol_version in MODERN_PROTOCOL_VERSIONS else result
 
 
@@ -278,17 +283,17 @@ def _progress_reporter(context: Context) -> ProgressCallback:
 
 
 def _connection_callback(context: Context) -> ApprovalCallback:
-    """How to ask over the connection itself, long after this request."""
+    """Returns an approval callback for the connection, usable after this request."""
     return approval_callback_for(replace(context, request_id=None, meta=None), InputResponseRequestParams())
 
 
 def _client_name(context: Context) -> str | None:
-    known = context.session.client_params
-    return known.client_info.name if known is not None else None
+    params = context.session.client_params
+    return params.client_info.name if params is not None else None
 
 
 def _call_session(context: Context, yard: Yard) -> str:
-    """Which session a call belongs to: that of a run, the HTTP session where there is one, else the server's own."""
+    """Returns the session of a call: that of a run, the HTTP session, or the server's own."""
     if context.request is None or yard.options.session:
         return yard.session
     own = context.request.headers.get(_SESSION_HEADER)
@@ -296,8 +301,8 @@ def _call_session(context: Context, yard: Yard) -> str:
 
 
 def session_name(session_id: str) -> str:
-    """What an HTTP session is called in records and messages, from the client's own id.
+    """Returns the name of an HTTP session in records and messages, derived from the client's session id.
 
-    Who knows that id can speak in the session and answer its questions: other clients and a webhook are not given it.
+    Knowing the id allows speaking in the session and answering its questions, so others must not get it.
     """
     return hashlib.blake2b(session_id.encode(), digest_size=_SESSION_NAME_BYTES).hexdigest()

@@ -1,7 +1,7 @@
-"""What this server says of itself and its tools, in both eras of the protocol, without the SDK.
+"""Describes this server and its tools for both protocol generations, without the SDK.
 
-Every answer is what the SDK would have made of the same server, byte for byte: a client cannot tell who answered. Of
-tools whose schemas the SDK would change on their way, nothing is said here.
+Every answer equals the SDK's answer byte for byte, so a client cannot tell which one answered. Tools whose schemas
+the SDK would change are left to the SDK.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODERN_VERSION = "2026-07-28"
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 _IDENTITY = {"name": NAME, "title": TITLE, "version": __version__}
 MODERN_RESULT = {"cacheScope": "private", "resultType": "complete", "ttlMs": 0}
-# What a schema says of itself goes first on the wire, in the order in which each era's specification names it.
+# Keys that come first in a schema, in the order of each protocol's specification.
 _HANDSHAKE_ORDER = ("$schema", "properties", "required", "type")
 _MODERN_ORDER = {"inputSchema": ("$schema", "type"), "outputSchema": ("$schema",)}
 _MEMORY_HINT = "There, toolyard_runtime keeps what later sessions need: memory.remember, memory.recall, save_skill. "
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 class ServerDescription:
-    """The answers for one Yard."""
+    """Builds the answers for one Yard."""
 
     def __init__(self, yard: Yard) -> None:
         self._yard = yard
@@ -54,11 +54,11 @@ class ServerDescription:
 
     @property
     def _announces_publications(self) -> bool:
-        """Whether clients are told of what other agents publish."""
+        """Whether clients are notified of publications of other agents."""
         return self._yard.sharing is not None
 
     def initialize_result(self, requested: str) -> Json:
-        """The answer to `initialize`: the version that was asked for, or the latest with a handshake."""
+        """Returns the answer to `initialize`: the requested version, or the latest with a handshake."""
         return {
             "capabilities": _capabilities(resources=self._announces_publications, tools=self._yard.served.can_change),
             "instructions": self.instructions,
@@ -67,13 +67,14 @@ class ServerDescription:
         }
 
     def discover_result(self) -> Json:
-        # Who can be listened to may tell of anything.
+        """Returns the answer to `server/discover`."""
+        # A client that can listen may be notified of any change.
         listens = self._announces_publications or self._yard.served.can_change
         capabilities = _capabilities(resources=listens, tools=listens)
         return _modern_result(
             {
                 **MODERN_RESULT,
-                # What came with this era is said in it alone.
+                # Extensions exist only in this protocol.
                 "capabilities": {"extensions": {EXTENSION: {}}, **capabilities},
                 "instructions": self.instructions,
                 "supportedVersions": [MODERN_VERSION],
@@ -81,16 +82,16 @@ class ServerDescription:
         )
 
     def tools_list_result(self, *, structured: bool, modern: bool) -> Json | None:
-        """The tools, as this client gets them. None: the SDK has to say it."""
+        """Returns the tool list for this client; None if the SDK must answer."""
         tools: list[Json] = []
         for tool in self._yard.dispatch.tools.values():
-            said = tool_json(tool, output=structured, errors=self._yard.options.error_form)
-            for schema in said.keys() & {"inputSchema", "outputSchema"}:
-                if not _is_plain(said[schema]):
+            fields = tool_json(tool, output=structured, errors=self._yard.options.error_form)
+            for schema in fields.keys() & {"inputSchema", "outputSchema"}:
+                if not _is_plain(fields[schema]):
                     return None
                 first = _MODERN_ORDER[schema] if modern else _HANDSHAKE_ORDER
-                said[schema] = _with_keys_first(said[schema], first)
-            tools.append(said)
+                fields[schema] = _with_keys_first(fields[schema], first)
+            tools.append(fields)
         return _modern_result({**MODERN_RESULT, "tools": tools}) if modern else {"tools": tools}
 
 
@@ -103,7 +104,7 @@ def _capabilities(*, resources: bool, tools: bool) -> Json:
 
 
 def _modern_result(result: Json) -> Json:
-    """A result of the later era, signed."""
+    """Returns a result of protocol 2026-07-28, with the server's identity."""
     return {**dict(sorted(result.items())), "_meta": {_SERVER_INFO: _IDENTITY}}
 
 
@@ -112,7 +113,7 @@ def _with_keys_first(schema: Json, first: tuple[str, ...]) -> Json:
 
 
 def _is_plain(schema: Json) -> bool:
-    """Whether a schema is one that the SDK passes on as it is."""
+    """Whether the SDK passes a schema on unchanged."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     return (
         schema.get("type") == "object"

@@ -1,12 +1,12 @@
-"""The stdio transport: JSON-RPC lines on stdin and stdout, read and written without threads.
+"""The stdio transport: JSON-RPC lines on stdin and stdout, without threads.
 
-The SDK's own transport hops through worker threads a dozen times a message; this one uses the event loop's readiness
-and serves several times as many calls. It also answers what the SDK drops in silence: a line that is not JSON-RPC
-or longer than the limit gets an error response, so that no client waits for ever.
+The SDK's transport switches threads a dozen times per message; this one uses the event loop and serves several times
+as many calls. It also answers what the SDK silently drops: a line that is not JSON-RPC or is too long gets an error
+response, so no client waits forever.
 
-While serving, descriptor 0 is the null device and descriptor 1 is stderr, so that nothing that prints can break
-into the stream. At end of file the requests already sent are still answered, for a bounded time; `stop()` ends
-reading at once.
+While serving, descriptor 0 is the null device and descriptor 1 is stderr, so nothing that prints can corrupt the
+stream. At end of file the requests already sent are still answered, for a limited time; `stop()` ends reading
+immediately.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from toolyard.transports.mcp.line_writer import LineWriter
 
 _CHUNK = 1 << 18
 _MAX_LINE = 64 << 20
-_HIGH_WATER = 256  # messages waiting to be taken before we stop reading
-_TURN_SECONDS = 0.05  # of calls run at once, before signals and everybody else get their turn
+_HIGH_WATER = 256  # waiting messages after which reading pauses
+_TURN_SECONDS = 0.05  # for calls that run inline, before signals and other tasks get a turn
 _SHOWN_ID_CHARS = 200
 _SHOWN_KEY_CHARS = 100
 _SEND_MESSAGES = "Send one JSON-RPC 2.0 message a line, as UTF-8."
 
 
 class LineHandler(Protocol):
-    """Somebody who answers some lines itself."""
+    """Handles some lines itself."""
 
     def take(self, line: bytes) -> bool: ...
 
 
 class LineReader:
-    """Reads a line at a time and offers each to `handler`; who serves the rest waits for what is `wait_for_unhandled`."""
+    """Reads lines and offers each to `handler`; `wait_for_unhandled` returns for the others."""
 
     def __init__(self, fd: int, writer: LineWriter, handler: LineHandler) -> None:
         self._fd = fd
@@ -52,15 +52,15 @@ class LineReader:
         self._too_long = 0
         self._ended = False
         self.stopped = asyncio.Event()
-        """Nobody waits for anything any more."""
+        """Set when nothing waits for answers any more."""
         self._turn_ends = 0.0
         self._wake: asyncio.Future[None] | None = None
         self._reading = False
         self._pump: asyncio.Task[None] | None = None
-        writer.on_broken = self.stop  # a client that cannot hear us has left, whatever it still sends
+        writer.on_broken = self.stop  # a client that closed its input has left, whatever it still sends
 
     async def wait_for_unhandled(self) -> bool:
-        """Wait for a line that nobody took; False at the end, when every answer is out."""
+        """Waits for an unhandled line; False at the end, when all answers are sent."""
         while True:
             while self._too_long:
                 self._too_long -= 1
@@ -74,7 +74,7 @@ class LineReader:
                         self._waiting.appendleft(line)
                         return True
                 else:
-                    await asyncio.sleep(0)  # the call may have run at once; who else waits has a turn before the next
+                    await asyncio.sleep(0)  # the call may have run inline; let other tasks run first
             elif self._ended:
                 if not self.stopped.is_set():
                     await self._writer.wait_for_answers()
@@ -83,15 +83,16 @@ class LineReader:
                 await self._wait_for_input()
 
     def take_line(self) -> bytes:
-        """The line that `wait_for_unhandled` found."""
+        """Returns the line that `wait_for_unhandled` found."""
         return self._waiting.popleft()
 
     def close(self) -> None:
+        """Stops reading."""
         self._stop_reading()
         self._ended = True
 
     def stop(self) -> None:
-        """End the stream now; what is under way is cancelled, and what still waits is not begun."""
+        """Ends the stream now: running calls are cancelled, and waiting lines are dropped."""
         self._ended = True
         self.stopped.set()
         self._waiting.clear()
@@ -101,30 +102,32 @@ class LineReader:
         self._wake_up()
 
     async def refuse(self, line: bytes) -> None:
-        """Say what is wrong with a line, under its own id where it has one."""
+        """Answers an invalid line with an error, under its id if it has one."""
         try:
-            asked = _id_in(line)
+            request_id = _id_in(line)
         except (ValueError, RecursionError):
             await self._send_error(None, PARSE_ERROR, "the line is not JSON")
             return
         await self._send_error(
-            _shown_id(asked), INVALID_REQUEST, "the message is not valid JSON-RPC, or its text is not valid Unicode"
+            _shown_id(request_id),
+            INVALID_REQUEST,
+            "the message is not valid JSON-RPC, or its text is not valid Unicode",
         )
 
     async def refuse_repeated_key(self, line: bytes, key: str) -> None:
-        """Refuse a message in which a key stands twice, under its id where it has only one."""
-        asked = None
+        """Refuses a message with a duplicate key, under its id if that is unique."""
+        request_id = None
         with contextlib.suppress(ValueError):  # a number too long to convert
-            asked = _id_in(line)
+            request_id = _id_in(line)
         message = f"the message has the key {key[:_SHOWN_KEY_CHARS]!r} twice in one object"
-        await self._send_error(_shown_id(asked), INVALID_REQUEST, message, hint="Send each key once.")
+        await self._send_error(_shown_id(request_id), INVALID_REQUEST, message, hint="Send each key once.")
 
     async def reply_error(self, line: bytes, fault: SystemFault) -> None:
-        """Answer a line, where it asks for an answer, with what is wrong with us."""
+        """Answers a request with a fault of the server."""
         with contextlib.suppress(ValueError, RecursionError):
-            asked = _id_in(line)
-            if asked is not None and b'"method"' in line:
-                response = {"jsonrpc": "2.0", "id": asked, "error": error_json(fault)}
+            request_id = _id_in(line)
+            if request_id is not None and b'"method"' in line:
+                response = {"jsonrpc": "2.0", "id": request_id, "error": error_json(fault)}
                 await self._writer.send_line(encode_json(response))
             return
         await self.refuse(line)
@@ -145,10 +148,10 @@ class LineReader:
             self._wake = None
 
     async def _wait_for_room(self) -> None:
-        """Wait until the client has read what it was sent, or for anything else that `receive` has to look at."""
+        """Waits until the client has read its output, or for any other event."""
         loop = asyncio.get_running_loop()
         self._wake = loop.create_future()
-        # Whoever sent those lines may have been cancelled since: somebody has to see them out.
+        # The senders of those lines may have been cancelled: flush them here.
         flushing = loop.create_task(self._writer.flush())
         flushing.add_done_callback(self._on_flushed)
         try:
@@ -159,7 +162,7 @@ class LineReader:
 
     def _on_flushed(self, flushing: asyncio.Task[None]) -> None:
         if not flushing.cancelled():
-            flushing.exception()  # a broken pipe has stopped us already
+            flushing.exception()  # a broken pipe has stopped the reader already
             self._wake_up()
 
     def _wake_up(self) -> None:
@@ -174,7 +177,7 @@ class LineReader:
         self._reading = True
         try:
             loop.add_reader(self._fd, self._on_readable)
-        except PermissionError:  # a regular file or the null device is always ready, and epoll takes neither
+        except PermissionError:  # epoll refuses regular files and the null device, which are always ready
             self._pump = loop.create_task(self._pump_file())
 
     def _stop_reading(self) -> None:
@@ -230,7 +233,7 @@ class LineReader:
                 self._too_long += 1
 
     def _handle_line(self, line: bytes) -> None:
-        # In order: none may overtake a line that still waits.
+        # In order: no line may overtake a waiting one.
         if self._waiting or self._writer.is_backpressured or self._turn_is_over or not self._handler.take(line):
             self._waiting.append(line)
 
@@ -245,22 +248,22 @@ def _id_in(line: bytes) -> object:
 
 
 def _only_id(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The `id` of an object that has one, not several."""
+    """Returns the `id` of an object that has exactly one."""
     ids = [value for key, value in pairs if key == "id"]
     return {"id": ids[0]} if len(ids) == 1 else {}
 
 
-def _shown_id(asked: object) -> int | str | None:
-    if isinstance(asked, str):
-        return asked[:_SHOWN_ID_CHARS]
-    return asked if isinstance(asked, int) and not isinstance(asked, bool) else None
+def _shown_id(request_id: object) -> int | str | None:
+    if isinstance(request_id, str):
+        return request_id[:_SHOWN_ID_CHARS]
+    return request_id if isinstance(request_id, int) and not isinstance(request_id, bool) else None
 
 
 @contextlib.contextmanager
 def claim_stdio() -> Generator[tuple[int, int]]:
-    """The wire's descriptors, moved away from 0 and 1 so that nothing else can read or write them."""
+    """Moves the protocol's descriptors away from 0 and 1, so that nothing else can use them."""
     wire_in, wire_out = os.dup(0), os.dup(1)
-    blocking = os.get_blocking(wire_out)  # a property of the pipe or terminal, which others hold too
+    blocking = os.get_blocking(wire_out)  # a property of the pipe or terminal, which others share
     null = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(null, 0)

@@ -1,6 +1,6 @@
-"""Which clients are told of changes, and how.
+"""Notifies clients of changes.
 
-In the handshake era each is told on its own connection, in the later one on the streams that it opened to listen.
+With a handshake protocol each client is notified on its connection, with 2026-07-28 on the streams it opened.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class NotifyingServer(Server[Any]):
-    """The SDK's server, which says at the handshake that it tells of changes."""
+    """The SDK's server, which announces its notifications in the handshake."""
 
     default_notifications = NotificationOptions()
 
@@ -63,10 +63,12 @@ class _Client:
 
 
 class ChangeNotifier:
+    """Notifies the clients of one server."""
+
     def __init__(
         self, pollers: ChangePollers, session_of: Callable[[Context], str], clean: Callable[[str], str]
     ) -> None:
-        """`session_of` names the connection of a request; `clean` gives the real path for a spelled one."""
+        """`session_of` names the connection of a request; `clean` returns the real path of a spelled one."""
         self._session_of = session_of
         self._clean = clean
         self._pollers = pollers
@@ -80,7 +82,7 @@ class ChangeNotifier:
             pollers.tools.add_listener(self._notify_tools_changed)
 
     def note_client(self, context: Context) -> None:
-        """Somebody is there. Those of the handshake era are told without asking."""
+        """Registers the client of a request. Clients of a handshake protocol are notified without subscribing."""
         self._pollers.start()
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
@@ -91,6 +93,7 @@ class ChangeNotifier:
             self._clients[name] = _Client(context.session)
 
     def attach(self, server: NotifyingServer) -> None:
+        """Registers the request handlers and the announced notifications."""
         published, tools = self._pollers.published is not None, self._pollers.tools is not None
         server.default_notifications = NotificationOptions(resources_changed=published, tools_changed=tools)
         if published:
@@ -111,7 +114,7 @@ class ChangeNotifier:
         return EmptyResult()
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """A stream of the later era, for as long as the client keeps it open."""
+        """Serves a stream of protocol 2026-07-28 for as long as the client keeps it open."""
         self.note_client(context)
         wanted = Counter(set(map(str, params.notifications.resource_subscriptions or ())))
         self._listened_uris += wanted
@@ -125,7 +128,7 @@ class ChangeNotifier:
         for name, client in list(self._clients.items()):
             try:
                 await client.session.send_tool_list_changed()
-            except Exception:  # noqa: BLE001 - whatever a connection raises that has ended
+            except Exception:  # noqa: BLE001 - a closed connection may raise anything
                 self._clients.pop(name, None)
 
     async def _notify_published(self, publications: list[PeerPublication]) -> None:
@@ -139,7 +142,7 @@ class ChangeNotifier:
                 for uri in sorted(client.uris):
                     if self._is_affected(uri, publications):
                         await client.session.send_resource_updated(uri)
-            except Exception:  # noqa: BLE001 - whatever a connection raises that has ended
+            except Exception:  # noqa: BLE001 - a closed connection may raise anything
                 self._clients.pop(name, None)
 
     def _is_affected(self, uri: str, publications: list[PeerPublication]) -> bool:

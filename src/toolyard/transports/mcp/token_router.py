@@ -1,8 +1,8 @@
-"""Many workspaces behind one address: the token of a request says which of them it is for.
+"""Serves many workspaces at one address: the token of a request selects the workspace.
 
-`TokenRouter` is an ASGI application and lives on one event loop. It owns what serves each guest from `register` to `unregister`,
-after which the token opens nothing any more; it does not own their Yards. Tokens are kept as digests, so that finding
-one takes as long whether it is nearly right or not.
+`TokenRouter` is an ASGI application on one event loop. It owns what serves each Yard from `register` to `unregister`,
+after which the token is invalid; it does not own the Yards. Tokens are stored as digests, so a lookup takes the same
+time for a nearly correct token.
 """
 
 from __future__ import annotations
@@ -35,37 +35,38 @@ class TokenRouter:
         self._yards: dict[bytes, _ServedYard] = {}
 
     async def register(self, token: str, yard: Yard, profile: ClientProfile, on_attached: Callable[[], None]) -> None:
-        """Serve `yard` to whoever brings the token. `on_attached` is told once, when the tools were listed for it."""
-        guest = _ServedYard(yard_app(yard, self._address, profile), on_attached)
+        """Serves `yard` for the token. `on_attached` is called once, when the tools were listed for it."""
+        served = _ServedYard(yard_app(yard, self._address, profile), on_attached)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        guest.serving = asyncio.create_task(_serve(guest, ready))
-        self._yards[_digest(token.encode())] = guest  # from now on it can be dismissed, ready or not
+        served.serving = asyncio.create_task(_serve(served, ready))
+        self._yards[_digest(token.encode())] = served  # from now on it can be unregistered, ready or not
         await ready
 
     async def unregister(self, token: str) -> None:
-        guest = self._yards.pop(_digest(token.encode()), None)
-        if guest is not None and guest.serving is not None:
-            guest.stop.set()
-            await guest.serving
+        """Invalidates the token and waits for its application to end."""
+        served = self._yards.pop(_digest(token.encode()), None)
+        if served is not None and served.serving is not None:
+            served.stop.set()
+            await served.serving
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _answer_lifespan(receive, send)
             return
-        guest = self._yards.get(_digest(bearer_token(scope["headers"])))
-        if guest is None:
+        served = self._yards.get(_digest(bearer_token(scope["headers"])))
+        if served is None:
             await reject_unauthorized(scope, receive, send)
             return
         listed: list[bool] = []
         scope[LISTED_SCOPE_KEY] = listed
-        await guest.app(scope, receive, send)
-        if listed and not guest.is_attached:  # the answer is on its way, whole
-            guest.is_attached = True
-            guest.on_attached()
+        await served.app(scope, receive, send)
+        if listed and not served.is_attached:  # the whole answer is on its way
+            served.is_attached = True
+            served.on_attached()
 
 
 async def _serve(served: _ServedYard, ready: asyncio.Future[None]) -> None:
-    """The life of what serves one guest. One task enters and leaves it, as its task groups want."""
+    """Runs the lifespan of one application. One task enters and exits it, as its task groups require."""
     try:
         async with served.app.router.lifespan_context(served.app):
             ready.set_result(None)

@@ -1,1 +1,1 @@
-"""Outlines by tree-sitter, parsed in a process of their own. Imports nothing, so that process starts quickly."""
+"""Outlines by tree-sitter, parsed in a separate process. Imports nothing, so that the process starts quickly."""

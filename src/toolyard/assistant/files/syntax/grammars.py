@@ -1,4 +1,4 @@
-"""Which parts of a syntax tree an outline shows, language by language. Data; imports no parser."""
+"""The syntax nodes that an outline shows, by language. Data only; imports no parser."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Kinds of nodes. What is in none of these sets is passed over, with all that is inside."""
+    """Kinds of nodes. Nodes in none of these sets are skipped with their content."""
 
     package: str
     imports: frozenset[str]
-    """Shown as they are, on one line."""
+    """Shown unchanged, on one line."""
     heads: frozenset[str]
     """Shown up to their body."""
     opened: frozenset[str] = frozenset()
-    """Of the heads: those whose content is shown below them, further in."""
+    """Heads whose content is also shown, indented."""
     through: frozenset[str] = frozenset()
     """Not shown; their content is, at the same depth."""
     wraps: frozenset[str] = frozenset()
-    """As `through`, but what is shown of the content begins where the wrap does: `export`, `template <...>`."""
+    """As `through`, but the entry starts where the wrapper does: `export`, `template <...>`."""
     matching: Mapping[str, re.Pattern[bytes]] = field(default_factory=dict[str, re.Pattern[bytes]])
-    """Kinds that are shown, as they are, only when their text begins so."""
+    """Kinds that are shown unchanged if their text matches."""
     holding: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Kinds that are shown only when they hold such a node, up to its body."""
+    """Kinds that are shown up to the body of such a node, if they contain one."""
     function: str = "language"
-    """What the package calls its language."""
+    """The package's function that returns the language."""
 
 
 def _kinds(text: str) -> frozenset[str]:
@@ -165,4 +165,4 @@ GRAMMARS: Final[Mapping[str, Grammar]] = {
         matching={"command": re.compile(rb"(source|\.)\s")},
     ),
 }
-"""By the name of the language."""
+"""By name of the language."""

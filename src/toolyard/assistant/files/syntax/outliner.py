@@ -1,8 +1,8 @@
-"""Our end of the process that parses.
+"""Client of the parser process.
 
-An Outliner owns that process: it is started with the first file and gone when the Outliner is closed, whatever it was
-doing. A file that it does not survive has no outline by its grammar, and a new one is started for the next file;
-after a few such files none is.
+An Outliner owns that process: it starts it with the first file and kills it when it is closed. If the process dies on
+a file, that file has no outline by grammar and a new process is started for the next one; after a few such files none
+is.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from toolyard.core.closeable import Closeable
 from toolyard.core.limits import KIB, MIB
 
 PARSED_BYTES = 1 * MIB
-"""A larger file is hardly written by hand, and its tree takes a hundred times as much."""
+"""Larger files are rarely written by hand, and their trees take a hundred times as much memory."""
 _MOST_CRASHES = 3
 _POLL_MS = 20
 _READ_BYTES = 64 * KIB
 _GRACE_SECONDS = 5
-"""For its start and its answer, beside the time for parsing, which it keeps to by itself."""
+"""For starting and answering, in addition to the time for parsing, which the process limits itself."""
 _START_CODE = (
     "import sys; sys.path[:] = sys.argv[1:]; from toolyard.assistant.files.syntax.parser_process import main; main()"
 )
@@ -37,12 +37,16 @@ _START_CODE = (
 
 @dataclass(frozen=True, slots=True)
 class ParsedOutline:
+    """The entries of a file."""
+
     entries: tuple[Entry, ...]
     left_out: int
-    """How many come after these."""
+    """Number of entries that follow these."""
 
 
 class Outliner(Closeable):
+    """Parses files in a separate process."""
+
     def __init__(self, check_time: Callable[[], None] = lambda: None) -> None:
         """`check_time` is called while it waits, and may raise."""
         self._check_time = check_time
@@ -57,11 +61,11 @@ class Outliner(Closeable):
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # what it was not given any more
+                with contextlib.suppress(OSError):  # flushing what was not sent
                     pipe.close()
 
     def parse_outline(self, language: str, text: str) -> ParsedOutline | None:
-        """What stands where; None where nobody can tell: no grammar, too large, or more than the parser can take."""
+        """Returns the entries of a file; None if there is no grammar, the file is too large, or the parser fails."""
         if language not in GRAMMARS or len(text) > PARSED_BYTES or self._crashes >= _MOST_CRASHES:
             return None
         data = text.encode("utf-8", "replace")
@@ -70,7 +74,7 @@ class Outliner(Closeable):
         try:
             answer = self._request(json.dumps([language, len(data)]).encode() + b"\n" + data)
             found: tuple[list[Any], int] | None = json.loads(answer)
-        except (OSError, ValueError):  # it is gone, and what there is of its answer is no answer
+        except (OSError, ValueError):  # the process died, and its answer is incomplete
             self._crashes += 1
             self.close()
             return None
@@ -91,7 +95,7 @@ class Outliner(Closeable):
         return self._read_answer(process.stdout.fileno())
 
     def _read_answer(self, fd: int) -> bytes:
-        """A line of its output; less when no more is to come."""
+        """Reads one line of output; less if the process ends or the time is up."""
         parts: list[bytes] = []
         deadline = time.monotonic() + PARSE_SECONDS + _GRACE_SECONDS
         poller = select.poll()
@@ -108,7 +112,7 @@ class Outliner(Closeable):
 
 
 def _start_process() -> subprocess.Popen[bytes]:
-    # It finds what this process finds, and is told nothing of its environment.
+    # The child has the same import path, and an empty environment.
     return subprocess.Popen(
         (sys.executable, "-I", "-S", "-B", "-c", _START_CODE, *(path for path in sys.path if path)),
         stdin=subprocess.PIPE,

@@ -1,12 +1,12 @@
-"""The process that parses: outlines of files, one after the other, from its input to its output.
+"""The parser process: reads files from its input and writes their outlines to its output.
 
-tree-sitter lets no other thread of its process run, cannot be stopped, and some texts keep it busy for minutes. Here
-that is nobody else's time: each file has a few seconds and all of them so much memory, and whoever takes more is
-ended by the kernel. The other side (`outliner`) then goes on without.
+tree-sitter blocks all threads of its process, cannot be interrupted, and needs minutes for some texts. In a separate
+process each file has a few seconds and all files together a memory limit, and the kernel ends a process that exceeds
+them. The client (`outliner`) then continues without it.
 
-A request is a line of JSON (the language, the number of bytes) and the bytes; the answer is a line of JSON: a list of
-[line, depth, text] and how many more there are, or null where there is no grammar. The end of the input is the end of
-the process.
+A request is a line of JSON (the language, the number of bytes) and the bytes. The answer is a line of JSON: a list of
+[line, depth, text] and the number of further entries, or null if there is no grammar. The process ends with its
+input.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 PARSE_SECONDS = 3
-"""For one file."""
+"""Time limit for one file."""
 MOST_ENTRIES = 1_000
 _MEMORY_BYTES = 1 << 30
 _HEAD_CHARS = 240
 _DEEPEST = 40
 _SEARCHED_NODES = 30
-"""How many nodes are looked at for one that decides whether its parent is shown."""
+"""Nodes that are searched for one that decides whether their parent is shown."""
 
 Entry = tuple[int, int, str]
 
 
 def main() -> None:
+    """Serves requests until the input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def outline_text(language: str, text: bytes) -> tuple[list[Entry], int] | None:
-    """What stands where in `text`, and how many entries come after these; None without a grammar for it."""
+    """Returns the entries of `text` and the number of further ones; None if there is no grammar."""
     grammar = GRAMMARS.get(language)
     parser = None if grammar is None else _load_parser(grammar)
     if grammar is None or parser is None:
@@ -68,17 +69,19 @@ def _load_parser(grammar: Grammar) -> Parser | None:
 
         language: object = getattr(import_module(grammar.package), grammar.function)()
         return Parser(Language(language))
-    except (ImportError, AttributeError, ValueError):  # not installed, or of another generation than the parser
+    except (ImportError, AttributeError, ValueError):  # not installed, or incompatible with the parser
         return None
 
 
 class _TreeOutline:
+    """Collects the entries of one syntax tree."""
+
     def __init__(self, grammar: Grammar, text: bytes) -> None:
         self._grammar = grammar
         self._text = text
 
     def entries(self, node: Node, depth: int, level: int, begin: Node | None) -> Iterator[Entry]:
-        """Of what is inside `node`; `begin` is a wrap whose beginning belongs to the first thing in it."""
+        """Yields the entries inside `node`; `begin` is a wrapper whose start belongs to the first entry in it."""
         grammar = self._grammar
         if level > _DEEPEST:
             return
@@ -87,7 +90,7 @@ class _TreeOutline:
             start = child if begin is None else begin
             if kind in grammar.wraps:
                 inner = list(self.entries(child, depth, level + 1, start))
-                # `export { a } from "b"` holds nothing of its own: it is an import.
+                # `export { a } from "b"` contains no declaration: it is an import.
                 yield from inner or [self._entry(child, child, depth, None)]
             elif kind in grammar.through:
                 yield from self.entries(child, depth, level + 1, begin)
@@ -99,9 +102,9 @@ class _TreeOutline:
                 if kind in grammar.opened:
                     yield from self.entries(child if body is None else body, depth + 1, level + 1, None)
             elif kind in grammar.holding:
-                held = _find_node(child, grammar.holding[kind])
-                if held is not None:
-                    body = held.child_by_field_name("body")
+                inner_node = _find_node(child, grammar.holding[kind])
+                if inner_node is not None:
+                    body = inner_node.child_by_field_name("body")
                     yield self._entry(start, child, depth, body)
 
     def _matches(self, node: Node) -> bool:
@@ -120,7 +123,7 @@ class _TreeOutline:
 
 
 def _find_node(node: Node, kinds: tuple[str, ...]) -> Node | None:
-    """The first node of these kinds inside `node`, if it is near."""
+    """Returns the first nearby node of these kinds inside `node`."""
     near = [node]
     for current in near:
         if current.type in kinds:

@@ -1,0 +1,1 @@
+"""Which files one request passes through: `python -m benchmarks.call_chains`."""

@@ -1,0 +1,1 @@
+"""The implementation of what `toolyard` exports and no other package provides. Import the names from `toolyard`."""
