@@ -29,7 +29,7 @@ def test_what_is_allowed_comes_as_an_open_target(bench):
     with gate.open("a.txt", Kind.READ) as target:
         assert target.real == f"{bench.workspace}/a.txt"
 
-    assert [(judged, decision.effect) for judged, decision in gate.judged] == [
+    assert [(judged, decision.effect) for judged, decision in gate.decisions] == [
         (action(Kind.READ, f"{bench.workspace}/a.txt"), Effect.ALLOW)
     ]
 

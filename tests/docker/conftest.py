@@ -46,7 +46,8 @@ def image(engine):
 @pytest.fixture
 def subject(engine, image):
     """Sandboxes on that engine, for the shared suite."""
-    recipe = f"from toolyard.sandbox.backends.docker import docker_sandbox; sandbox = docker_sandbox('docker', {image!r}, 'none', {{}})"
+    imports = "from toolyard.sandbox.backends.docker import docker_sandbox"
+    recipe = f"{imports}; sandbox = docker_sandbox('docker', {image!r}, 'none', {{}})"
     return Subject(
         lambda: docker_sandbox("docker", image, client_environment=engine.environment),
         recipe.replace("{}", repr(engine.environment)),

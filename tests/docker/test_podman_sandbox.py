@@ -26,7 +26,8 @@ def environment(engine, image):
 
 @pytest.fixture
 def subject(environment, image):
-    recipe = f"from toolyard.sandbox.backends.docker import docker_sandbox; sandbox = docker_sandbox('podman', {image!r}, 'none', "
+    imports = "from toolyard.sandbox.backends.docker import docker_sandbox"
+    recipe = f"{imports}; sandbox = docker_sandbox('podman', {image!r}, 'none', "
     return Subject(
         lambda: docker_sandbox("podman", image, client_environment=environment), f"{recipe}{environment!r})"
     )

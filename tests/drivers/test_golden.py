@@ -123,7 +123,7 @@ def heard_from(name: str, records: list[dict[str, object]] | None = None):
     messages: list[Message] = []
     for record in records_of(RECORDINGS / name) if records is None else records:
         messages += reader.read(record)
-    return messages, reader.heard
+    return messages, reader.state
 
 
 def judged(name: str, known: Known, records: list[dict[str, object]] | None = None, **changed: object) -> Verdict:

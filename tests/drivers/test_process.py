@@ -81,7 +81,7 @@ def test_children_that_made_sessions_of_their_own_or_lost_their_parents_end_with
 
 def test_who_listens_to_sigterm_ends_by_it_and_who_does_not_is_made_to(tmp_path):
     async def stop(process):
-        await until_running(process._start, 2)
+        await until_running(process._spec, 2)
         process.stop()
 
     polite = started(tmp_path / "polite", "sleep 1000")
@@ -111,14 +111,14 @@ def test_long_lines_come_whole_and_endless_ones_stop_nothing(tmp_path):
     command = line.format(size, "x") + line.format(MAX_LINE + 70_000, "y") + "echo end"
     lines, code, process = asyncio.run(ran(started(tmp_path / "run", command)))
     assert [len(line) for line in lines] == [size, 3]
-    assert (code, process.too_long) == (0, 1)
+    assert (code, process.dropped_lines) == (0, 1)
 
 
 def test_what_is_said_on_stderr_never_blocks_and_its_end_is_kept_without_secrets(tmp_path):
     command = "head -c 10000000 /dev/zero | tr '\\0' e >&2; echo the key is s3cret >&2; echo done"
     lines, code, process = asyncio.run(ran(started(tmp_path / "run", command)))
     assert (lines, code) == ([b"done"], 0)
-    assert process.tail(["s3cret"]).endswith("eeethe key is ***")
+    assert process.stderr_tail(["s3cret"]).endswith("eeethe key is ***")
 
 
 def test_a_killed_keeper_leaves_nothing_either(tmp_path):
@@ -126,7 +126,7 @@ def test_a_killed_keeper_leaves_nothing_either(tmp_path):
 
     async def kill(process):
         await until_running(start, 4)
-        os.kill(process._keeper.pid, signal.SIGKILL)
+        os.kill(process._reaper.pid, signal.SIGKILL)
 
     _, code, _ = asyncio.run(ran(start, kill))
     assert code is None
@@ -142,7 +142,7 @@ def test_a_killed_keeper_leaves_no_child_that_cleared_its_environment_either(tmp
         async with asyncio.timeout(SECONDS):
             while not all(os.path.exists(mark) for mark in marks):
                 await asyncio.sleep(0.01)
-        os.kill(process._keeper.pid, signal.SIGKILL)
+        os.kill(process._reaper.pid, signal.SIGKILL)
 
     _, code, _ = asyncio.run(ran(start, kill))
     assert code is None

@@ -183,7 +183,7 @@ def test_a_tool_that_we_refused_is_one_that_came_through(cli, words):
     messages, heard = read(cli, *called(cli, words))
 
     assert messages == [ToolCall("1", "Read", {}, ours=True), ToolResult("1", ResultStatus.FAILED, words)]
-    assert (heard.answered, heard.refused_tools, heard.unknown_tools) == (1, [], [])
+    assert (heard.answered_calls, heard.refused_tools, heard.unknown_tools) == (1, [], [])
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_tool_that_we_refused_is_one_that_came_through(cli, words):
 def test_a_tool_that_the_cli_refused_is_noted(cli, words):
     _, heard = read(cli, *called(cli, words))
 
-    assert (heard.answered, heard.refused_tools) == (0, ["Read"])
+    assert (heard.answered_calls, heard.refused_tools) == (0, ["Read"])
 
 
 def test_a_turn_that_gemini_stopped_is_an_error_though_it_says_success():
@@ -237,7 +237,7 @@ def test_a_command_that_codex_runs_itself_is_told_as_not_ours():
     messages, heard = read("codex", {"type": "item.completed", "item": item})
 
     assert messages == [ToolCall("i", "command_execution", {}, ours=False), ToolResult("i", ResultStatus.OK, "x")]
-    assert heard.answered == 0
+    assert heard.answered_calls == 0
 
 
 def test_opencode_is_over_only_when_its_last_step_is():

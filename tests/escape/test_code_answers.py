@@ -61,7 +61,7 @@ SESSIONS = {
     "builtins replaced": "import builtins; builtins.len = builtins.open = builtins.print = None",
     "json replaced": "import json; json.dumps = lambda *a, **k: '[]'",
     "the notebook replaced": "import toolyard_runtime.notebook as n; n.Notebook.run = lambda *a: {'value': 'mine'}",
-    "the notebook's functions replaced": "import toolyard_runtime.worker as w; w._send_answer = w._read_message = None",
+    "the worker's functions replaced": "import toolyard_runtime.worker as w; w._send_answer = w._read_message = None",
     "something at the end": "import atexit, os; atexit.register(lambda: os.execv('/bin/sleep', ['sleep', '99']))",
     "threads that run on": "import threading, itertools\nfor _ in range(8):\n"
     " threading.Thread(target=lambda: [None for _ in itertools.count()], daemon=True).start()",

@@ -16,7 +16,10 @@ from toolyard.sandbox.process.channel import SocketChannel
 from toolyard.sandbox.process.client import NotStarted, SandboxProcess
 from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, SandboxSpec
 
-UNABLE = "from toolyard_runtime import supervisor; supervisor.Supervisor._new_worker = lambda self, kind: None; supervisor.main()"
+UNABLE = (
+    "from toolyard_runtime import supervisor; "
+    "supervisor.Supervisor._new_worker = lambda self, kind: None; supervisor.main()"
+)
 WELL = "from toolyard_runtime import supervisor; supervisor.main()"
 LONGEST_WAIT = 30.0
 

@@ -151,7 +151,10 @@ async def test_a_snapshot_of_another_folder_is_not_found_but_told(keeping, tmp_p
     (tmp_path / "theirs").mkdir()
     theirs = bench.yard.snapshots.store.create(str(tmp_path / "theirs"), agent="bo").snapshot
     for tool in ("snapshot_show", "snapshot_restore"):
-        assert f"Snapshot {theirs.id} belongs to agent bo" in (await bench.fails(ToolError, tool, snapshot=theirs.id)).message
+        assert (
+            f"Snapshot {theirs.id} belongs to agent bo"
+            in (await bench.fails(ToolError, tool, snapshot=theirs.id)).message
+        )
     await bench.fails(ToolError, "snapshot_diff", before=theirs.id)
 
 

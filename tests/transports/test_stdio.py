@@ -201,7 +201,10 @@ def test_a_message_of_12_mb_is_taken_and_what_it_asks_is_refused_by_its_size(pla
 def test_results_larger_than_the_pipe_arrive_whole(place):
     place.write("big.txt", "".join(f"{number:050}\n" for number in range(1000)))
     with place.stdio() as client:
-        ids = [client.send_request("tools/call", {"name": "Read", "arguments": {"file_path": "big.txt"}}) for _ in range(20)]
+        ids = [
+            client.send_request("tools/call", {"name": "Read", "arguments": {"file_path": "big.txt"}})
+            for _ in range(20)
+        ]
         answers = {answer["id"]: answer for answer in (client.receive() for _ in ids)}
     assert [answers[request]["result"]["structuredContent"]["total_lines"] for request in ids] == [1000] * 20
 

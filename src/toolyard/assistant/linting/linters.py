@@ -1,6 +1,6 @@
 """The supported linters: their files, their options, and the parsers of their output.
 
-Options keep every linter from changing files and from writing a cache. It uses the project's own configuration, so it runs
+No linter may change files or write a cache. It uses the project's own configuration, so it runs
 only in a sandbox (`assistant.sandboxed_commands`). Linters whose configuration is a program, such as ESLint, are
 excluded: it could print any file of the workspace as a finding, and findings are sent to a model.
 """
