@@ -182,7 +182,7 @@ def test_what_mem0_remembers_is_brought_along_as_often_as_one_likes(team: Attach
     assert team.json(*words)["unchanged"] == 4
     assert team.json("memory", "search", "PostgreSQL", "--agent", "a")[0]["text"].endswith("more than MySQL")
     assert "No memory of the store matches." in team.run(*words, "--user", "nobody", code=1)
-    assert "no local store of mem0" in team.run(*words[:4], str(team.base), "--agent", "a", code=1)
+    assert "not a local store of mem0" in team.run(*words[:4], str(team.base), "--agent", "a", code=1)
     assert "'mem1' is not 'mem0'" in team.run("memory", "import", "--from", "mem1", str(STORE), code=2)
 
 

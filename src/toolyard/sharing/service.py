@@ -108,7 +108,10 @@ class SharingService(Closeable):
         try:
             with SnapshotStore(self.paths.snapshots_folder) as store:
                 publisher = Publisher(self.paths.shared_folder, self.paths.state, store)
-                newest = {one.agent: one for one in reversed(store.list())}
+                newest_first = store.list()
+                # Several agents may work in one folder: its newest snapshot may hold changes of another agent only.
+                of_folder = {one.root: one for one in reversed(newest_first)}
+                newest = {agent: of_folder[one.root] for one in reversed(newest_first) for agent in one.agents}
                 rules = [rule.identity for rule in self._policy_at(self.paths.workspace).rules]
                 before = time.time_ns() - int(min_age_seconds * 1e9)
                 for agent in self.peers.agents:

@@ -138,7 +138,8 @@ from toolyard.files.search import find_ripgrep
 
 fd = os.open(sys.argv[1], os.O_PATH)
 arguments = (find_ripgrep(), "--no-config", "needle", "endless.txt")
-print(landlocked_process.start(ConfinedProgram(arguments, fd, (fd,)), Confinement(sys.argv[2])).pid, flush=True)
+program = ConfinedProgram(arguments, fd, (fd,))
+print(landlocked_process.start_program(program, Confinement(sys.argv[2])).pid, flush=True)
 sys.stdin.read()
 """
 

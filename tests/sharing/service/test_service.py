@@ -221,6 +221,13 @@ async def test_what_a_killed_peer_did_not_live_to_publish_is_published_for_it(a,
     assert "left behind" in await a.read("shared/agent_b/x.txt")
 
 
+async def test_a_killed_peer_is_published_from_a_snapshot_that_names_several_agents(a, b):
+    (b.work / "late.txt").write_text("late")
+    b.yard.snapshots.store.create(str(b.work), agent="agent_a, agent_b")
+    a.yard.sharing.catch_up()
+    assert await a.read("shared/agent_b/late.txt") == "late"
+
+
 async def test_whoever_publishes_looks_after_its_peers_too(a, b, monkeypatch):
     monkeypatch.setattr("toolyard.sharing.service._MIN_PEER_AGE_SECONDS", 0.0)
     left_behind(b)

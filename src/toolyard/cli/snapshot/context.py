@@ -97,7 +97,9 @@ class SnapshotContext:
 
     def is_from_peer(self, snapshot: Snapshot) -> bool:
         """Whether the snapshot belongs to another agent of the same layout."""
-        return snapshot.root != self.snapshots.location.root and snapshot.agent in self.yard.home.agents
+        return snapshot.root != self.snapshots.location.root and not set(self.yard.home.agents).isdisjoint(
+            snapshot.agents
+        )
 
     def own_snapshot(self, name: str) -> Snapshot:
         """Returns a snapshot of this workspace. Raises ToolError with the owner for any other."""
@@ -106,7 +108,7 @@ class SnapshotContext:
             return found
         whose = f"{found.agent}'s" if self.is_from_peer(found) else f"of {found.root}"
         flag = (
-            f"--agent {shlex.quote(found.agent)}"
+            f"--agent {shlex.quote(found.agents[0])}"
             if self.is_from_peer(found)
             else f"--workspace {shlex.quote(found.root)}"
         )
@@ -141,7 +143,7 @@ def open_snapshots(
             rebuilt = SnapshotStore.rebuild(snapshots.location.folder, printing.progress_ticker("Rebuilding"))
             printing.print_rebuilt(rebuilt)
         if where.agent is not None:
-            taken_by = (each.agent for each in snapshots.store.list(snapshots.location.root))
+            taken_by = (agent for each in snapshots.store.list(snapshots.location.root) for agent in each.agents)
             require_agent(resolved.config, yard.home, where.agent, taken_by, adds=adds)
         yield SnapshotContext(
             yard, snapshots, SnapshotHistory(snapshots.store, None if everybody else snapshots.location.root), rebuilt

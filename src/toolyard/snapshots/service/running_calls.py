@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ToolyardError
 from toolyard.core.paths import is_beneath
+from toolyard.snapshots.store.models import AGENT_SEPARATOR
 
 if TYPE_CHECKING:
     from toolyard.sandbox.spec import ChangedPath
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 WATCHED = "a change from outside"
 """Used in place of a tool name: another program changed something."""
 _SHOWN_TOOLS = 3
-_SEPARATOR = ", "
 """Separates the agents in the label of a snapshot."""
 
 
@@ -145,7 +145,7 @@ class RunningCalls(Closeable):
         reason = snapshot.reason
         if after and reason == after and agents - {self._agent}:
             reason = reason_after(call.tool for call in interval.calls if call.agent in agents)
-        return replace(snapshot, agent=_SEPARATOR.join(authors.in_order(self._root, agents)), reason=reason)
+        return replace(snapshot, agent=AGENT_SEPARATOR.join(authors.in_order(self._root, agents)), reason=reason)
 
 
 def reason_after(tools: Iterable[str]) -> str:

@@ -8,6 +8,8 @@ from toolyard.core.errors import SystemFault
 
 MAX_NOTES = 1_000
 """Notes kept with one snapshot; more are only counted."""
+AGENT_SEPARATOR = ", "
+"""Between the names of a snapshot's agents. Names of agents contain neither commas nor spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Snapshot:
     """The folder that it was taken of."""
     time_ns: int
     agent: str
+    """The agents whose changes it holds, joined by `AGENT_SEPARATOR`; empty if no agent is known to be the author."""
     reason: str
     parent: str | None
     """The previous snapshot of the same folder."""
@@ -62,6 +65,11 @@ class Snapshot:
     """The mode of the root folder itself."""
     counts: Counts
     notes: tuple[PathNote, ...] = ()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names in `agent`."""
+        return tuple(self.agent.split(AGENT_SEPARATOR)) if self.agent else ()
 
 
 @dataclass(frozen=True, slots=True)
