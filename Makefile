@@ -30,6 +30,7 @@ lint: setup
 	$(BIN)/ruff check src tests benchmarks scripts
 	$(BIN)/ruff format --check src tests benchmarks scripts
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_words.py
 
 types: setup
 	$(BIN)/basedpyright

@@ -1,4 +1,4 @@
-"""Four calls at once to a model that takes a second, and pings meanwhile: nobody waits for anybody else.
+"""Four calls at once to a model that takes a second, and pings meanwhile: no call waits for another.
 
 Once warm, and once right after the start and the first list of tools, where everything that a call needs is still to
 be imported. Beside the pings are those of a server that has nothing else to do: what the machine makes of a ping.

@@ -1,6 +1,6 @@
 """What the measures of the assistant stand on: the model's process, the assistant's, a client that keeps time.
 
-Whoever opens one of these owns it; `close()` ends its process. Nothing is waited for without an end: a server that
+The caller owns what it opens; `close()` ends its process. Nothing is waited for without an end: a server that
 does not answer in time ends the measurement, and so does an answer that is an error.
 """
 
@@ -28,7 +28,7 @@ from toolyard.core.closeable import Closeable
 from toolyard.testing.mcp_client import StdioClient
 
 MODEL = "gemini-2.5-flash"
-KEY = "a-key-that-nobody-checks"
+KEY = "an-unchecked-key"
 DONE = "done"
 PATIENCE_SECONDS = 120.0
 _PING_EVERY = 0.01
@@ -235,7 +235,7 @@ class Place:
 
     @classmethod
     def of(cls, bench: Bench, name: str) -> Place:
-        """A new one, in which nobody is asked to wait for having asked too often."""
+        """A new one, without a rate limit."""
         place = cls(bench.folder(name))
         os.makedirs(place.project)
         with open(place._config, "w", encoding="utf-8") as file:

@@ -25,7 +25,7 @@ from toolyard.testing.mock_model.replies import HttpReply, non_turn_reply, parse
 from toolyard.testing.mock_model.steps import Say
 
 CANARY = re.compile(r"canary-(\d+)-\d+-[0-9a-f]+")
-"""The number of its thread, that of its turn, and what nobody guesses."""
+"""The number of its thread, that of its turn, and a random part."""
 _IN_BYTES = re.compile(CANARY.pattern.encode())
 _STARTS_TURN = b"enerateContent"
 """As Gemini's API names what asks for an answer, whole or streamed."""

@@ -2,7 +2,7 @@
 
 Both look at the requests as the model got them. Growth: one thread, every turn with the same file named, as an agent
 does that asks on and on about one place. Canaries: many threads, ten calls under way at a time; each question holds a
-word that nobody guesses, the model says it back, and every request has to hold all the words of its thread and none
+random word, the model says it back, and every request has to hold all the words of its thread and none
 of another's.
 """
 
@@ -31,7 +31,7 @@ MOST_BENT = 5.0
 _MODEL_SECONDS = 0.05
 _KB_IN_MB = 1024
 _MARK = "# the one file of this thread"
-_ANSWER = "Keep the queue bounded, and let whoever fills it wait: " + "a plain rule that holds under load. " * 12
+_ANSWER = "Keep the queue bounded, and let its writers wait: " + "a plain rule that holds under load. " * 12
 _QUESTION = "Step {number}: " + "what would you change in this file first, and what would that break elsewhere? " * 4
 _GEMINI = "/models/any:streamGenerateContent"
 Texts = Sequence[str]

@@ -1,4 +1,4 @@
-"""The bridge through a real server: files that a client hands over, and how soon one that cannot be asked is told.
+"""The bridge through a real server: files that a client hands over, and how soon a client that cannot be asked gets the error.
 
 The server is a program of a dozen lines, as authors write it, on the SDK's high level; a plain client talks to it
 over stdio.
@@ -61,7 +61,9 @@ def measure_served(bench: Bench) -> list[Row]:
         read = interleaved({"read": _reads(client, bench.sizes.calls)}, bench.sizes.rounds)["read"]
     name = f"guide_cache_file of {count:,} files in one call, beside {count:,} calls"
     return [
-        at_most("a client without sampling is told so", "ms", told, _TOLD_MS, note="a call of a tool, and its error"),
+        at_most(
+            "the error for a client without sampling", "ms", told, _TOLD_MS, note="a call of a tool, and its error"
+        ),
         beside(name, "ms", figures["batch"], figures["single"], note=f"{len(_CONTENT):,} bytes each, over stdio"),
         Row("a call of a tool that reads one of them", "ms", read, note="from the cache, over stdio"),
     ]

@@ -1,4 +1,4 @@
-"""What it costs to have servers attached that nobody calls: time to be ready, processes, memory, context."""
+"""What it costs to have servers attached that are never called: time to be ready, processes, memory, context."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def measure_calls(bench: Bench) -> list[Row]:
 
 
 def measure_first_call(bench: Bench) -> list[Row]:
-    """Each round calls another server, which nobody has called before."""
+    """Each round calls another server, which has not been called before."""
     bench.say("calling servers for the first time")
     servers = iter(range(bench.sizes.starts + 2))
     with direct() as peer, _served(bench, bench.sizes.starts + 2) as served:

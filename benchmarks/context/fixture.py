@@ -1,6 +1,6 @@
 """A team against a model that answers at once: what the measures of orchestration run.
 
-A `ModelProgram` owns the model, a process of its own, so that its work is nobody's here. A `Team` is a folder with a
+A `ModelProgram` owns the model, a process of its own, so that its work is not measured here. A `Team` is a folder with a
 configuration; its runs are whole runs, from the configuration to the report.
 """
 
@@ -28,7 +28,7 @@ from toolyard.team.run import TeamRun
 
 BACKENDS: Mapping[str, str] = {"gemini": "gemini-2.5-flash", "openai": "gpt-4o", "claude": "claude-sonnet-4-5"}
 """In turn, one for each agent: what a turn costs differs by the provider's library."""
-_KEY = "a-key-that-nobody-checks"
+_KEY = "an-unchecked-key"
 _CLOSE_SECONDS = 10
 _SHOWN_FAULTS = 3
 TASK = "Do what there is to do."
@@ -74,7 +74,7 @@ class ModelProgram(Closeable):
 
 @dataclass
 class Heard:
-    """What a run told of itself, with the clock by which it did."""
+    """The events of a run, with the time of each."""
 
     began: float = 0.0
     processor: float = 0.0

@@ -1,6 +1,6 @@
 """The sandbox that is measured, and runs in it that are checked: a refusal is quick and must never count as a run.
 
-Whoever opens a `Subject` owns the sandbox until the end of the `with` block.
+The caller that opens a `Subject` owns the sandbox until the end of the `with` block.
 """
 
 from __future__ import annotations

@@ -80,6 +80,6 @@ def test_the_command_names_its_measures():
 def test_files_are_handed_over_to_a_real_server(settings):
     rows = measured(settings, "served")
     told, batch, read = rows.values()
-    assert (told.name, told.target) == ("a client without sampling is told so", "≤ 100 ms")
+    assert (told.name, told.target) == ("the error for a client without sampling", "≤ 100 ms")
     assert batch.name == "guide_cache_file of 200 files in one call, beside 200 calls"
     assert min(batch.ours, batch.peer, read.ours) > 0

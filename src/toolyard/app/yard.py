@@ -107,16 +107,9 @@ class Yard(Closeable):
         self.detector = FilesystemToolDetector()
         self.activity = Activity(self.detector, self.sandboxes.background_commands, self.agent)
         self._webhook = self._open_webhook()
-        self.snapshots = AutoSnapshots(
-            SnapshotLocation(
-                home.workspace,
-                home.snapshots_folder,
-                self.agent,
-                self._excluded_paths,
-                authors_folder=home.authors_record,
-            ),
-            *(options.config.snapshots, self._log_snapshot_failure),
-        )
+        folders = (home.workspace, home.snapshots_folder)
+        location = SnapshotLocation(*folders, self.agent, self._excluded_paths, authors_folder=home.authors_record)
+        self.snapshots = AutoSnapshots(location, options.config.snapshots, self._log_snapshot_failure)
         self.context_snapshots = context_auto_snapshots(
             context_locations, options.config.snapshots, self._log_snapshot_failure
         )
@@ -125,9 +118,8 @@ class Yard(Closeable):
             *(mounts, policy, self.limits, ReadTracker(), self.sandboxes, self.codemode),
             *(self.snapshots, self.detector, home, self.sharing, self.context_snapshots),
         )
-        with (
-            contextlib.ExitStack() as undo
-        ):  # if the selected tools cannot be served, everything opened so far is closed
+        # If the selected tools cannot be served, everything opened so far is closed.
+        with contextlib.ExitStack() as undo:
             for part in (self.sharing, self.snapshots, *self.context_snapshots, self.codemode, self.sandboxes):
                 if part is not None:
                     undo.callback(part.close)

@@ -272,7 +272,7 @@ def _describe_exchange(exchange: _Exchange) -> list[str]:
         on = f" on {path}" if path and not _is_writing_tool(call.tool_name) else ""
         lines.append(f"- You {what}{_truncate(on, 200)}{', which failed' if call.tool_call_id in failed else ''}")
     lines.extend(
-        f"- You were told: {_truncate(' '.join(part.content.split()), _QUESTION_CHARS)}"
+        f"- The user wrote: {_truncate(' '.join(part.content.split()), _QUESTION_CHARS)}"
         for part in (exchange.request.parts if exchange.request is not None else ())
         if part.part_kind == "user-prompt" and isinstance(part.content, str)
     )

@@ -164,7 +164,7 @@ def _votes(timeline: RunTimeline) -> Iterator[Html]:
     rows = [
         tag(
             "tr",
-            *(tag("td", cell) for cell in (str(vote.round), vote.agent, vote.choice or "nobody", vote.why)),
+            *(tag("td", cell) for cell in (str(vote.round), vote.agent, vote.choice or "no one", vote.why)),
         )
         for vote in votes
     ]

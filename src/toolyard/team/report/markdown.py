@@ -123,7 +123,7 @@ def _votes(timeline: RunTimeline) -> Iterator[str]:
             (
                 str(part.round),
                 plain_text(part.agent),
-                plain_text(part.vote.choice) or "nobody",
+                plain_text(part.vote.choice) or "no one",
                 plain_text(part.vote.why, 1000),
             )
             for part in votes
@@ -152,7 +152,7 @@ def _render_part(part: AgentRound) -> Iterator[str]:
         yield "Its answer:"
         yield code_block(part.answer.text, "markdown")
     if part.vote is not None:
-        yield f"It voted for {plain_text(part.vote.choice) or 'nobody'}: {plain_text(part.vote.why, 1000)}"
+        yield f"It voted for {plain_text(part.vote.choice) or 'no one'}: {plain_text(part.vote.why, 1000)}"
     if part.failure is not None:
         yield f"It failed: {plain_text(part.failure.why, 1000)} {plain_text(part.failure.hint, 1000)}".rstrip()
 
@@ -199,7 +199,7 @@ def _time_line(timeline: RunTimeline) -> Iterator[str]:
             if part.answer is not None:
                 rows.append((part.answer.at, part.agent, "answered"))
             if part.vote is not None:
-                rows.append((part.vote.at, part.agent, f"voted for {part.vote.choice or 'nobody'}"))
+                rows.append((part.vote.at, part.agent, f"voted for {part.vote.choice or 'no one'}"))
             if part.failure is not None:
                 rows.append((part.failure.at, part.agent, f"failed: {part.failure.why}"))
     if rows:

@@ -52,7 +52,7 @@ def _end_label(part: AgentRound) -> str:
     if part.failure:
         return "failed"
     if part.vote:
-        return f"voted for {report_format.one_line(part.vote.choice) or 'nobody'}"
+        return f"voted for {report_format.one_line(part.vote.choice) or 'no one'}"
     return "answered" if part.answer else ""
 
 
@@ -61,7 +61,7 @@ def _render_outcome(part: AgentRound) -> Iterator[Html]:
         yield tag("p", "Answer", class_="label")
         yield markdown_html(part.answer.text)
     if part.vote is not None:
-        chosen = report_format.one_line(part.vote.choice) or "nobody"
+        chosen = report_format.one_line(part.vote.choice) or "no one"
         yield tag(
             "div", tag("b", f"Voted for {chosen}"), f": {part.vote.why}" if part.vote.why else "", class_="step right"
         )

@@ -77,7 +77,7 @@ def _bar(timeline: RunTimeline, part: AgentRound, top: float) -> Iterator[Html]:
         name = tag(
             "title",
             f"{report_format.offset(timeline, part.vote.at)} voted for "
-            f"{report_format.one_line(part.vote.choice) or 'nobody'}",
+            f"{report_format.one_line(part.vote.choice) or 'no one'}",
         )
         yield tag(
             "g", name, tag("circle", cx=_x_position(timeline, part.vote.at), cy=top + _BAR / 2, r=5, class_="vote")
