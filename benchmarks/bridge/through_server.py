@@ -1,4 +1,5 @@
-"""The bridge through a real server: files that a client hands over, and how soon a client that cannot be asked gets the error.
+"""The bridge through a real server: files that a client hands over, and how soon a client
+that cannot be asked gets the error.
 
 The server is a program of a dozen lines, as authors write it, on the SDK's high level; a plain client talks to it
 over stdio.

@@ -1,7 +1,7 @@
 """A team against a model that answers at once: what the measures of orchestration run.
 
-A `ModelProgram` owns the model, a process of its own, so that its work is not measured here. A `Team` is a folder with a
-configuration; its runs are whole runs, from the configuration to the report.
+A `ModelProgram` owns the model, a process of its own, so that its work is not measured here. A `Team` is a folder
+with a configuration; its runs are whole runs, from the configuration to the report.
 """
 
 from __future__ import annotations
