@@ -1,78 +1,96 @@
-"""Writes docs/api.md from the docstrings of what `toolyard` exports: `make api-docs`."""
+"""Writes docs/api*.md from the docstrings of what `toolyard` exports: `make api-docs`."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import griffe
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-PAGE = os.path.join(PROJECT, "docs", "api.md")
-INTRODUCTION = """\
+DOCS = os.path.join(PROJECT, "docs")
+NOTE = "This page is generated from the docstrings by `make api-docs`.\n"
+API = f"""\
 # Python API
 
-Everything on this page is imported from `toolyard`. Names are loaded when they are first used, so `import toolyard`
-takes a few milliseconds. This page is generated from the docstrings by `make api-docs`.
-
-**Stability.** The names on this page, their parameters and their meaning follow semantic versioning: they change
+Everything on these pages is imported from `toolyard`. Names are loaded when they are first used, so `import toolyard`
+takes a few milliseconds. More pages: [agents](api-agents.md), [files of an MCP client](api-bridge.md). {NOTE}
+**Stability.** The exported names, their parameters and their meaning follow semantic versioning: they change
 incompatibly only with a new major version, after at least one minor version that warns (while the version is 0.x: a
 new minor version). New optional parameters, fields, messages and errors can come at any time. Everything that cannot
 be imported from `toolyard` itself is internal and changes without notice, except what the pages of these docs use.
 """
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Workspaces": ("Workspace", "ToolInfo", "Result"),
-    "Agent CLIs": ("drive", "Host"),
-    "Teams": ("run_team", "TeamRun", "RunOptions"),
-    "Configuration": ("load_config", "convert_config", "MCPFilesystemConverter"),
-    "Files of an MCP client": ("BridgeHost", "FilesystemBridge", "PathValidator", "SecurityPolicy", "FileCache"),
-}
-TABLES: dict[str, tuple[str, ...]] = {
-    "Messages of a driven CLI": (
-        "Message",
-        "SessionStarted",
-        "TextDelta",
-        "ToolCall",
-        "ToolResult",
-        "ResultStatus",
-        "ImageData",
-        "Usage",
-        "Tokens",
-        "Fault",
-        "Finished",
-        "Status",
+AGENTS = f"# Python API: agents\n\nSee [Python API](api.md) for the stability of these names. {NOTE}"
+BRIDGE = f"# Python API: files of an MCP client\n\nSee [Python API](api.md) for their stability. {NOTE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: a section for each name of `sections`, a row for each name of a table."""
+
+    introduction: str
+    sections: dict[str, tuple[str, ...]]
+    tables: dict[str, tuple[str, ...]]
+
+    @property
+    def names(self) -> list[str]:
+        """The exported names that the page describes."""
+        return [name for names in (*self.sections.values(), *self.tables.values()) for name in names]
+
+
+RUN_EXAMPLES = ("Workspace", "convert_config")
+"""Their examples are whole programs, which the tests of the docs run. Others need a CLI, a model or a server."""
+MESSAGES = ("Message", "SessionStarted", "TextDelta", "ToolCall", "ToolResult", "ResultStatus", "ImageData")
+ERRORS = ("ToolyardError", "SecurityError", "ValidationError", "UnknownToolError", "ToolError", "ProviderError")
+PAGES = {
+    "api.md": Page(
+        API,
+        {
+            "Workspaces": ("Workspace", "ToolInfo", "Result"),
+            "Configuration": ("load_config", "convert_config"),
+        },
+        {
+            "Policy": ("PermissionMode", "Policy", "Action", "Decision", "Effect"),
+            "Errors": (*ERRORS, "SystemFault", "ConfigError", "FieldError"),
+            "Others": ("Config", "MCPFilesystemConverter", "FilesystemToolDetector", "__version__"),
+        },
     ),
-    "Policy": ("PermissionMode", "Policy", "Action", "Decision", "Effect"),
-    "Errors": (
-        "ToolyardError",
-        "SecurityError",
-        "ValidationError",
-        "UnknownToolError",
-        "ToolError",
-        "ProviderError",
-        "SystemFault",
-        "ConfigError",
-        "FieldError",
+    "api-agents.md": Page(
+        AGENTS,
+        {"Agent CLIs": ("drive", "Host"), "Teams": ("run_team", "TeamRun", "RunOptions")},
+        {
+            "Messages of a driven CLI": (*MESSAGES, "Usage", "Tokens", "Fault", "Finished", "Status"),
+            "Events of a run": ("TeamEvent", "RunFinished"),
+        },
     ),
-    "Others": ("Config", "TeamEvent", "RunFinished", "PathInfo", "FilesystemToolDetector", "__version__"),
+    "api-bridge.md": Page(
+        BRIDGE,
+        {"Bridge": ("BridgeHost", "FilesystemBridge", "PathValidator", "SecurityPolicy", "FileCache")},
+        {"Others": ("PathInfo",)},
+    ),
 }
 
 
-def page() -> str:
-    """Returns the text of docs/api.md. Raises SystemExit if an exported name is on no list or on two."""
+def pages() -> dict[str, str]:
+    """Returns the texts of the pages. Raises SystemExit if an exported name is on no page or on two."""
     module = griffe.load("toolyard", search_paths=[os.path.join(PROJECT, "src")], docstring_parser="google")
-    listed = [name for names in (*GROUPS.values(), *TABLES.values()) for name in names]
+    listed = [name for page in PAGES.values() for name in page.names]
     exported = [str(name) for name in module.exports or ()]
     if sorted(listed) != sorted(exported):
         raise SystemExit(f"scripts/api_docs.py does not list what is exported: {set(listed) ^ set(exported)}")
-    parts = [INTRODUCTION]
-    for title, names in GROUPS.items():
+    return {name: _text(page, module) for name, page in PAGES.items()}
+
+
+def _text(page: Page, module: griffe.Object) -> str:
+    parts = [page.introduction]
+    for title, names in page.sections.items():
         parts.append(f"## {title}\n")
         parts += [_section(name, _target(module[name])) for name in names]
-    for title, names in TABLES.items():
-        parts.append(f"## {title}\n\n| name | what it is |\n| --- | --- |")
-        parts[-1] += "".join(f"\n| `{name}` | {_table_text(_target(module[name]))} |" for name in names) + "\n"
+    for title, names in page.tables.items():
+        rows = "".join(f"\n| `{name}` | {_table_text(_target(module[name]))} |" for name in names)
+        parts.append(f"## {title}\n\n| name | what it is |\n| --- | --- |{rows}\n")
     return "\n".join(parts)
 
 
@@ -83,7 +101,7 @@ def _target(item: griffe.Object | griffe.Alias) -> griffe.Object:
 
 
 def _section(name: str, item: griffe.Object) -> str:
-    lines = [f"### {name}\n", f"```python\n{_signature(name, item)}\n```\n", *_docstring(item)]
+    lines = [f"### {name}\n", f"```text\n{_signature(name, item)}\n```\n", *_docstring(item)]
     if isinstance(item, griffe.Class):
         members = [_target(each) for each in item.members.values() if not each.name.startswith("_")]
         methods = [each for each in members if isinstance(each, griffe.Function) and each.docstring]
@@ -111,7 +129,8 @@ def _docstring(item: griffe.Object) -> Iterator[str]:
             case griffe.DocstringSectionKind.returns:
                 yield "Returns: " + " ".join(_joined(each.description) for each in section.value) + "\n"
             case griffe.DocstringSectionKind.admonition:
-                yield f"{section.value.description}\n"
+                is_program = item.name in RUN_EXAMPLES
+                yield section.value.description.replace("```python", "```python" if is_program else "```text") + "\n"
             case griffe.DocstringSectionKind.examples:
                 yield "\n".join(text for _, text in section.value) + "\n"
             case _:
@@ -163,10 +182,18 @@ def _joined(text: str) -> str:
     return " ".join(text.split())
 
 
+def main() -> None:
+    """Writes the pages; with --check, exits with 1 if one is out of date."""
+    for name, text in pages().items():
+        path = os.path.join(DOCS, name)
+        if "--check" not in sys.argv:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            continue
+        with open(path, encoding="utf-8") as file:
+            if file.read() != text:
+                sys.exit(f"docs/{name} is out of date: run `make api-docs`")
+
+
 if __name__ == "__main__":
-    text = page()
-    if "--check" in sys.argv:
-        with open(PAGE, encoding="utf-8") as file:
-            sys.exit(0 if file.read() == text else "docs/api.md is out of date: run `make api-docs`")
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(text)
+    main()

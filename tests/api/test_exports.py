@@ -27,7 +27,9 @@ def signatures():
         found[name] = signature(value)
         if inspect.isclass(value):
             for method, function in inspect.getmembers(value, inspect.isroutine):
-                if not method.startswith("_") and function.__module__.startswith("toolyard"):
+                if not method.startswith("_") and (getattr(function, "__module__", None) or "").startswith(
+                    "toolyard"
+                ):
                     found[f"{name}.{method}"] = signature(function)
     return found
 

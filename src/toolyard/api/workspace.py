@@ -77,7 +77,7 @@ class Workspace:
         ```python
         from toolyard import Workspace
 
-        with Workspace("project", permission_mode="acceptEdits") as workspace:
+        with Workspace(".", permission_mode="acceptEdits") as workspace:
             workspace.call("Write", file_path="notes.md", content="Buy milk")
             print(workspace.call("Read", file_path="notes.md").text)
         ```

@@ -56,7 +56,20 @@ _PUSH_INSTEAD_HINT = (
 
 
 class FilesystemBridge:
-    """Access to the files of one client. Every method may raise a `ToolyardError` with a code and a hint."""
+    """Access to the files of one client. `BridgeHost.bridge` creates one per request.
+
+    Raises:
+        ToolyardError: Every method may raise one, with a code and a hint: a forbidden path, a missing file, a client
+            that cannot be asked.
+
+    Example:
+        ```python
+        bridge = host.bridge(ctx)
+        for entry in await bridge.list_directory("src", pattern="*.py"):
+            text = await bridge.read_file(entry.path)
+        ```
+
+    """
 
     def __init__(self, client: BridgeClient, shared: BridgeState, resources: ResourceReader | None = None) -> None:
         """`BridgeHost.bridge` creates one per request. `resources` is a session with a server near the client."""

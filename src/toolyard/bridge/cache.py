@@ -72,7 +72,26 @@ class CacheStatistics:
 
 
 class FileCache(Closeable):
-    """A thread-safe cache. Every method may raise SystemFault, and does so after the cache is closed."""
+    """A thread-safe cache of clients' files.
+
+    Args:
+        max_bytes: The size limit of all files together.
+        max_entries: The limit of their number.
+        ttl_seconds: When an entry expires; None for never.
+        clock: Returns the time in seconds.
+        store: Where the entries are kept. Default: in memory. The cache closes it.
+
+    Raises:
+        ValueError: A limit is invalid.
+        SystemFault: From every method, if the store fails or the cache is closed.
+
+    Example:
+        ```python
+        cache = FileCache(max_bytes=50_000_000, ttl_seconds=3600)
+        host = BridgeHost(cache=cache)
+        ```
+
+    """
 
     def __init__(
         self,
@@ -83,10 +102,7 @@ class FileCache(Closeable):
         clock: Callable[[], float] = time.time,
         store: CacheStore | None = None,
     ) -> None:
-        """With `ttl_seconds=None`, nothing expires. The cache takes ownership of `store` and closes it.
-
-        Raises ValueError for invalid limits.
-        """
+        """Takes over the entries of the store, as far as they fit."""
         self._max_bytes = max_bytes
         self._max_entries = max_entries
         self._ttl = ttl_seconds

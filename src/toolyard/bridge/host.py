@@ -76,7 +76,36 @@ def _argument_type(name: str) -> Any:
 
 
 class BridgeHost(Closeable):
-    """The shared state of one server's bridges, and the tool guide_cache_file. Created once, beside the server."""
+    """The shared state of one server's bridges, and the tool guide_cache_file. Created once, beside the server.
+
+    Args:
+        policy: Which paths of the client's project may be read. Default: the usual source folders.
+        cache: Where files are cached. Default: a cache in memory that the host closes.
+        shared_disk: Folders on this machine that may be read for clients whose project is inside them.
+        seconds: The time limit for a client's answer.
+        file_bytes: The size limit of a file.
+        most_violations: After so many requests for forbidden paths a client is refused.
+        refusal_seconds: For how long; None until the restart.
+        errors: How failures are reported: as protocol errors, or as results with `isError`, which every framework
+            shows its model (FastMCP supports only those).
+        revalidate_seconds: The age at which a cached file is compared with the client's.
+        max_age_seconds: For how long a file is used if the client cannot be asked.
+        audit: Records every operation.
+        listen: Called with every operation.
+        identify: Returns the identity of the client behind a request.
+
+    Example:
+        ```python
+        host = BridgeHost(SecurityPolicy("/home/me/project", ["src"]))
+        host.offer(server)  # adds the tool guide_cache_file
+
+
+        @server.tool()
+        async def count_lines(path: str, ctx: Context) -> int:
+            return len((await host.bridge(ctx).read_file(path)).splitlines())
+        ```
+
+    """
 
     def __init__(
         self,
@@ -95,15 +124,7 @@ class BridgeHost(Closeable):
         listen: Listener | None = None,
         identify: Identify | None = None,
     ) -> None:
-        """`shared_disk`: folders on this machine that may be read for clients whose project is inside them.
-
-        `seconds` is the time limit for a client's answer. After `most_violations` requests for forbidden paths, a
-        client is refused for `refusal_seconds` (None: until the restart). A cached file is compared with the client's
-        once it is `revalidate_seconds` old; if the client cannot be asked, the file is used for `max_age_seconds`.
-        `errors` selects how failures are reported: as protocol errors, or as results with `isError`, which every
-        framework shows its model (FastMCP supports only those). `listen` is called with every operation; `identify`
-        returns the identity of the client behind a request.
-        """
+        """Creates the state that the bridges of all requests share."""
         self._errors: Literal["jsonrpc", "result"] = errors
         self._convert_result: Callable[[types.CallToolResult], FastResult] | None = None
         self._owns_cache = cache is None

@@ -33,7 +33,19 @@ _LINK_HINT: Final = "Request the link's target instead, if that is allowed."
 class PathValidator:
     """Checks paths against a policy.
 
-    Every method raises PathRefusedError for a forbidden path and ValidationError for an invalid one.
+    Args:
+        policy: The client's project and the allowed paths in it.
+
+    Raises:
+        PathRefusedError: From every method, for a forbidden path.
+        ValidationError: From every method, for an invalid path.
+
+    Example:
+        ```python
+        validator = PathValidator(SecurityPolicy("/home/me/project", ["src"]))
+        assert validator.validate("src/main.py") == "/home/me/project/src/main.py"
+        ```
+
     """
 
     def __init__(self, policy: SecurityPolicy) -> None:

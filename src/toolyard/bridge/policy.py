@@ -34,7 +34,19 @@ _ABSOLUTE_HINT: Final = "Write it as the client does: /home/me/project, or C:\\U
 class SecurityPolicy:
     """The client's project and the allowed paths in it; everything else is denied. Immutable.
 
-    Raises ConfigError for a root that is not absolute and for invalid allowed paths.
+    Args:
+        project_root: The client's project, as an absolute path in its spelling. None if it is not known yet.
+        allowed_paths: Files and folders of the project that may be read.
+        folders_exist: Returns whether the client has a folder, by its absolute path.
+
+    Raises:
+        ConfigError: The root is not absolute, or an allowed path is invalid.
+
+    Example:
+        ```python
+        policy = SecurityPolicy("/home/me/project", ["src", "docs"])
+        ```
+
     """
 
     project_root: str | None
@@ -59,7 +71,7 @@ class SecurityPolicy:
         *,
         folders_exist: FoldersExist | None = None,
     ) -> None:
-        """`folders_exist`, if given, says whether the client has a folder, by its absolute path."""
+        """Parses the root and the allowed paths."""
         if isinstance(allowed_paths, str):
             raise ConfigError("allowed_paths is a single string", hint=f'Give a list: ["{allowed_paths}"].')
         given = tuple(allowed_paths)

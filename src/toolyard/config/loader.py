@@ -74,11 +74,27 @@ def find_config(folder: str) -> str | None:
 
 
 def load_config(path: str | None, *, env: Mapping[str, str] | None = None, is_found: bool = False) -> Config:
-    """Returns the configuration in `path`, or the defaults if it is None or the file is empty.
+    """Returns the configuration in a file.
 
-    A file that `is_found`, that is, was not named by the user, gets no variables: its values are shown to clients,
-    and must not reveal the environment. A server file of another program (such as `.mcp.json`) is accepted too: the
-    defaults with its servers.
+    Args:
+        path: The file, or None for the defaults. A server file of another program (such as `.mcp.json`) is accepted
+            too: the defaults with its servers.
+        env: The variables for `${NAME}` in the file. Default: the environment.
+        is_found: Whether the user did not name the file. Such a file gets no variables: its values are shown to
+            clients and must not reveal the environment.
+
+    Returns:
+        The configuration; the defaults if the file is empty.
+
+    Raises:
+        ConfigError: The file cannot be read or is invalid. The message names the line.
+
+    Example:
+        ```python
+        config = load_config("toolyard.yaml")
+        print([agent.id for agent in config.agents])
+        ```
+
     """
     if path is None:
         return Config()

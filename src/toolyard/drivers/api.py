@@ -38,9 +38,40 @@ def drive(
 ) -> CliRun:
     """Runs an agent CLI with a prompt, our tools for `workspace` and no other tools.
 
-    `async for message in drive(...)` runs it; leaving the loop ends it. Any number of runs can share a `host`;
-    without one the run creates its own. Raises ValidationError for an unknown CLI or an invalid option, and
-    ConfigError for an unreadable configuration. Any other error is a message of the run.
+    Args:
+        cli: `claude`, `codex`, `gemini`, `opencode` or `qwen`.
+        prompt: What the agent has to do.
+        workspace: The folder that the agent works in.
+        host: Serves the tools of any number of runs. Without one the run creates its own.
+        **options: `model`, `timeout` in seconds (default 1,800), `mode` (a permission mode), `tools` (a set of
+            tools), `instructions`, `config`, `agent`, `state`, `ask` (a function that approves actions), `program`
+            (the CLI's path) and `variables` (the CLI's environment).
+
+    Returns:
+        A run: `async for message in drive(...)` starts it and yields its messages; leaving the loop ends it.
+
+    Raises:
+        ValidationError: The CLI is unknown or an option is invalid. Errors of the run itself are messages.
+        ConfigError: The configuration cannot be read.
+
+    Example:
+        ```python
+        import asyncio
+
+        from toolyard import Finished, TextDelta, drive
+
+
+        async def main():
+            async for message in drive("claude", "Fix the failing test", workspace="project"):
+                if isinstance(message, TextDelta):
+                    print(message.text, end="")
+                elif isinstance(message, Finished):
+                    print(message.status, message.changed)
+
+
+        asyncio.run(main())
+        ```
+
     """
     from toolyard.drivers.options import check_host, parse_options, parse_prompt
     from toolyard.drivers.registry import driver_of  # callers that only read messages do not need these imports

@@ -57,13 +57,25 @@ class Lease:
 
 
 class Host(Closeable):
-    """Serves workspaces to agent CLIs on the loopback interface."""
+    """Serves workspaces to agent CLIs on the loopback interface.
+
+    Args:
+        servers: Upstream MCP servers that the workspaces of all runs share. The host does not own them.
+
+    Raises:
+        SystemFault: No port can be opened.
+
+    Example:
+        ```python
+        with Host() as host:
+            first = drive("claude", "Write the tests", workspace="a", host=host)
+            second = drive("gemini", "Write the docs", workspace="b", host=host)
+        ```
+
+    """
 
     def __init__(self, servers: SharedServers | None = None) -> None:
-        """Listens on a free port of the loopback interface. Raises SystemFault.
-
-        The workspaces of all runs share `servers`, which the host does not own.
-        """
+        """Listens on a free port of the loopback interface."""
         self._servers = servers
         address = ListenAddress(_LOOPBACK, 0)
         self._listener = listen(address)

@@ -54,10 +54,25 @@ T = TypeVar("T")
 
 
 class TeamRun:
-    """One run of a team of agents."""
+    """One run of a team of agents. `run_team` is the short form.
+
+    Args:
+        options: What the run needs to start.
+        on_event: Called with each event of the run, in order.
+
+    Raises:
+        ToolyardError: The configuration is invalid, or the run to resume does not exist.
+
+    Example:
+        ```python
+        run = TeamRun(RunOptions(load_config("team.yaml"), "Write the changelog"), print)
+        finished = await run.go()
+        ```
+
+    """
 
     def __init__(self, options: RunOptions, on_event: Callable[[TeamEvent], None]) -> None:
-        """Raises ToolyardError if the configuration is invalid or the run to resume does not exist."""
+        """Checks the configuration before anything is created."""
         self._config = with_layout(options.config)
         check_execution_mode(self._config)
         for agent in self._config.agents:  # before anything is created: a missing key cannot be fixed later
