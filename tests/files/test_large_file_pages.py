@@ -10,7 +10,8 @@ from tests.support.descriptors import count_open
 from toolyard.core.errors import SystemFault, ToolError, ValidationError
 from toolyard.core.limits import Limits
 from toolyard.files import large_file_pages
-from toolyard.files.large_file_pages import is_large, read_large_page
+from toolyard.files.file_io import is_large
+from toolyard.files.large_file_pages import read_large_page
 from toolyard.files.mounts import Mounts
 
 SMALL = Limits(file_bytes=10)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.descriptors import count_open
 from tests.support.path_cases import ABSOLUTE_CASES, CASES, FILE, FOLDER, TRAPS, build, expected
-from toolyard.files import path_resolver
-from toolyard.files.path_resolver import BaseFolder, open_beneath, open_by_kernel, open_by_walk
+from toolyard.files import roots
+from toolyard.files.roots import BaseFolder, open_beneath, open_by_kernel, open_by_walk
 from toolyard.linux import openat2
 
 NEEDS_OPENAT2 = pytest.mark.skipif(not openat2.is_available(), reason="this kernel has no openat2")
@@ -115,7 +115,7 @@ def test_a_kernel_that_keeps_saying_try_again_gives_way_to_the_walk(traps, monke
         calls.append(arguments)
         raise BlockingIOError(errno.EAGAIN, "try again")
 
-    monkeypatch.setattr(path_resolver.openat2, "openat2", busy)
+    monkeypatch.setattr(roots.openat2, "openat2", busy)
 
     fd = open_beneath(traps, "folder/inner", kernel=True)
 
@@ -128,7 +128,7 @@ def test_a_kernel_that_keeps_saying_try_again_without_links_refuses(traps, monke
     def busy(*arguments):
         raise BlockingIOError(errno.EAGAIN, "try again")
 
-    monkeypatch.setattr(path_resolver.openat2, "openat2", busy)
+    monkeypatch.setattr(roots.openat2, "openat2", busy)
 
     assert answer(lambda *a, **k: open_beneath(*a, kernel=True, **k), traps, "file", links=False) == errno.EXDEV
 

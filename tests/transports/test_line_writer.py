@@ -6,8 +6,7 @@ import os
 import anyio
 import pytest
 
-from toolyard.transports.mcp.line_writer import LineWriter
-from toolyard.transports.mcp.stdio import claim_stdio
+from toolyard.transports.mcp.stdio import LineWriter, claim_stdio
 
 LONG = b"x" * 1_000_000
 

@@ -52,6 +52,11 @@ class RewriteResult:
 Transform = Callable[[Contents | None], bytes]
 
 
+def is_large(target: Target, limits: Limits) -> bool:
+    """Returns whether a file exceeds the size that is read whole."""
+    return target.exists and target.handle.is_file and target.handle.status.st_size > limits.file_bytes
+
+
 def read(target: Target, limits: Limits) -> Contents:
     """Reads a whole regular file, at most `limits.file_bytes` of it."""
     if not target.exists:

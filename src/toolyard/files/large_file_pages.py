@@ -10,19 +10,14 @@ from toolyard.core.calls import Text
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import Limits
 from toolyard.files.content.file_type import Category, sniff
-from toolyard.files.content.line_numbers import cut_long_lines, number_lines
 from toolyard.files.content.render import RenderedFile
+from toolyard.files.content.text import cut_long_lines, number_lines
 from toolyard.files.mounts import Target
 from toolyard.files.os_errors import explain
 
 _CHUNK = 1 << 20
 _SNIFFED = 1 << 13
 _LONGEST_CHARACTER = 4  # bytes of one character in UTF-8
-
-
-def is_large(target: Target, limits: Limits) -> bool:
-    """Returns whether a file exceeds the size that is read whole."""
-    return target.exists and target.handle.is_file and target.handle.status.st_size > limits.file_bytes
 
 
 def read_large_page(

@@ -13,8 +13,8 @@ import stat
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Self
 
-from toolyard.core.closeable import Closeable
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.paths import normalize_path, relative_to
 from toolyard.files.os_errors import explain, link_escape_error
@@ -24,7 +24,7 @@ from toolyard.linux.mountinfo import file_system_of
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "ramfs", "overlay"})
 
 
-class Target(Closeable):
+class Target:
     """What a path names: an existing object, or a place where one could be created.
 
     `handle` is the object, or the deepest folder that exists; `missing` are the names that do not exist below it.
@@ -37,6 +37,12 @@ class Target(Closeable):
         self.path = path
         self.handle = handle
         self.missing = missing
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.handle.close()
 
     def close(self) -> None:
         self.handle.close()

@@ -11,7 +11,7 @@ import os
 
 from toolyard.core.closeable import Closeable
 from toolyard.files.os_errors import explain
-from toolyard.files.path_resolver import BaseFolder, open_by_walk
+from toolyard.files.roots import BaseFolder, open_by_walk
 from toolyard.linux import openat2
 
 _STRICT = openat2.RESOLVE_BENEATH | openat2.RESOLVE_NO_SYMLINKS | openat2.RESOLVE_NO_XDEV

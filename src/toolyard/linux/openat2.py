@@ -10,7 +10,7 @@ import errno
 import os
 from functools import cache
 
-from toolyard.linux.libc import LIBC, check_errno
+from toolyard.linux.libc import LIBC
 
 RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
@@ -36,7 +36,11 @@ def _open_how(flags: int, resolve: int) -> _OpenHow:
 def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
     """Opens `path` relative to `dir_fd`. A lookup that `resolve` forbids raises OSError (EXDEV, ELOOP)."""
     how = _open_how(flags, resolve)
-    return check_errno(LIBC.syscall(_SYS_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), _SIZE), path)
+    fd: int = LIBC.syscall(_SYS_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), _SIZE)
+    if fd < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return fd
 
 
 @cache

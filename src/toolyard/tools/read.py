@@ -15,7 +15,7 @@ from toolyard.files import file_io
 from toolyard.files.content.file_type import Category, sniff
 from toolyard.files.content.render import RenderedFile, render
 from toolyard.files.content.text import is_utf8
-from toolyard.files.large_file_pages import is_large, read_large_page
+from toolyard.files.large_file_pages import read_large_page
 from toolyard.files.mounts import Target
 
 
@@ -35,7 +35,7 @@ def read(arguments: ReadArguments, ctx: CallContext) -> Result:
 
 def _render_target(arguments: ReadArguments, ctx: CallContext, target: Target) -> RenderedFile:
     limits = ctx.limits
-    if is_large(target, limits) and (arguments.offset is not None or arguments.limit is not None):
+    if file_io.is_large(target, limits) and (arguments.offset is not None or arguments.limit is not None):
         first = arguments.offset or 1
         return read_large_page(target, first, arguments.limit or limits.read_lines, limits, ctx.check_time)
     contents = file_io.read(target, limits)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS
-from toolyard.files.content.line_numbers import TextPage, lines_around, text_page
-from toolyard.files.content.text import decode
+from toolyard.files.content.text import TextPage, decode, lines_around, text_page
 
 
 def read(text: str, offset=None, limit=None, **limits) -> TextPage:

@@ -21,8 +21,7 @@ from toolyard.core.limits import KIB, MIB, Limits
 from toolyard.dispatch.call_context import CallContext
 from toolyard.files import file_io
 from toolyard.files.content.file_type import Category, sniff
-from toolyard.files.content.line_numbers import text_page
-from toolyard.files.content.text import TextFile, decode, with_lf
+from toolyard.files.content.text import TextFile, decode, text_page, with_lf
 from toolyard.files.search.glob import glob
 
 LINES_AROUND = 6

@@ -12,7 +12,7 @@ from toolyard.codemode.custom.context import ToolContext
 from toolyard.codemode.custom.vision import choose_vision_model
 from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import MIB
-from toolyard.files.content.images import media_type_of
+from toolyard.files.content.file_type import media_type_of
 
 MAX_IMAGE_BYTES: Final = 20 * MIB
 DEFAULT_QUESTION: Final = "Describe this picture."

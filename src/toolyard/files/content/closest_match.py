@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.files.content.line_numbers import number_lines
+from toolyard.files.content.text import number_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

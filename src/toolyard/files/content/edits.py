@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.files.content import edit_errors, text_match
 from toolyard.files.content.diffs import DIFF_CHARS, unified_diff
-from toolyard.files.content.line_numbers import lines_around, number_lines
-from toolyard.files.content.text import Newline, decode, encode, line_at, newline_of, with_lf, with_newline
+from toolyard.files.content.text import (
+    Newline,
+    decode,
+    encode,
+    line_at,
+    lines_around,
+    newline_of,
+    number_lines,
+    with_lf,
+    with_newline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from toolyard.core.limits import KIB
-from toolyard.files.content.images import media_type_of
 
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_JPEG = b"\xff\xd8\xff"
+_GIFS = (b"GIF87a", b"GIF89a")
 _SAMPLE_BYTES = 8 * KIB
 _PDF_MARK_WITHIN = 1 * KIB
 """Readers accept a PDF whose header follows other bytes, within the first kilobyte."""
@@ -42,6 +44,19 @@ TEXT = FileKind(Category.TEXT, "text/plain")
 PDF = FileKind(Category.PDF, "application/pdf")
 NOTEBOOK = FileKind(Category.NOTEBOOK, "application/x-ipynb+json")
 BINARY = FileKind(Category.BINARY, "application/octet-stream")
+
+
+def media_type_of(data: bytes) -> str | None:
+    """Returns the media type of an image that can be shown, or None."""
+    if data.startswith(PNG_SIGNATURE):
+        return "image/png"
+    if data.startswith(_JPEG):
+        return "image/jpeg"
+    if data.startswith(_GIFS):
+        return "image/gif"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return None
 
 
 def sniff(data: bytes, name: str) -> FileKind:

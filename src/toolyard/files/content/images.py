@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from toolyard.core.calls import Image
 from toolyard.core.errors import ToolError
 from toolyard.core.limits import MIB
+from toolyard.files.content.file_type import PNG_SIGNATURE, media_type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +22,6 @@ BASE64_BYTES = 5 * MIB
 """The largest image, as base64, that the common model APIs accept."""
 IMAGE_BYTES = BASE64_BYTES // 4 * 3
 
-_PNG = b"\x89PNG\r\n\x1a\n"
-_JPEG = b"\xff\xd8\xff"
-_GIFS = (b"GIF87a", b"GIF89a")
 # Start-of-frame markers carry the size; C4, C8 and CC in that range are tables.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -38,19 +36,6 @@ class ImageInfo:
     media_type: str
     width: int
     height: int
-
-
-def media_type_of(data: bytes) -> str | None:
-    """Returns the media type of an image that can be shown, or None."""
-    if data.startswith(_PNG):
-        return "image/png"
-    if data.startswith(_JPEG):
-        return "image/jpeg"
-    if data.startswith(_GIFS):
-        return "image/gif"
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "image/webp"
-    return None
 
 
 def measure_image(data: bytes) -> ImageInfo:
@@ -99,7 +84,7 @@ def _read_little_endian(data: bytes, start: int, size: int) -> int:
 def _png(data: bytes) -> tuple[int, int]:
     if data[12:16] != b"IHDR" or zlib.crc32(data[12:29]) != _read_big_endian(data, 29, 4):
         raise ValueError("header")
-    at = len(_PNG)
+    at = len(PNG_SIGNATURE)
     while data[at + 4 : at + 8] != b"IEND":
         at += _read_big_endian(data, at, 4) + 12
     _read_big_endian(data, at + 8, 4)  # the checksum that ends the file

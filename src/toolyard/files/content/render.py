@@ -13,8 +13,7 @@ from toolyard.core.errors import ToolError, ValidationError
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.files.content import images, notebooks, pdf
 from toolyard.files.content.file_type import Category, FileKind, sniff
-from toolyard.files.content.line_numbers import text_page
-from toolyard.files.content.text import Newline, decode
+from toolyard.files.content.text import Newline, decode, text_page
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from toolyard.core.closeable import Closeable
 from toolyard.core.paths import relative_to
 from toolyard.files.landlocked_process import ConfinedProgram, Confinement
 from toolyard.files.os_errors import explain, link_escape_error, not_a_file_error, printable_name
-from toolyard.files.path_resolver import BaseFolder, open_beneath
-from toolyard.files.roots import Root
+from toolyard.files.roots import BaseFolder, Root, open_beneath
 from toolyard.files.search.ripgrep import BASE_OPTIONS, RipgrepOutput, SearchBounds, find_ripgrep, run_ripgrep
 
 Visible = Callable[[str], bool]

@@ -20,7 +20,6 @@ from toolyard.files.content import images
 from toolyard.files.content.file_type import Category, sniff
 from toolyard.files.content.text import decode
 from toolyard.files.head_tail import read_beginning, read_end
-from toolyard.files.large_file_pages import is_large
 from toolyard.files.mounts import Target
 from toolyard.tools.reference.results import CONTENT, Path, content_result, object_schema
 
@@ -52,7 +51,7 @@ def read_text(arguments: TextArguments, ctx: CallContext) -> Result:
     if head and tail:
         raise ValidationError.of("tail", "cannot be used together with head", hint="Send one of the two.")
     with ctx.open(arguments.path, Kind.READ) as target:
-        if is_large(target, ctx.limits):
+        if file_io.is_large(target, ctx.limits):
             return _large_file_ends(target, head, tail, ctx)
         text = _read_whole_text(target, ctx)
     if tail:

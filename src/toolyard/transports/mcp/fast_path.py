@@ -12,16 +12,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import anyio
 
-from toolyard.core.calls import ProgressCallback, Result, ignore_progress
+from toolyard.app.yard import Yard
+from toolyard.core.calls import ApprovalCallback, Call, ProgressCallback, Result, ignore_progress
 from toolyard.core.errors import ToolyardError
 from toolyard.core.json_size import loads_unique
 from toolyard.transports.json_encoding import CONNECTION_CLOSED, INTERNAL_ERROR, encode_json, error_json, result_json
-from toolyard.transports.mcp.line_writer import LineWriter
+from toolyard.transports.mcp.error_results import result_of_failure
+from toolyard.transports.mcp.stdio import LineWriter
 
 PLAIN_PARAMETERS = frozenset({"name", "arguments", "_meta"})
 _METHOD = b'"tools/call"'
@@ -40,6 +42,27 @@ class FastPathClient:
     try_run_inline: Callable[[str, dict[str, Any]], Result | None]
     run: Callable[[str, dict[str, Any], ProgressCallback], Awaitable[Result]]
     structured: bool
+
+
+def fast_path_client(yard: Yard, surface: str, ask: ApprovalCallback, *, structured: bool) -> FastPathClient:
+    """Returns how tools run for the client of a connection."""
+
+    def call(tool: str, arguments: dict[str, Any]) -> Call:
+        return Call(tool, arguments, surface, yard.agent, yard.session)
+
+    def try_run_inline(tool: str, arguments: dict[str, Any]) -> Result | None:
+        try:
+            return yard.dispatch.try_run_inline(call(tool, arguments))
+        except ToolyardError as error:
+            return result_of_failure(error, yard.options.error_form)
+
+    async def run(tool: str, arguments: dict[str, Any], progress: ProgressCallback) -> Result:
+        try:
+            return await yard.dispatch(replace(call(tool, arguments), ask=ask, progress=progress))
+        except ToolyardError as error:
+            return result_of_failure(error, yard.options.error_form)
+
+    return FastPathClient(try_run_inline, run, structured=structured)
 
 
 @dataclass(frozen=True, slots=True)

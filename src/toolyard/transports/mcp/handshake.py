@@ -2,9 +2,9 @@
 
 Loading the SDK takes longer than the rest of the start, and clients that only list and call tools do not need it. The
 HandshakeServer itself answers plain requests: `initialize`, `ping`, `server/discover`, and the lists of tools and
-resources. It handles notifications, and passes calls to the fast path. The first line it does not know goes to the
-SDK, which owns the connection's state from then on: the earlier requests are replayed to it (`replay_for_sdk`) under
-our own ids, and their answers are dropped.
+resources. It handles notifications, and opens the fast path for calls once it knows the client. The first line that
+neither knows goes to the SDK, which owns the connection's state from then on: the earlier requests are replayed to it
+(`replay_for_sdk`) under our own ids, and their answers are dropped.
 
 Once the SDK decides who the client is, because the first request was not plain or the client initializes again, the
 HandshakeServer takes nothing more.
@@ -20,14 +20,11 @@ from enum import Enum
 from typing import Any
 
 from toolyard.app.yard import Yard
-from toolyard.core.calls import ApprovalCallback, Call, ProgressCallback, Result, deny_without_asking
-from toolyard.core.errors import ToolyardError
+from toolyard.core.calls import ApprovalCallback, Call, deny_without_asking
 from toolyard.tools.resources import LIST_RESOURCES
 from toolyard.transports.json_encoding import encode_json, resources_json, templates_json
 from toolyard.transports.mcp.client_quirks import wants_structured
-from toolyard.transports.mcp.error_results import result_of_failure
-from toolyard.transports.mcp.fast_path import FastPath, FastPathClient
-from toolyard.transports.mcp.line_writer import LineWriter
+from toolyard.transports.mcp.fast_path import FastPath, fast_path_client
 from toolyard.transports.mcp.message_parser import (
     ClientIntroduction,
     PlainNotification,
@@ -39,6 +36,7 @@ from toolyard.transports.mcp.message_parser import (
     plain_message,
 )
 from toolyard.transports.mcp.server_info import ServerDescription
+from toolyard.transports.mcp.stdio import LineWriter
 
 _RESOURCES_CHANGED = "notifications/resources/list_changed"
 _TOOLS_CHANGED = "notifications/tools/list_changed"
@@ -88,7 +86,7 @@ class HandshakeServer:
 
     def take(self, line: bytes) -> bool:
         """Handles the line, and returns True, if it does not need the SDK."""
-        if not line.strip() or self._handlers.fast_path.take(line):
+        if not line.strip():
             return True
         message = (
             plain_message(line)
@@ -235,24 +233,3 @@ class HandshakeServer:
 def _may_reinitialize(line: bytes) -> bool:
     """Whether the line may contain a second handshake."""
     return b'"initialize"' in line or b"\\u" in line
-
-
-def fast_path_client(yard: Yard, surface: str, ask: ApprovalCallback, *, structured: bool) -> FastPathClient:
-    """Returns how tools run for the client of a connection."""
-
-    def call(tool: str, arguments: dict[str, Any]) -> Call:
-        return Call(tool, arguments, surface, yard.agent, yard.session)
-
-    def try_run_inline(tool: str, arguments: dict[str, Any]) -> Result | None:
-        try:
-            return yard.dispatch.try_run_inline(call(tool, arguments))
-        except ToolyardError as error:
-            return result_of_failure(error, yard.options.error_form)
-
-    async def run(tool: str, arguments: dict[str, Any], progress: ProgressCallback) -> Result:
-        try:
-            return await yard.dispatch(replace(call(tool, arguments), ask=ask, progress=progress))
-        except ToolyardError as error:
-            return result_of_failure(error, yard.options.error_form)
-
-    return FastPathClient(try_run_inline, run, structured=structured)

@@ -23,10 +23,9 @@ from toolyard.core.calls import ApprovalCallback
 from toolyard.core.json_size import find_repeated_key
 from toolyard.transports.mcp.fast_path import FastPath
 from toolyard.transports.mcp.handshake import HandshakeServer
-from toolyard.transports.mcp.line_writer import LineWriter
 from toolyard.transports.mcp.publish_watch import ChangePollers
 from toolyard.transports.mcp.server import YardServer
-from toolyard.transports.mcp.stdio import LineReader
+from toolyard.transports.mcp.stdio import LineReader, LineWriter
 
 _LISTEN = "subscriptions/listen"
 """Answered when the client ends it, so a client that disconnects does not wait for it."""

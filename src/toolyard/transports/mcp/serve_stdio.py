@@ -16,9 +16,8 @@ from toolyard.app.yard import Yard
 from toolyard.core.errors import SystemFault
 from toolyard.transports.mcp.fast_path import FastPath
 from toolyard.transports.mcp.handshake import Handlers, HandshakeServer
-from toolyard.transports.mcp.line_writer import LineWriter
 from toolyard.transports.mcp.sdk_loader import SdkLoader
-from toolyard.transports.mcp.stdio import LineReader, claim_stdio
+from toolyard.transports.mcp.stdio import LineReader, LineWriter, claim_stdio
 
 if TYPE_CHECKING:
     from toolyard.transports.mcp.publish_watch import ChangePollers
@@ -44,7 +43,7 @@ async def serve_lines(yard: Yard, wire_in: int, wire_out: int, *, exits_after: b
     fast_path = FastPath(writer)
     sdk = SdkLoader()
     handshake = HandshakeServer(yard, _SURFACE, Handlers(writer, fast_path, sdk.ask, sdk.start_loading))
-    reader = LineReader(wire_in, writer, handshake)
+    reader = LineReader(wire_in, writer, (fast_path, handshake))
     pollers = _start_pollers(yard, handshake)
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:

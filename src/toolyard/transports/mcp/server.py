@@ -41,9 +41,8 @@ from toolyard.transports.json_encoding import resources_json, templates_json
 from toolyard.transports.mcp.client_quirks import wants_structured
 from toolyard.transports.mcp.elicitation import InputRequired, approval_callback_for
 from toolyard.transports.mcp.error_results import failed_result, result_of_failure
-from toolyard.transports.mcp.fast_path import FastPath
+from toolyard.transports.mcp.fast_path import FastPath, fast_path_client
 from toolyard.transports.mcp.fast_path_middleware import FastCallMiddleware
-from toolyard.transports.mcp.handshake import fast_path_client
 from toolyard.transports.mcp.log_messages import LogMessages
 from toolyard.transports.mcp.publish_watch import ChangePollers
 from toolyard.transports.mcp.sdk_encoding import APPROVE_TOOL, sdk_error, sdk_result, sdk_tool

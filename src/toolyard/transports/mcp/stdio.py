@@ -2,7 +2,8 @@
 
 The SDK's transport switches threads a dozen times per message; this one uses the event loop and serves several times
 as many calls. It also answers what the SDK silently drops: a line that is not JSON-RPC or is too long gets an error
-response, so no client waits forever.
+response, so no client waits forever. The LineReader offers each line to its handlers; the LineWriter sends complete
+lines in order and tracks which answers are pending.
 
 While serving, descriptor 0 is the null device and descriptor 1 is stderr, so nothing that prints can corrupt the
 stream. At end of file the requests already sent are still answered, for a limited time; `stop()` ends reading
@@ -17,20 +18,106 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, cast
+
+import anyio
 
 from toolyard.core.errors import SystemFault
 from toolyard.transports.json_encoding import INVALID_REQUEST, PARSE_ERROR, encode_json, error_json
-from toolyard.transports.mcp.line_writer import LineWriter
 
 _CHUNK = 1 << 18
 _MAX_LINE = 64 << 20
 _HIGH_WATER = 256  # waiting messages after which reading pauses
 _TURN_SECONDS = 0.05  # for calls that run inline, before signals and other tasks get a turn
+_DRAIN_SECONDS = 10.0
+_MAX_UNSENT_BYTES = 32 << 20  # unread bytes after which we take no more messages
 _SHOWN_ID_CHARS = 200
 _SHOWN_KEY_CHARS = 100
 _SEND_MESSAGES = "Send one JSON-RPC 2.0 message a line, as UTF-8."
+
+
+class LineWriter:
+    """Writes one message per line. While the pipe is full it blocks only its sender.
+
+    If a sender is cancelled in the middle of a line, the next one writes the rest: lines are never torn.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = asyncio.Lock()
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self.on_broken: Callable[[], None] | None = None
+        """Called when the client has closed its end."""
+        self._pending: set[int | str] = set()
+        self._all_answered = asyncio.Event()
+        os.set_blocking(fd, False)
+
+    def mark_pending(self, request: int | str) -> None:
+        """Records a request whose answer is pending."""
+        self._pending.add(request)
+        self._all_answered.clear()
+
+    def mark_answered(self, request: object) -> None:
+        """Records that a request is answered."""
+        if isinstance(request, int | str):
+            self._pending.discard(request)
+        if not self._pending:
+            self._all_answered.set()
+
+    def clear_pending(self) -> None:
+        """Forgets all pending answers."""
+        self._pending.clear()
+        self._all_answered.set()
+
+    async def wait_for_answers(self) -> None:
+        """Waits until all answers are sent, for a limited time."""
+        if self._pending:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_answered.wait(), _DRAIN_SECONDS)
+
+    async def send_line(self, line: bytes) -> None:
+        """Writes a line, waiting for the client if necessary."""
+        if not self.send_now(line):
+            await self.flush()
+
+    def send_now(self, line: bytes) -> bool:
+        """Queues a line and writes what the pipe accepts. False if `flush` must write the rest."""
+        data = line + b"\n"
+        self._unsent.append(memoryview(data))
+        self._unsent_bytes += len(data)
+        if not self._lock.locked():
+            with contextlib.suppress(OSError):  # a full or broken pipe: `flush` handles it
+                self._write_first()
+        return not self._unsent
+
+    @property
+    def is_backpressured(self) -> bool:
+        """Whether the client has so much unread output that it should get no more for now."""
+        return self._unsent_bytes > _MAX_UNSENT_BYTES
+
+    async def flush(self) -> None:
+        """Writes all queued lines. Raises BrokenResourceError."""
+        async with self._lock:
+            while self._unsent:
+                try:
+                    self._write_first()
+                except BlockingIOError:
+                    await _wait_writable(self._fd)
+                except OSError as error:
+                    if self.on_broken is not None:
+                        self.on_broken()
+                    raise anyio.BrokenResourceError from error
+
+    def _write_first(self) -> None:
+        first = self._unsent[0]
+        written = os.write(self._fd, first)
+        self._unsent_bytes -= written
+        if written < len(first):
+            self._unsent[0] = first[written:]
+        else:
+            self._unsent.popleft()
 
 
 class LineHandler(Protocol):
@@ -40,12 +127,12 @@ class LineHandler(Protocol):
 
 
 class LineReader:
-    """Reads lines and offers each to `handler`; `wait_for_unhandled` returns for the others."""
+    """Reads lines and offers each to the handlers, in order; `wait_for_unhandled` returns for the others."""
 
-    def __init__(self, fd: int, writer: LineWriter, handler: LineHandler) -> None:
+    def __init__(self, fd: int, writer: LineWriter, handlers: Sequence[LineHandler]) -> None:
         self._fd = fd
         self._writer = writer
-        self._handler = handler
+        self._handlers = handlers
         self._waiting: deque[bytes] = deque()
         self._partial = bytearray()
         self._skipping = False
@@ -69,7 +156,7 @@ class LineReader:
                 await self._wait_for_room()
             elif self._waiting:
                 line = self._waiting.popleft()
-                if not self._handler.take(line):
+                if not self._take(line):
                     if not self.stopped.is_set():
                         self._waiting.appendleft(line)
                         return True
@@ -234,12 +321,25 @@ class LineReader:
 
     def _handle_line(self, line: bytes) -> None:
         # In order: no line may overtake a waiting one.
-        if self._waiting or self._writer.is_backpressured or self._turn_is_over or not self._handler.take(line):
+        if self._waiting or self._writer.is_backpressured or self._turn_is_over or not self._take(line):
             self._waiting.append(line)
+
+    def _take(self, line: bytes) -> bool:
+        return any(handler.take(line) for handler in self._handlers)
 
     @property
     def _turn_is_over(self) -> bool:
         return time.monotonic() > self._turn_ends
+
+
+async def _wait_writable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_writer(fd)
 
 
 def _id_in(line: bytes) -> object:
