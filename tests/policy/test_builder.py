@@ -10,9 +10,8 @@ from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError
 from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.policy.builder import policy_for
-from toolyard.policy.policy import Policy
+from toolyard.policy.policy import ContextPath, Policy
 from toolyard.policy.presets import preset_rules
-from toolyard.policy.roots import ContextPath
 from toolyard.policy.rules import parse_rule
 
 SETTINGS = Settings(home="/home/ada", state_home="/s", temp_dir="/tmp", documents="/home/ada/Documents")

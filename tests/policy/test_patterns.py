@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toolyard.core.errors import ConfigError
 from toolyard.core.permission_modes import Access
 from toolyard.policy.patterns import parse_pattern
-from toolyard.policy.roots import ContextPath, Roots
+from toolyard.policy.policy import ContextPath, Roots
 
 ROOTS = Roots("/ws", [ContextPath("/data", Access.WRITE), ContextPath("/ws/vendor")], [])
 

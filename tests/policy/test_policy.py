@@ -11,8 +11,7 @@ from toolyard.core.errors import ConfigError
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.policy.modes import SEVERITY
-from toolyard.policy.policy import Policy
-from toolyard.policy.roots import ContextPath
+from toolyard.policy.policy import ContextPath, Policy
 from toolyard.policy.rules import parse_rule
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY

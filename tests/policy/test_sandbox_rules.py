@@ -4,8 +4,7 @@ import pytest
 
 from toolyard.core.actions import Effect
 from toolyard.core.permission_modes import Access, PermissionMode
-from toolyard.policy.policy import Policy
-from toolyard.policy.roots import ContextPath
+from toolyard.policy.policy import ContextPath, Policy
 from toolyard.policy.rules import parse_rule
 from toolyard.policy.sandbox_rules import SandboxRules
 

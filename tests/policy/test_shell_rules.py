@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from toolyard.core.actions import Action, Effect, Kind
 from toolyard.core.errors import ConfigError
 from toolyard.policy.command_rules import is_read_only
-from toolyard.policy.roots import Roots
+from toolyard.policy.policy import Roots
 from toolyard.policy.rules import Rule, parse_rule
 
 ROOTS = Roots("/ws", [], [])

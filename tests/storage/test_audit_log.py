@@ -21,7 +21,7 @@ from toolyard.core.errors import SecurityError, SystemFault
 from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.limits import Limits
 from toolyard.storage import audit_files
-from toolyard.storage.audit_format import GENESIS, LINE_BYTES, Head, digest
+from toolyard.storage.audit_files import GENESIS, LINE_BYTES, Head, digest
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_reader import read
 from toolyard.storage.audit_verifier import Verification, verify

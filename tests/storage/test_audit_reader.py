@@ -9,7 +9,7 @@ import pytest
 
 from toolyard.core.errors import ToolError
 from toolyard.core.events import CallOutcome, Event
-from toolyard.storage.audit_format import Head, encode
+from toolyard.storage.audit_files import Head, encode
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_reader import FOLLOW_SECONDS, RecordFilter, read
 

@@ -70,7 +70,7 @@ async def test_calls_under_way_when_the_log_fails_are_all_told(bench, opened):
 
 
 async def test_refused_calls_are_kept_for_the_log_up_to_a_bound(bench, opened, monkeypatch):
-    monkeypatch.setattr("toolyard.storage.audit_recorder._MOST_REFUSED", 3)
+    monkeypatch.setattr("toolyard.storage.audit_log._MOST_REFUSED", 3)
     dispatch = opened(nothing)
     bench.log.broken = True
     for number in range(6):

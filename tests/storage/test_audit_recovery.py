@@ -7,7 +7,7 @@ import os
 import pytest
 
 from toolyard.core.events import CallOutcome, Event
-from toolyard.storage.audit_format import Head, digest, encode
+from toolyard.storage.audit_files import Head, digest, encode
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_reader import read
 from toolyard.storage.audit_verifier import AuditFinding, Verification, verify

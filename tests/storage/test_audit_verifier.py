@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.errors import ToolError
 from toolyard.core.events import CallOutcome, Event
-from toolyard.storage.audit_format import LINE_BYTES, Head, encode
+from toolyard.storage.audit_files import LINE_BYTES, Head, encode
 from toolyard.storage.audit_log import AuditLog
 from toolyard.storage.audit_reader import read
 from toolyard.storage.audit_verifier import MAX_PROBLEMS, AuditFinding, Verification, verify

@@ -22,7 +22,7 @@ from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.files.roots import Root
 from toolyard.files.temp_names import temporary_name
 from toolyard.policy.builder import with_hidden_folder
-from toolyard.policy.roots import ContextPath
+from toolyard.policy.policy import ContextPath
 from toolyard.storage.state_folder import PRIVATE_FOLDER
 from toolyard.workspace.agent_paths import AgentPaths
 from toolyard.workspace.agent_view import AgentView, build_agent_view

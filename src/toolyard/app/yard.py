@@ -31,7 +31,7 @@ from toolyard.config.agents import select_agent
 from toolyard.core.agent_folder_names import folder_name
 from toolyard.core.closeable import Closeable
 from toolyard.core.errors import ConfigError, ToolyardError
-from toolyard.core.events import CallOutcome
+from toolyard.core.events import CallOutcome, network_event, own_event
 from toolyard.core.ids import new_id
 from toolyard.core.paths import is_beneath, outermost_folders
 from toolyard.core.permission_modes import PermissionMode
@@ -46,7 +46,6 @@ from toolyard.sandbox.manager import SandboxManager, own_environment, select_san
 from toolyard.snapshots.service.auto_snapshots import AutoSnapshots, SnapshotLocation, WaitingCall
 from toolyard.snapshots.service.context_paths import context_auto_snapshots, context_locations
 from toolyard.storage.audit_log import AuditLog
-from toolyard.storage.audit_recorder import network_event, own_event
 from toolyard.storage.private_folders import own_folders
 from toolyard.storage.state_folder import ensure_state_dir
 from toolyard.storage.trust import TrustStore

@@ -30,7 +30,7 @@ from toolyard.workspace.agent_paths import resolve_agent_paths
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolyard.storage.audit_format import AuditRecord
+    from toolyard.storage.audit_files import AuditRecord
 
 CHANGED = 1
 NO_LOG = 2

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolyard.mcp_client import SharedServers
     from toolyard.policy.policy import Policy
     from toolyard.skills.validation import SkillChecks
-    from toolyard.storage.audit_recorder import EventLog
+    from toolyard.storage.audit_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.ids import new_id
 from toolyard.policy.policy import Policy
 from toolyard.skills.library import SkillLibrary
-from toolyard.storage.audit_recorder import EventLog
+from toolyard.storage.audit_log import EventLog
 from toolyard.workspace.layout import skills_folder
 
 if TYPE_CHECKING:

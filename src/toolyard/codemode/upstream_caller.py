@@ -26,7 +26,7 @@ from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.ids import new_id
 from toolyard.core.upstream import Json, ServerListing, ToolSchema, UpstreamProgress, UpstreamResult
 from toolyard.policy.policy import Policy
-from toolyard.storage.audit_recorder import AuditRecorder, EventLog
+from toolyard.storage.audit_log import AuditRecorder, EventLog
 
 _OUTCOMES = {"security": CallOutcome.DENIED, "validation": CallOutcome.INVALID}
 _SHOWN_NAMES = 8

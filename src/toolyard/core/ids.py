@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
+from functools import partial
 
+_RANDOM_BYTES = 8  # short enough to read aloud
 
-def new_id() -> str:
-    """Returns a new random identifier, short enough to read aloud."""
-    return os.urandom(8).hex()
+new_id = partial(secrets.token_hex, _RANDOM_BYTES)
+"""Returns a new random identifier."""
 
 
 def workspace_id(real_root: str) -> str:

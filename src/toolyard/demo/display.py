@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolyard.demo.session import StepResult
-from toolyard.storage.audit_format import AuditRecord
+from toolyard.storage.audit_files import AuditRecord
 from toolyard.storage.audit_verifier import Verification
 
 _PAUSE_SECONDS = 0.3

@@ -29,7 +29,7 @@ from toolyard.core.limits import KIB
 from toolyard.dispatch.call_context import ApprovalRequired, CallContext, MustRunInThread, WorkspaceServices
 from toolyard.dispatch.call_queue import CallQueues, wait_with_progress
 from toolyard.dispatch.tool import Tool
-from toolyard.storage.audit_recorder import AuditRecorder, EventLog
+from toolyard.storage.audit_log import AuditRecorder, EventLog
 from toolyard.workspace.file_tool_detector import OperationOutcome, Origin
 
 _THREADS = 16
@@ -104,7 +104,8 @@ class CallDispatcher:
         ctx = CallContext(self._services, call)
         ending: _Ending | None = _Ending(CallOutcome.FAILED, SystemFault.code, "The call was aborted.")
         try:
-            self._recorder.write_pending()
+            if self._recorder.pending:
+                self._recorder.write_pending()
             yield ctx
             ending = _Ending()
         except (MustRunInThread, ApprovalRequired):

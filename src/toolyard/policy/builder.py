@@ -20,9 +20,8 @@ from toolyard.core.paths import HOME_IN_SANDBOX, relative_to
 from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.linux.mountinfo import mount_points
 from toolyard.policy.circuit_breaker import CircuitBreaker
-from toolyard.policy.policy import Policy
+from toolyard.policy.policy import ContextPath, Policy, ProtectedPattern
 from toolyard.policy.presets import preset_rules
-from toolyard.policy.roots import ContextPath, ProtectedPattern
 from toolyard.policy.rules import Rule, parse_rule
 from toolyard.policy.socket_folders import SocketFolders
 

@@ -8,9 +8,10 @@ from toolyard.core.actions import Effect, Kind
 from toolyard.core.paths import is_beneath
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from toolyard.core.actions import Action
     from toolyard.core.permission_modes import PermissionMode
-    from toolyard.policy.roots import Roots
     from toolyard.policy.rules import Rule
 
 _VERBS = {Kind.READ: "Reading", Kind.WRITE: "Writing", Kind.EXECUTE: "Running", Kind.CALL: "Calling"}
@@ -37,12 +38,13 @@ def describe_action(action: Action, path: str | None = None) -> str:
     return f"{verb} {path or action.path or 'the workspace'}"
 
 
-def outside_workspace_reason(subject: str, roots: Roots, mode: PermissionMode, effect: Effect) -> str:
+def outside_workspace_reason(
+    subject: str, workspace: str, roots: Iterable[str], mode: PermissionMode, effect: Effect
+) -> str:
     """Returns the reason for asking about or denying a path outside all roots."""
-    workspace = roots.workspace
     if effect is Effect.ASK:
         return f"{subject} is outside the workspace {workspace}; {mode} mode asks before that."
-    others = sorted(path for path in roots.paths if not is_beneath(path, workspace))
+    others = sorted(path for path in roots if not is_beneath(path, workspace))
     named = ", ".join(others[:MAX_NAMED_ROOTS]) + (" ..." if len(others) > MAX_NAMED_ROOTS else "")
     beside = f" and inside {named}" if others else ""
     return (

@@ -15,9 +15,10 @@ single leading slash, which other tools read as "absolute", matches both ways.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from toolyard.core.errors import ConfigError
 
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
 
 MAX_PATTERN_CHARS: Final = 1_000
 MAX_COMPONENTS: Final = 64
+MAX_CACHED_COMBINATIONS: Final = 1_024
 
 _WILD: Final = re.compile(r"[*?\[]")
 ANY_DEPTH: Final = None
 """The `**` component."""
 
+T = TypeVar("T")
 Component = str | re.Pattern[str] | None
 States = frozenset[int]
 
@@ -212,3 +215,52 @@ def _parse_component(name: str) -> Component:
         return name
     # fnmatch's translation cannot backtrack: every star becomes an atomic shortest match.
     return re.compile(fnmatch.translate(name.replace("[^", "[!")))
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_COMBINATIONS)
+def combine_globs(globs: frozenset[str]) -> re.Pattern[str]:
+    """Returns one regular expression that matches what any of the globs matches."""
+    return re.compile("|".join(f"(?:{glob})" for glob in sorted(globs)))
+
+
+class PatternIndex(Generic[T]):
+    """Maps path patterns to values, indexed by the first literal name in each pattern.
+
+    It is only a prefilter: it may return a pattern that does not match, but never omits one that does.
+    """
+
+    def __init__(self, entries: Iterable[tuple[PathPattern | None, T]]) -> None:
+        self._by_name: dict[str, list[tuple[int, T]]] = {}
+        self._by_glob: list[tuple[int, T]] = []
+        self._always: list[tuple[int, T]] = []
+        globs: set[str] = set()
+        for position, (pattern, thing) in enumerate(entries):
+            components = pattern.components if pattern is not None else ()
+            fixed = next((component for component in components if isinstance(component, str)), None)
+            glob = next((component for component in components if isinstance(component, re.Pattern)), None)
+            if fixed is not None:
+                self._by_name.setdefault(fixed, []).append((position, thing))
+            elif glob is not None:
+                self._by_glob.append((position, thing))
+                globs.add(glob.pattern)
+            else:
+                self._always.append((position, thing))
+        self._globs = combine_globs(frozenset(globs)) if globs else None
+
+    def candidates(self, names: Iterable[str]) -> list[T]:
+        """Returns the values whose patterns may match a path of these names, in the order they were given."""
+        found = list(self._always)
+        unmatched = self._globs
+        for name in dict.fromkeys(names):
+            if name in self._by_name:
+                found.extend(self._by_name[name])
+            if unmatched is not None and unmatched.match(name):
+                found.extend(self._by_glob)
+                unmatched = None
+        if len(found) > 1:
+            found.sort(key=_position)
+        return [thing for _, thing in found]
+
+
+def _position(entry: tuple[int, object]) -> int:
+    return entry[0]

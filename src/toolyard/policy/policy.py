@@ -17,23 +17,111 @@ A path is checked both as the caller wrote it and with its links resolved; the s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
-from toolyard.core.permission_modes import PermissionMode
+from toolyard.core.errors import ConfigError
+from toolyard.core.paths import normalize_path, relative_to
+from toolyard.core.permission_modes import Access, PermissionMode
 from toolyard.policy import messages
 from toolyard.policy.circuit_breaker import CircuitBreaker
 from toolyard.policy.command_rules import analyse_command
 from toolyard.policy.modes import MODES, SEVERITY, ModeRow, Zone, stricter_effect
-from toolyard.policy.pattern_index import PatternIndex, combine_globs
-from toolyard.policy.patterns import PathView
-from toolyard.policy.roots import DEFAULT_PROTECTED, ContextPath, ProtectedPattern, Root, Roots
+from toolyard.policy.patterns import PathPattern, PathView, PatternIndex, combine_globs, parse_pattern
 from toolyard.policy.rules import Rule
 
 MAX_CACHED_FOLDERS = 20_000
 READ_TOOL = "Read"
 CIRCUIT_BREAKER = "circuit breaker"
+# Git runs what these name (hooks, commands in a config, another repository's hooks through `commondir`, the `exec`
+# lines of a rebase in progress), so an agent that could write them would run code as the user, outside the sandbox.
+DEFAULT_PROTECTED = (
+    "**/.git/hooks/**",
+    "**/.git/config",
+    "**/.git/config.worktree",
+    "**/.git/commondir",
+    "**/.git/modules/**",
+    "**/.git/worktrees/**",
+    "**/.git/rebase-merge/**",
+    "/toolyard.yaml",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPath:
+    """A path declared in the configuration, outside or inside the workspace, with its own access."""
+
+    path: str
+    access: Access = Access.READ
+    protected_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder with the access that it grants."""
+
+    path: str
+    zone: Zone
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedPattern:
+    """A pattern whose matches may not be written, nor their literally named parent folders moved or replaced."""
+
+    text: str
+    matches: PathPattern
+    folders: tuple[PathPattern, ...]
+
+    @classmethod
+    def parse(cls, text: str, *, home: str | None, root: str | None = None) -> ProtectedPattern:
+        pattern = parse_pattern(text, home=home)
+        if root is not None:
+            pattern = pattern.anchored_at(root)
+        return cls(text, pattern, pattern.parent_folder_patterns())
+
+    def protects(self, view: PathView) -> bool:
+        if self.matches.matches_in_any_root(view):
+            return True
+        return any(folder.matches_exactly(names) for folder in self.folders for names in folder.name_sequences(view))
+
+
+class Roots:
+    """All roots of a workspace, innermost first."""
+
+    def __init__(self, workspace: str, context: Sequence[ContextPath], extra: Iterable[str]) -> None:
+        for path in (workspace, *(entry.path for entry in context), *extra):
+            if not path.startswith("/") or normalize_path(path, "/") != path:
+                raise ConfigError(
+                    f'the root "{path}" is not an absolute path.', hint="Resolve it before building a policy."
+                )
+        zones = {Access.READ: Zone.READ_ONLY, Access.WRITE: Zone.INSIDE}
+        roots = [Root(entry.path, zones[entry.access]) for entry in context]
+        # If one path is declared twice, the stricter access wins; a declaration also overrides the workspace itself.
+        roots.sort(key=lambda root: root.zone is not Zone.READ_ONLY)
+        roots.append(Root(workspace, Zone.INSIDE))
+        roots.extend(Root(path, Zone.INSIDE) for path in extra)
+        roots.sort(key=lambda root: -len(root.path))
+        self.workspace = workspace
+        self.all = tuple(roots)
+        self.paths = frozenset(root.path for root in roots)
+
+    def containing_root(self, path: str) -> Root | None:
+        """Returns the innermost root that contains the path, or None."""
+        for root in self.all:
+            if relative_to(path, root.path) is not None:
+                return root
+        return None
+
+    def path_view(self, path: str) -> PathView:
+        held = [below for root in self.paths if (below := relative_to(path, root)) is not None]
+        inside = relative_to(path, self.workspace)
+        return PathView(
+            path,
+            _split_names(path.lstrip("/")),
+            None if inside is None else _split_names(inside),
+            tuple(_split_names(below) for below in held),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +134,11 @@ class _RuleSet:
     refusing: PatternIndex[Rule]
     """The deny rules followed by the ask rules, indexed by the paths they may match."""
     needs_path_view: bool
+
+    def find_refusal(self, action: Action, view: PathView | None) -> Rule | None:
+        """Returns the first deny or ask rule that applies."""
+        candidates = self.refusing.candidates(view.absolute if view else ())
+        return next((rule for rule in candidates if rule.applies(action, view)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +305,7 @@ class Policy:
         compiled = self._compiled
         rules = self._rules_for(action.kind, action.tool)
         view = compiled.roots.path_view(path) if rules.needs_path_view or action.kind is Kind.WRITE else None
-        refusals = rules.refusing.candidates(view.absolute if view else ())
-        refusal = next((rule for rule in refusals if rule.applies(action, view)), None)
+        refusal = rules.find_refusal(action, view) if rules.deny or rules.ask else None
         if refusal is not None and refusal.effect is Effect.DENY:
             return _decision_from_rule(refusal, messages.describe_action(action, path))
         if not compiled.row.guards:
@@ -227,7 +319,7 @@ class Policy:
         lift = None if base is Effect.ALLOW else _matching_allow_rule(rules.allow, action, view, base)
         if root is None and base is not Effect.ALLOW and lift is None:
             reason = messages.outside_workspace_reason(
-                messages.describe_action(action, path), compiled.roots, self.mode, base
+                messages.describe_action(action, path), self.workspace, compiled.roots.paths, self.mode, base
             )
             return Decision(base, reason, f"mode {self.mode}")
         if refusal is not None:
@@ -303,7 +395,9 @@ class Policy:
         for path in paths:
             base = stricter_effect(base, self._zone_effect(Kind.READ, compiled.roots.containing_root(path)))
         if base is Effect.DENY:
-            reason = messages.outside_workspace_reason(f"{what} in {action.path}", compiled.roots, self.mode, base)
+            reason = messages.outside_workspace_reason(
+                f"{what} in {action.path}", self.workspace, compiled.roots.paths, self.mode, base
+            )
             return Decision(base, reason, f"mode {self.mode}")
         if broken is not None:
             return broken
@@ -333,6 +427,10 @@ class Policy:
         return (
             None if loss is None else Decision(Effect.ASK, messages.destruction_reason(what, loss), CIRCUIT_BREAKER)
         )
+
+
+def _split_names(relative: str) -> tuple[str, ...]:
+    return () if relative in {"", "."} else tuple(relative.split("/"))
 
 
 def _always_true(_: str) -> bool:

@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable
 
 from toolyard.core.actions import Action, Effect, Kind
-from toolyard.policy.pattern_index import combine_globs
-from toolyard.policy.policy import Policy
-from toolyard.policy.roots import DEFAULT_PROTECTED, ProtectedPattern, Roots
+from toolyard.policy.patterns import combine_globs
+from toolyard.policy.policy import DEFAULT_PROTECTED, Policy, ProtectedPattern, Roots
 
 _WRITE_TOOL = "Write"
 _PROBE_NAME = ".toolyard-any-name"

@@ -14,8 +14,7 @@ from dataclasses import replace
 from toolyard.core.agent_folder_names import AGENTS
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import Access, PermissionMode
-from toolyard.policy.policy import Policy
-from toolyard.policy.roots import ContextPath
+from toolyard.policy.policy import ContextPath, Policy
 from toolyard.sharing.manifest import MANIFEST_FILE
 from toolyard.snapshots.store.objects import EntryKind, TreeEntry
 from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, previous_trees_folder

@@ -6,8 +6,12 @@ under a lock on the head, [read head, append line, write head]. A line survives 
 `append` returns, and a power failure only after `sync`.
 
 A writer may be killed at any moment. It leaves the head one line behind, or a line without its end; the next open or
-append adopts the first and closes the second (see `audit_format` for the marks). Anything that a killed writer cannot
+append adopts the first and closes the second (see `audit_files` for the marks). Anything that a killed writer cannot
 have caused is left unchanged, for `verify` to find: recovery never hides tampering.
+
+No call runs without a record: an AuditRecorder keeps an event that could not be written, and until it is in the log,
+`write_pending` refuses every further call before it runs. The events of refused calls are kept too, up to a limit:
+those calls did nothing.
 """
 
 from __future__ import annotations
@@ -16,25 +20,32 @@ import errno
 import fcntl
 import os
 import time
+from collections import deque
 from dataclasses import dataclass
 from threading import Lock
+from typing import Protocol
 
 from toolyard.core.closeable import Closeable
-from toolyard.core.errors import SystemFault
+from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.events import CallOutcome, Event
 from toolyard.core.ids import new_id
-from toolyard.storage.audit_files import APPEND, READ_WRITE, LogLine, iter_lines, lock, open_regular
-from toolyard.storage.audit_format import (
+from toolyard.storage.audit_files import (
+    APPEND,
     CUT,
     FOREIGN,
     HEAD_BYTES,
     HEAD_NAME,
     HEADLESS,
     LOG_NAME,
+    READ_WRITE,
     TORN,
     AuditRecord,
     Head,
+    LogLine,
     encode,
+    iter_lines,
+    lock,
+    open_regular,
     parse,
 )
 from toolyard.storage.state_folder import ensure_state_dir
@@ -47,6 +58,7 @@ UNKNOWN_STAMP = -1
 NO_HEAD_YET = b"none"
 """A value that no head file contains; not even an empty one."""
 
+_MOST_REFUSED = 1_000
 _REASONS = {
     TORN: "a writer was killed in the middle of the line before this one",
     CUT: "the log was shorter than its head said: lines before this one were removed",
@@ -206,6 +218,40 @@ class AuditLog(Closeable):
         if head is not None and head.length == size:
             return head
         return _recover_head(handles, head, size)
+
+
+class EventLog(Protocol):
+    """Where events go: `storage.AuditLog`, or a test's own log."""
+
+    def append(self, event: Event) -> int: ...
+
+
+class AuditRecorder:
+    """Records the events of calls. Used only from the event loop's thread."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self.pending: deque[Event] = deque()
+        """Events that could not be written yet."""
+
+    def write_pending(self) -> None:
+        """Writes the pending events. Raises the log's error if it still cannot be written."""
+        while self.pending:
+            self._log.append(self.pending[0])
+            self.pending.popleft()
+
+    def record(self, event: Event, *, ran: bool) -> ToolyardError | None:
+        """Writes the event of a call; returns the log's error if that fails. `ran`: it may have had effects."""
+        is_queued = ran or len(self.pending) < _MOST_REFUSED
+        if is_queued:
+            self.pending.append(event)
+        try:
+            self.write_pending()
+            if not is_queued:
+                self._log.append(event)
+        except ToolyardError as error:
+            return error
+        return None
 
 
 def _append_line(

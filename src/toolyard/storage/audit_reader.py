@@ -12,8 +12,17 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolyard.storage.audit_files import READ_ONLY, iter_lines, open_log, open_regular, unreadable_error
-from toolyard.storage.audit_format import LINE_BYTES, LOG_NAME, AuditRecord, parse
+from toolyard.storage.audit_files import (
+    LINE_BYTES,
+    LOG_NAME,
+    READ_ONLY,
+    AuditRecord,
+    iter_lines,
+    open_log,
+    open_regular,
+    parse,
+    unreadable_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,8 +12,7 @@ import fcntl
 import os
 from typing import NamedTuple
 
-from toolyard.storage.audit_files import LogLine, iter_lines, lock, open_log, read_head, unreadable_error
-from toolyard.storage.audit_format import (
+from toolyard.storage.audit_files import (
     CUT,
     FOREIGN,
     GENESIS,
@@ -24,7 +23,13 @@ from toolyard.storage.audit_format import (
     TORN,
     AuditRecord,
     Head,
+    LogLine,
+    iter_lines,
+    lock,
+    open_log,
     parse,
+    read_head,
+    unreadable_error,
 )
 
 MAX_PROBLEMS = 200

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from toolyard.config.memory_access import MemoryAccess, may_access, reachable_agents
 from toolyard.core.agent_folder_names import COMMUNITY, agent_folder
 from toolyard.core.permission_modes import Access
-from toolyard.policy.roots import ContextPath
+from toolyard.policy.policy import ContextPath
 from toolyard.workspace.layout import MEMORY, SERVERS, SHARED, SKILLS, TASKS, TOOLS, skills_folder
 
 if TYPE_CHECKING:
