@@ -17,7 +17,7 @@ from toolyard.core.limits import MIB
 from toolyard.mcp_client import CallFailed, ServerMisbehaved, ServerUnavailable, response_limits
 from toolyard.mcp_client.oauth import SignIn, is_allowed_target
 from toolyard.mcp_client.response_limits import LimitedBody, LimitedEventStream, ResponseLimits
-from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.results import SecretMask
 from toolyard.mcp_client.token_store import TokenFile
 
 from .hostile_http import hostile_server

@@ -117,7 +117,7 @@ def test_after_something_happened_it_looks_before_it_sleeps(sleeps, monkeypatch)
 def test_it_looks_for_a_moment_only_and_not_where_nothing_happened(sleeps):
     slept, selector, sender = sleeps
     looked: list[float] = []
-    selector._looked = lambda timeout: looked.append(timeout) or []
+    selector._busy_poll = lambda timeout: looked.append(timeout) or []
     assert selector.select(0.001) == []
     assert (slept, looked) == ([0.001], [])
     os.write(sender, b"x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.mcp_client import CallTimedOut, ServerMisbehaved, ServerUnavailable, line_io
+from toolyard.mcp_client import CallTimedOut, ServerMisbehaved, ServerUnavailable, stdio
 from toolyard.mcp_client import managed_server as upstreams
 
 from .upstreams import PATIENCE_SECONDS, faulty, is_alive, until, upstream
@@ -29,8 +29,8 @@ def test_a_notification_over_the_limit_fails_no_call(open_pool):
 
 
 def test_a_message_without_an_end_ends_the_server(open_pool, monkeypatch):
-    monkeypatch.setattr(line_io, "MAX_LINE_BYTES", 1 << 20)
-    monkeypatch.setattr(line_io, "ENDLESS_BYTES", 8 << 20)
+    monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(stdio, "ENDLESS_BYTES", 8 << 20)
     pool = open_pool(upstream())
     with pytest.raises(ServerUnavailable, match="was killed: it sent a message longer than"):
         pool.loop.run(pool.call("up", "blob", {"size": 65 << 20}))
@@ -65,7 +65,7 @@ def test_a_server_that_no_longer_lists_its_tools_is_replaced(open_pool, monkeypa
     pool = open_pool(faulty("stops-listing"))
     assert echo(pool) == "hi"
     first = pool.status()["up"].pid
-    monkeypatch.setattr(pool._attached_server("up"), "_pace", upstreams.ServerTimeouts(0.05, 0.05, 60.0))
+    monkeypatch.setattr(pool._attached_server("up"), "_time_limits", upstreams.ServerTimeouts(0.05, 0.05, 60.0))
     for _ in range(3):
         with pytest.raises(CallTimedOut):
             pool.loop.run(pool.server_listing("up"))

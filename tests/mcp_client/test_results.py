@@ -17,8 +17,7 @@ import pytest
 from toolyard.config.models import ServerEntry
 from toolyard.mcp_client import CallFailed, ServerUnavailable
 from toolyard.mcp_client.environment import PASSED_VARIABLES
-from toolyard.mcp_client.results import tool_answer
-from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.results import SecretMask, tool_answer
 
 from .upstreams import faulty, upstream
 
@@ -146,5 +145,5 @@ def test_a_certificate_that_is_not_trusted_says_what_to_set(open_pool, tmp_path)
 
 
 def test_the_reference_names_every_variable_that_servers_get():
-    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/server-entries.md").read_text()
     assert [name for name in PASSED_VARIABLES if f"`{name}`" not in page and f"`{name.upper()}`" not in page] == []

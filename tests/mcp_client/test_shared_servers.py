@@ -81,7 +81,7 @@ def test_every_pool_hears_that_the_tools_of_a_server_have_changed(open_shared):
 
 
 def test_the_server_that_was_idle_for_longest_makes_room(open_shared):
-    pool = ServerPool([upstream(name) for name in "abc"], shared=open_shared(most_running=2))
+    pool = ServerPool([upstream(name) for name in "abc"], shared=open_shared(max_running=2))
     first, second = pid(pool, "a"), pid(pool, "b")
     third = pid(pool, "c")
     assert [is_alive(each) for each in (first, second, third)] == [False, True, True]
@@ -91,7 +91,7 @@ def test_the_server_that_was_idle_for_longest_makes_room(open_shared):
 
 
 def test_where_all_are_busy_a_start_waits_for_a_call_to_end(open_shared):
-    pool = ServerPool([upstream(name) for name in "ab"], shared=open_shared(most_running=1))
+    pool = ServerPool([upstream(name) for name in "ab"], shared=open_shared(max_running=1))
     pid(pool, "a")
     busy = pool.loop.submit(pool.call("a", "wait", {"seconds": 0.5}))
     until(lambda: pool.status()["a"].in_flight == 1)
@@ -102,7 +102,7 @@ def test_where_all_are_busy_a_start_waits_for_a_call_to_end(open_shared):
 
 
 def test_a_start_that_found_no_room_says_so_and_is_tried_again_at_once(open_shared):
-    pool = ServerPool([upstream("a"), upstream("b", startup_timeout=0.2)], shared=open_shared(most_running=1))
+    pool = ServerPool([upstream("a"), upstream("b", startup_timeout=0.2)], shared=open_shared(max_running=1))
     pid(pool, "a")
     busy = pool.loop.submit(pool.call("a", "wait", {"seconds": 60}))
     until(lambda: pool.status()["a"].in_flight == 1)

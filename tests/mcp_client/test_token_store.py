@@ -11,7 +11,7 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientMetadata, OAuthToken
 
 from toolyard.core.errors import SystemFault
-from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.results import SecretMask
 from toolyard.mcp_client.token_store import TokenFile
 
 URL = "https://far.example/mcp"

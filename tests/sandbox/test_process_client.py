@@ -12,8 +12,7 @@ import pytest
 from tests.support.sandbox_suite.kit import within
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.guest_layout import Restrictions
-from toolyard.sandbox.process.channel import SocketChannel
-from toolyard.sandbox.process.client import NotStarted, SandboxProcess
+from toolyard.sandbox.process.client import NotStarted, SandboxProcess, SocketChannel
 from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, SandboxSpec
 
 UNABLE = (

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from toolyard.sandbox.process import frame_queue
-from toolyard.sandbox.process.frame_queue import OVERFLOWED, FrameQueue
+from toolyard.sandbox.process import client
+from toolyard.sandbox.process.client import OVERFLOWED, FrameQueue
 from toolyard_runtime import protocol
 
 ENDLESS = 1 << 40
@@ -32,8 +32,8 @@ def test_frames_come_in_their_order():
 
 
 def test_the_reader_waits_until_there_is_room(monkeypatch):
-    monkeypatch.setattr(frame_queue, "_MAX_QUEUED_BYTES", 3 * 65_536)
-    monkeypatch.setattr(frame_queue, "_FULL_WAIT_SECONDS", WAIT)
+    monkeypatch.setattr(client, "_MAX_QUEUED_BYTES", 3 * 65_536)
+    monkeypatch.setattr(client, "_FULL_WAIT_SECONDS", WAIT)
     box = FrameQueue(ENDLESS)
     reading = threading.Thread(target=lambda: [box.put(PART) for _ in range(50)])
     reading.start()
@@ -47,8 +47,8 @@ def test_the_reader_waits_until_there_is_room(monkeypatch):
 
 @pytest.mark.parametrize("frame", [PART, (protocol.OUT, b""), (protocol.VALUE, b"{}")])
 def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch, frame):
-    monkeypatch.setattr(frame_queue, "_MAX_QUEUED_BYTES", 3 * 65_536)
-    monkeypatch.setattr(frame_queue, "_FULL_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(client, "_MAX_QUEUED_BYTES", 3 * 65_536)
+    monkeypatch.setattr(client, "_FULL_WAIT_SECONDS", 0.01)
     box = FrameQueue(ENDLESS)
     for _ in range(3_000):
         box.put(frame)
@@ -59,7 +59,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch, frame):
 
 
 def test_more_than_a_run_may_print_is_not_believed(monkeypatch):
-    monkeypatch.setattr(frame_queue, "_OUTPUT_SLACK_BYTES", 65_536)
+    monkeypatch.setattr(client, "_OUTPUT_SLACK_BYTES", 65_536)
     box = FrameQueue(65_536)
     for _ in range(5):
         box.put(PART)
@@ -67,8 +67,8 @@ def test_more_than_a_run_may_print_is_not_believed(monkeypatch):
 
 
 def test_a_reader_that_waits_is_let_go_when_the_run_is_over(monkeypatch):
-    monkeypatch.setattr(frame_queue, "_MAX_QUEUED_BYTES", 65_536)
-    monkeypatch.setattr(frame_queue, "_FULL_WAIT_SECONDS", WAIT * 3)
+    monkeypatch.setattr(client, "_MAX_QUEUED_BYTES", 65_536)
+    monkeypatch.setattr(client, "_FULL_WAIT_SECONDS", WAIT * 3)
     box = FrameQueue(ENDLESS)
     box.put(PART)
     reading = threading.Thread(target=box.put, args=(PART,))

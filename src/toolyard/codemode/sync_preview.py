@@ -12,8 +12,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from toolyard.codemode.catalog import FILE_NAME, Catalog
-from toolyard.codemode.catalog_errors import translate_catalog_errors
+from toolyard.codemode.catalog import FILE_NAME, Catalog, translate_catalog_errors
 from toolyard.codemode.file_writer import injected_tokens
 from toolyard.codemode.files import collision_notices
 from toolyard.codemode.last_sync import read_last_sync

@@ -46,8 +46,7 @@ from toolyard.mcp_client.negotiation import CLIENT_INFO, MODERN_VERSION
 from toolyard.mcp_client.network_hints import remote_network_hint
 from toolyard.mcp_client.oauth import SignIn
 from toolyard.mcp_client.response_limits import REFUSAL_PREFIX, ResponseLimits
-from toolyard.mcp_client.results import fetch_all_tools, masked_listing, tool_answer
-from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.results import SecretMask, fetch_all_tools, masked_listing, tool_answer
 from toolyard.mcp_client.stderr_tail import OutputTail
 
 _RESULT = TypeAdapter[types.CallToolResult | types.InputRequiredResult](

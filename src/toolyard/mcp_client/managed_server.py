@@ -3,6 +3,8 @@
 A `ManagedServer` owns at most one connection, and runs on the pool's loop. After a failed start or repeated exits it
 is not restarted before a pause is over: callers get the reason immediately. A local server that does not answer
 several calls in a row is replaced.
+
+`ServerSlots` limits how many local servers run at once. It lives on one loop and owns nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from toolyard.config.models import ToolyardSection
 from toolyard.core.upstream import ServerListing, UpstreamProgress, UpstreamResult
 from toolyard.mcp_client.connection import ConnectionCallbacks, UpstreamConnection
 from toolyard.mcp_client.errors import CallFailed, CallRefused, CallTimedOut, ServerUnavailable, without_server_name
-from toolyard.mcp_client.server_slots import ServerSlots
 from toolyard.mcp_client.stderr_tail import OutputTail
 
+MAX_RUNNING = ToolyardSection().max_running_servers
+_CONFIG_KEY = "toolyard.max_running_servers"
 _FIRST_PAUSE_SECONDS = 1.0
 _MAX_PAUSE_SECONDS = 60.0
 _HEALTHY_SECONDS = 30.0
@@ -337,6 +341,56 @@ class ManagedServer:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
+
+
+class ServerSlots:
+    """The slots for running local servers.
+
+    If all slots are taken, the server that has been idle longest is stopped. If none is idle, the start waits for a
+    call to end, and fails after the start timeout.
+    """
+
+    def __init__(self, limit: int = MAX_RUNNING) -> None:
+        self._limit = limit
+        self._holders: set[ManagedServer] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def acquire(self, server: ManagedServer, seconds: float) -> None:
+        """Acquires a slot for a server that is about to start. Raises ServerUnavailable after `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                while len(self._holders) >= self._limit:
+                    await self._make_room()
+        except TimeoutError:
+            raise ServerUnavailable(
+                server.name,
+                f"cannot be started: {self._limit} servers run already, and all of them are busy",
+                hint=f"Try again when calls have ended, or raise `{_CONFIG_KEY}` in the configuration.",
+            ) from None
+        self._holders.add(server)
+
+    def release(self, server: ManagedServer) -> None:
+        """Releases the slot of a server."""
+        self._holders.discard(server)
+        self.notify_waiters()
+
+    def notify_waiters(self) -> None:
+        """Wakes waiting starts: a call has ended or a slot is free."""
+        for each in self._waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def _make_room(self) -> None:
+        idle = [(since, holder) for holder in self._holders if (since := holder.idle_since) is not None]
+        if idle:
+            await min(idle, key=lambda each: each[0])[1].end()
+            return
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(change)
+        try:
+            await change
+        finally:
+            self._waiting.discard(change)
 
 
 def _consume_exception(task: asyncio.Task[UpstreamConnection]) -> None:

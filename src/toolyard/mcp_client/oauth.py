@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 from toolyard.config.models import ServerEntry
 from toolyard.mcp_client.errors import ServerUnavailable
 from toolyard.mcp_client.public_addresses import has_private_address, is_loopback, is_public, normalized_host
-from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.results import SecretMask
 from toolyard.mcp_client.token_store import TokenFile
 
 if TYPE_CHECKING:

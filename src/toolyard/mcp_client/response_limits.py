@@ -18,7 +18,7 @@ import httpx2
 from toolyard.core.json_size import MAX_JSON_PARTS, count_json_parts, peek_message_id
 from toolyard.core.limits import MIB
 from toolyard.core.token_bucket import TokenBucket
-from toolyard.mcp_client.line_io import MAX_LINE_BYTES
+from toolyard.mcp_client.stdio import MAX_LINE_BYTES
 
 REFUSAL_PREFIX = "sent an answer that "
 """Start of the error message that replaces a response."""

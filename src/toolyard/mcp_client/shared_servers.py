@@ -23,11 +23,16 @@ from toolyard.core.loop_thread import LoopThread
 from toolyard.mcp_client.connection import ConnectionCallbacks, UpstreamConnection
 from toolyard.mcp_client.environment import proxy_secrets, server_environment
 from toolyard.mcp_client.errors import ServerUnavailable
-from toolyard.mcp_client.managed_server import ConnectionOpener, ManagedServer, ServerTimeouts
+from toolyard.mcp_client.managed_server import (
+    MAX_RUNNING,
+    ConnectionOpener,
+    ManagedServer,
+    ServerSlots,
+    ServerTimeouts,
+)
 from toolyard.mcp_client.oauth import OnAuthorize, SignIn
 from toolyard.mcp_client.process import ServerProgram
-from toolyard.mcp_client.secret_masking import SecretMask
-from toolyard.mcp_client.server_slots import MAX_RUNNING, ServerSlots
+from toolyard.mcp_client.results import SecretMask
 from toolyard.mcp_client.stderr_tail import OutputTail
 from toolyard.mcp_client.stdio import StdioConnection
 from toolyard.mcp_client.watchdog import Watchdog

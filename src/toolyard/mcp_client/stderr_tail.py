@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from toolyard.core.limits import KIB
-from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.results import SecretMask
 
 STDERR_BYTES = 64 * KIB
 _ODD_LINES = 50

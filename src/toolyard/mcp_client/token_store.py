@@ -15,7 +15,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, cast
 
 from toolyard.core.errors import SystemFault
-from toolyard.mcp_client.secret_masking import SecretMask
+from toolyard.mcp_client.results import SecretMask
 
 if TYPE_CHECKING:
     from mcp.client.auth.oauth2 import OAuthContext

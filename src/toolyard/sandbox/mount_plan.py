@@ -6,17 +6,20 @@ supervisor, which makes the mounts itself.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from toolyard.core.errors import SystemFault
 from toolyard.core.limits import MIB
 from toolyard.core.paths import is_beneath
+from toolyard.linux import openat2
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.guest_layout import Interpreter
-from toolyard.sandbox.spec import SandboxSpec
+from toolyard.sandbox.spec import Mount, SandboxSpec
 
 _HOME_BYTES = 256 * MIB
 _SHARED_MEMORY_BYTES = 256 * MIB
@@ -57,6 +60,7 @@ _READ_ONLY_PROC = (
 )
 _HIDDEN_KERNEL_FILES = ("/proc/kallsyms", "/proc/keys", "/proc/tty/driver")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
+_AT_FDCWD = -100  # of no effect on an absolute path
 _PID_MAX = "/proc/sys/kernel/pid_max"
 
 
@@ -132,6 +136,29 @@ def writable_paths(spec: SandboxSpec) -> Iterator[str]:
     yield from (mount.inside for mount in spec.mounts if mount.writable)
 
 
+def expected_mounts(spec: SandboxSpec) -> list[tuple[str, int, int]]:
+    """Returns the workspace and each mount, by path inside, with the expected device and inode."""
+    return [(mount.inside, *_open_inode(mount.source)[1:]) for mount in (Mount(spec.workspace), *spec.mounts)]
+
+
+def open_without_symlinks(path: str) -> int:
+    """Opens exactly this path. Raises SystemFault if any part of it is a symbolic link.
+
+    An agent that may write a parent folder could have put a link there to expose something else.
+    """
+    try:
+        if openat2.is_available():
+            resolve = openat2.RESOLVE_NO_SYMLINKS | openat2.RESOLVE_NO_MAGICLINKS
+            return openat2.openat2(_AT_FDCWD, path, os.O_PATH, resolve)
+        if os.path.realpath(path) != path:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        why = "its path contains a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        message = f"{path} cannot be shown in the sandbox: {why}."
+        raise SystemFault(message, hint="Inspect that folder before you run anything there.") from error
+
+
 def _system_steps() -> Iterator[MountStep]:
     for path in SYSTEM_FOLDERS:
         if os.path.islink(path):
@@ -165,3 +192,15 @@ def _hidden_proc_files() -> Iterator[str]:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_file(follow_symlinks=False) and not entry.stat().st_mode & stat.S_IROTH:
                 yield entry.path
+
+
+def _open_inode(path: str) -> tuple[str, int, int]:
+    try:
+        fd = open_without_symlinks(path)
+    except SystemFault:
+        return path, 0, 0
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
+    return path, found.st_dev, found.st_ino

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.codemode.broker import BrokerLimits, RequestKind, requests
+from toolyard.codemode.broker import BrokerLimits, RequestKind, RequestRefused, connection
 from toolyard.codemode.broker.requests import FailureKind
 from toolyard.core.limits import MIB
 from toolyard.sandbox import guest_layout
@@ -46,6 +46,6 @@ def test_the_bounds_are_those_of_the_code():
 
 @pytest.mark.parametrize("part", ["server", "tool"])
 def test_a_name_that_is_no_name_is_refused_before_anybody_looks_for_it(part):
-    frame = {"id": 1, "do": "mcp", "server": "s", "tool": "t", part: "x" * (requests.MAX_NAME_CHARS + 1)}
-    with pytest.raises(requests.RequestRefused, match="at most 1,000 characters"):
-        requests.parse_request("a", frame)
+    frame = {"id": 1, "do": "mcp", "server": "s", "tool": "t", part: "x" * (connection.MAX_NAME_CHARS + 1)}
+    with pytest.raises(RequestRefused, match="at most 1,000 characters"):
+        connection.parse_request("a", frame)

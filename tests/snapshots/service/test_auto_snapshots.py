@@ -83,7 +83,7 @@ def test_a_change_is_taken_without_anybody_asking(spot, waiter):
 
 
 def test_what_never_gets_quiet_is_taken_all_the_same(spot, waiter, monkeypatch):
-    monkeypatch.setattr("toolyard.snapshots.service.worker_thread.LATEST_SECONDS", 0.3)
+    monkeypatch.setattr("toolyard.snapshots.service.auto_snapshots.LATEST_SECONDS", 0.3)
     keeper = spot.keeper()
     keeper.before_change(waiter)
     keeper.taken.get(timeout=LONG)

@@ -15,7 +15,7 @@ from toolyard.core.calls import Call
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.snapshots import SnapshotStore
 from toolyard.snapshots.service import auto_snapshots as module
-from toolyard.snapshots.service import disk_quota
+from toolyard.snapshots.service import size_limits
 from toolyard.storage.audit_reader import read
 
 LONG = 30.0
@@ -112,8 +112,8 @@ def test_what_nobody_asked_for_does_not_take_the_last_of_the_disk(spot, waiter, 
     keeper.before_change(waiter)
     (baseline,) = keeper.store.list()
     monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(disk_quota, "_MOST_RESERVED", float("inf"))
-    monkeypatch.setattr(disk_quota, "_SHARE", 1.0)
+    monkeypatch.setattr(size_limits, "_MOST_RESERVED", float("inf"))
+    monkeypatch.setattr(size_limits, "_SHARE", 1.0)
     spot.write("a.txt", "changed")
     keeper.schedule_snapshot("Write")
     keeper.flush()

@@ -24,7 +24,6 @@ from toolyard.core.text import printable
 from toolyard.files.content.file_type import Category, sniff
 from toolyard.snapshots import LATEST, Diff, DiffLimits, EntryKind, Snapshot
 from toolyard.snapshots.diff.sides import root_entry
-from toolyard.snapshots.service.errors import unaccepted_rules_line
 from toolyard.snapshots.service.format import (
     change_fields,
     display_path,
@@ -34,6 +33,7 @@ from toolyard.snapshots.service.format import (
     snapshot_fields,
 )
 from toolyard.snapshots.service.history import is_latest
+from toolyard.snapshots.service.notices import unaccepted_rules_line
 from toolyard.snapshots.store.object_reader import find_entry
 
 __all__ = ["ignore", "restore", "snapshot"]  # importing the modules adds their commands to the group

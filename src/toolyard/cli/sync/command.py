@@ -23,8 +23,7 @@ from toolyard.cli.common.prompts import SignInPrompt, terminal_sign_in_prompt
 from toolyard.cli.common.resolve_workspace import resolve_workspace
 from toolyard.cli.common.server_errors import format_failures, last_stderr_lines, without_server_name
 from toolyard.cli.sync.suggest_file import check_configured
-from toolyard.codemode.catalog import FILE_NAME, ChangeKind, KnownTool, ToolChange
-from toolyard.codemode.catalog_errors import set_aside
+from toolyard.codemode.catalog import FILE_NAME, ChangeKind, KnownTool, ToolChange, set_aside
 from toolyard.codemode.file_writer import CUSTOM_PREFIX
 from toolyard.codemode.last_sync import ToolNames
 from toolyard.codemode.service import CodeMode

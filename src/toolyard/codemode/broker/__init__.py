@@ -3,9 +3,9 @@
 A `Broker` serves one agent and passes its requests to a `RequestHandler`, which decides and answers.
 """
 
-from toolyard.codemode.broker.admission import BrokerLimits
 from toolyard.codemode.broker.broker import Broker
 from toolyard.codemode.broker.requests import (
+    BrokerLimits,
     BrokerRequest,
     RequestHandler,
     RequestKind,

@@ -12,18 +12,31 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Callable
 
-from toolyard.codemode.broker.admission import BUFFER_BYTES, DEFAULT_BROKER_LIMITS, AdmissionControl, BrokerLimits
-from toolyard.codemode.broker.connection import BrokerConnection, closing_frame
-from toolyard.codemode.broker.fd_passing import FdPasser
-from toolyard.codemode.broker.frames import encode_frame
-from toolyard.codemode.broker.requests import CanRunEagerly, RequestHandler, never_eager
-from toolyard.codemode.broker.unix_listener import UnixListener
+from toolyard.codemode.broker.connection import AdmissionControl, BrokerConnection, closing_frame, encode_frame
+from toolyard.codemode.broker.requests import (
+    DEFAULT_BROKER_LIMITS,
+    BrokerLimits,
+    CanRunEagerly,
+    RequestHandler,
+    never_eager,
+)
 from toolyard.core.closeable import Closeable
+from toolyard.core.limits import KIB
+from toolyard.linux.unix_socket import bind_privately
 from toolyard.sandbox.guest_layout import BROKER_FD_SOCKET, BROKER_SOCKET
 from toolyard.storage.private_folders import socket_folder
 from toolyard.storage.temp_folders import TemporaryFolder
 
+BUFFER_BYTES = 256 * KIB
+"""The size of one read."""
+_BACKLOG = 512
+_RETRY_SECONDS = 0.5
+"""Pause after the process ran out of descriptors: retrying immediately would spin."""
+_MAX_REQUESTS_PER_READ = 16
+_PASSED, _FULL = b"+", b"-"
+MAX_CONTROL_SOCKETS = 256
 _CLOSE_SECONDS = 5.0
 """How long `close()` waits for cancelled calls to clean up."""
 _CHECKS_PER_STALL = 4
@@ -183,6 +196,112 @@ class Broker(Closeable):
     def _close_listeners(self) -> None:
         for door in self._listeners:
             door.close()
+
+
+class UnixListener:
+    """Passes each connection to `on_connection`, without blocking. Owns the socket and its file until `close()`."""
+
+    def __init__(self, folder: str, name: str, on_connection: Callable[[socket.socket], object]) -> None:
+        self._path = f"{folder}/{name}"
+        self._on_connection = on_connection
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)  # left by a killed process
+            bind_privately(self._socket, self._path)
+            self._socket.listen(_BACKLOG)
+            self._inode = os.stat(self._path).st_ino
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def start_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Starts accepting. Call it on the loop's own thread."""
+        if self._socket.fileno() >= 0:
+            self._loop = loop
+            loop.add_reader(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Closes the socket and removes its file. Call it on the loop's own thread, if the loop still runs."""
+        if self._socket.fileno() < 0:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:  # another broker may own the name by now
+                os.unlink(self._path)
+
+    def _accept(self) -> None:
+        try:
+            accepted, _ = self._socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:
+            self._pause_accepting()
+            return
+        accepted.settimeout(0)
+        self._on_connection(accepted)
+
+    def _pause_accepting(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(_RETRY_SECONDS, self.start_on, self._loop)
+
+
+class FdPasser:
+    """Passes connected sockets to code that may not connect itself (SCM_RIGHTS).
+
+    A sandbox without its own namespaces forbids its processes to connect. Its worker connects here before the
+    restrictions apply, and every process that inherits this control socket requests connections through it: one byte
+    is one request, and the answer is a byte with a connected socket. The host's end of that socket was never
+    accessible to the agent, so the agent cannot make it block. Owns the control sockets, not the connections.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, adopt: Callable[[socket.socket], bool]) -> None:
+        self._loop = loop
+        self._adopt = adopt
+        self._sockets: set[socket.socket] = set()
+
+    def add(self, control: socket.socket) -> None:
+        if len(self._sockets) >= MAX_CONTROL_SOCKETS:
+            control.close()
+            return
+        self._sockets.add(control)
+        self._loop.add_reader(control.fileno(), self._on_request, control)
+
+    def close(self) -> None:
+        for hand in list(self._sockets):
+            self._close_socket(hand)
+
+    def _close_socket(self, control: socket.socket) -> None:
+        self._sockets.discard(control)
+        self._loop.remove_reader(control.fileno())
+        control.close()
+
+    def _on_request(self, control: socket.socket) -> None:
+        try:
+            requests = control.recv(_MAX_REQUESTS_PER_READ)
+            if not requests:
+                self._close_socket(control)
+                return
+            for _ in requests:
+                self._pass_connection(control)
+        except (BlockingIOError, InterruptedError):
+            # Reading: no data. Writing: the peer requests sockets without receiving them, and gets no more.
+            return
+        except OSError:
+            self._close_socket(control)
+
+    def _pass_connection(self, control: socket.socket) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.settimeout(0)
+            if not self._adopt(ours):
+                control.send(_FULL)
+                return
+            socket.send_fds(control, [_PASSED], [theirs.fileno()])
 
 
 def _is_running_loop(loop: asyncio.AbstractEventLoop) -> bool:

@@ -1,41 +1,60 @@
-"""One connection of an agent's code to its broker.
+"""One connection of an agent's code to its broker, and the frames on it.
 
-It lives on the broker's loop. Each request becomes a task; the connection owns its tasks and cancels them when it
-ends. An invalid frame ends the connection with a reason (a last frame with the id 0), without affecting others. It
-reads only as much as `admission` allows.
+A frame is a length of four bytes (little-endian), then that many bytes of JSON in UTF-8. A connection lives on the
+broker's loop. Each request becomes a task; the connection owns its tasks and cancels them when it ends. An invalid
+frame ends the connection with a reason (a last frame with the id 0), without affecting others. It reads only as much
+as the `AdmissionControl` of its agent allows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import select
+import struct
+from collections import deque
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
-from toolyard.codemode.broker import errors, frames
-from toolyard.codemode.broker.admission import AdmissionControl, BrokerLimits
-from toolyard.codemode.broker.frames import LENGTH_PREFIX
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
 from toolyard.codemode.broker.requests import (
-    CANCEL,
+    BrokerLimits,
     BrokerRequest,
     CanRunEagerly,
     FailureKind,
-    InvalidFrame,
     RequestHandler,
+    RequestKind,
     RequestRefused,
-    frame_id,
     ignore_progress,
-    parse_request,
 )
 from toolyard.core.eager_call import EagerCall
+from toolyard.core.errors import SecurityError, ToolError, ToolyardError, ValidationError
 from toolyard.core.json_size import PART_BYTES, count_json_parts, peek_message_id
-from toolyard.core.limits import KIB
+from toolyard.core.limits import KIB, MIB
+from toolyard.core.upstream import UpstreamResult
+from toolyard.mcp_client.errors import CallTimedOut, ServerUnavailable
 
+LENGTH_PREFIX = struct.Struct("<I")
 _HEADER_BYTES = LENGTH_PREFIX.size
 _UNKNOWN_LENGTH = -1
 _SMALL_BYTES = 16 * KIB
 """Frames up to this size stay small in memory, whatever they contain."""
 _CLOSED_BY_PEER = select.POLLHUP | select.POLLERR
+MAX_TIMEOUT_SECONDS = 86_400.0
+"""The longest timeout that a call may set."""
+MAX_NAME_CHARS = 1_000
+"""Limit for names of servers and tools: they are compared with many others, and cached."""
+CANCEL = "cancel"
+"""Cancels the call whose id is in `call`."""
+_FAILURE_KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
+    (CallTimedOut, FailureKind.TIMEOUT),
+    (ServerUnavailable, FailureKind.UNAVAILABLE),
+    (SecurityError, FailureKind.PERMISSION),
+    (ValidationError, FailureKind.ARGUMENTS),
+    (ToolError, FailureKind.TOOL),
+)
 
 
 class ConnectionHost(Protocol):
@@ -154,7 +173,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         self._is_closed = True
         self._release_all()
-        self._write(frames.encode_frame(closing_frame(reason), self._host.limits.frame_bytes))
+        self._write(encode_frame(closing_frame(reason), self._host.limits.frame_bytes))
         self._transport.close()
         self._host.watch_for_stall(self)
 
@@ -237,7 +256,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _handle_frame(self, body: bytes) -> None:
         if len(body) > _SMALL_BYTES and not self._charge_for_parsing(body):
             return
-        frame = frames.parse_frame(body)
+        frame = parse_frame(body)
         number = frame_id(frame)
         size, self._frame_length, self._is_admitted = self._frame_length, _UNKNOWN_LENGTH, False
         if number in self.calls:
@@ -251,7 +270,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             request = parse_request(self._host.agent, frame)
         except RequestRefused as refusal:
             self._host.admission.release(size)
-            self._send_answer(number, {"error": errors.error_payload(refusal)})
+            self._send_answer(number, {"error": error_payload(refusal)})
             return
         work = self._serve(number, request, wants_progress=frame.get("progress") is True)
         call = self.calls[number] = EagerCall(
@@ -280,7 +299,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             raise InvalidFrame(f"a frame without a usable id was refused: {refusal.message}")
         size, self._frame_length, self._is_admitted = self._frame_length, _UNKNOWN_LENGTH, False
         home.admission.release(size)
-        self._send_answer(number, {"error": errors.error_payload(refusal)})
+        self._send_answer(number, {"error": error_payload(refusal)})
         return False
 
     def _cancel(self, number: object) -> None:
@@ -305,9 +324,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
             else:
                 async with asyncio.timeout(request.timeout):
                     answer = await self._host.handler(request, progress)
-            self._send_answer(number, {"result": errors.result_payload(answer)})
+            self._send_answer(number, {"result": result_payload(answer)})
         except Exception as error:  # noqa: BLE001 - outermost frame: every call gets an answer
-            self._send_answer(number, {"error": errors.error_payload(error, request)})
+            self._send_answer(number, {"error": error_payload(error, request)})
 
     def _send_progress(self, number: int, done: float, total: float | None, message: str) -> None:
         """Sends progress, or drops it if the peer does not read: the next report supersedes it."""
@@ -316,7 +335,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _send_answer(self, number: int, payload: dict[str, Any]) -> None:
         """Sends an answer. Raises RequestRefused if it does not fit into a frame; a refusal always fits."""
-        self._write(frames.encode_frame({"id": number, **payload}, self._host.limits.frame_bytes))
+        self._write(encode_frame({"id": number, **payload}, self._host.limits.frame_bytes))
 
     def _write(self, frame: bytes) -> None:
         if self._transport.is_closing():
@@ -349,3 +368,163 @@ def closing_frame(reason: str) -> dict[str, Any]:
         "id": 0,
         "error": {"kind": FailureKind.LOST.value, "message": f"Toolyard closed the connection: {reason}."},
     }
+
+
+class AdmissionControl:
+    """Limits the calls and bytes that one agent has in progress, over all of its connections.
+
+    A request is admitted before it is read: its slot and its bytes are reserved, and released once it is answered. A
+    request that does not fit waits, and its connection is not read meanwhile. The host thus holds a bounded amount of
+    data per agent, and one agent cannot delay others.
+    """
+
+    def __init__(self, limits: BrokerLimits) -> None:
+        self._limits = limits
+        self._calls = 0
+        self._bytes = 0
+        self._waiting: deque[BrokerConnection] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._calls and not self._bytes and not self._waiting
+
+    def admit(self, waiter: BrokerConnection) -> bool:
+        """Reserves what a request needs. Returns False if it has to wait for `on_admitted`."""
+        if not self._waiting and self._has_room(waiter.needed_bytes):
+            self._reserve(waiter.needed_bytes)
+            return True
+        self._waiting.append(waiter)
+        return False
+
+    def charge_bytes(self, size: int) -> bool:
+        """Reserves more bytes for an admitted request. Returns False if other requests leave no room."""
+        if self._calls > 1 and self._bytes + size > self._limits.request_bytes:
+            return False
+        self._bytes += size
+        return True
+
+    def release(self, size: int) -> None:
+        """Releases an answered request and admits waiting ones."""
+        self._calls -= 1
+        self._bytes -= size
+        self._admit_waiting()
+
+    def cancel_waiting(self, waiter: BrokerConnection) -> None:
+        """Removes a waiter from the queue."""
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+            self._admit_waiting()
+
+    def _has_room(self, size: int) -> bool:
+        return self._calls < self._limits.calls and self._bytes + size <= self._limits.request_bytes
+
+    def _reserve(self, size: int) -> None:
+        self._calls += 1
+        self._bytes += size
+
+    def _admit_waiting(self) -> None:
+        while self._waiting and self._has_room(self._waiting[0].needed_bytes):
+            who = self._waiting.popleft()
+            self._reserve(who.needed_bytes)
+            who.on_admitted()
+
+
+class InvalidFrame(Exception):  # noqa: N818 - says what the frame is
+    """A frame that makes the rest of its connection unreliable."""
+
+
+def frame_id(frame: object) -> int:
+    """Returns the id of a frame. Raises InvalidFrame."""
+    if not isinstance(frame, dict):
+        raise InvalidFrame("a frame has to be a JSON object")
+    number = cast("dict[str, object]", frame).get("id")
+    if type(number) is not int or number <= 0:
+        raise InvalidFrame('a frame needs an "id", a whole number above 0')
+    return number
+
+
+def parse_request(agent: str, frame: Mapping[str, Any]) -> BrokerRequest:
+    """Parses a frame. Raises RequestRefused if a part is invalid."""
+    arguments, seconds = frame.get("arguments", {}), frame.get("timeout")
+    server, tool = frame.get("server", ""), frame.get("tool", "")
+    try:
+        do = RequestKind(frame.get("do", ""))
+    except ValueError:
+        raise RequestRefused(FailureKind.ARGUMENTS, f'"do" is one of {", ".join(RequestKind)} or {CANCEL}.') from None
+    if not isinstance(arguments, dict):
+        raise RequestRefused(FailureKind.ARGUMENTS, "The arguments have to be a JSON object: names and values.")
+    if not isinstance(server, str) or not isinstance(tool, str):
+        raise RequestRefused(FailureKind.ARGUMENTS, "The names of server and tool have to be text.")
+    if len(server) > MAX_NAME_CHARS or len(tool) > MAX_NAME_CHARS:
+        raise RequestRefused(
+            FailureKind.ARGUMENTS, f"The names of server and tool have at most {MAX_NAME_CHARS:,} characters."
+        )
+    if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds <= MAX_TIMEOUT_SECONDS):
+        raise RequestRefused(
+            FailureKind.ARGUMENTS, f"The time-out has to be a number of seconds, at most {MAX_TIMEOUT_SECONDS:g}."
+        )
+    return BrokerRequest(agent, do, server, tool, cast("dict[str, Any]", arguments), seconds)
+
+
+def parse_frame(body: bytes | bytearray) -> Any:
+    """Parses the body of a frame. Raises InvalidFrame."""
+    try:
+        return from_json(body)
+    except ValueError as error:
+        raise InvalidFrame(f"a frame is not valid JSON: {error}") from None
+
+
+def encode_frame(message: dict[str, Any], max_bytes: int) -> bytes:
+    """Encodes a frame. Raises RequestRefused if it is too long, or cannot be represented in JSON."""
+    try:
+        body = to_json(message, inf_nan_mode="constants")
+    except PydanticSerializationError:
+        body = _encode_with_escapes(message)
+    if len(body) > max_bytes:
+        size = f"{len(body) / MIB:.1f} MiB, and the limit is {max_bytes / MIB:g} MiB"
+        raise RequestRefused(FailureKind.SYSTEM, f"The answer has {size}. Ask for a part of it, or for a file.")
+    return LENGTH_PREFIX.pack(len(body)) + body
+
+
+def _encode_with_escapes(message: dict[str, Any]) -> bytes:
+    """Encodes text with lone surrogates, which only escapes can represent."""
+    try:
+        return json.dumps(message, separators=(",", ":")).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RequestRefused(FailureKind.SYSTEM, f"The answer cannot be encoded as JSON: {error}.") from None
+
+
+def error_payload(error: Exception, request: BrokerRequest | None = None) -> dict[str, Any]:
+    """Returns the `error` of an answer."""
+    if isinstance(error, RequestRefused):
+        payload: dict[str, Any] = {"kind": str(error.kind), "message": error.message}
+        if error.content:
+            payload["content"] = list(error.content)
+    elif isinstance(error, ToolyardError):
+        kind = next((kind for fault, kind in _FAILURE_KINDS if isinstance(error, fault)), FailureKind.SYSTEM)
+        payload = {"kind": kind.value, "message": str(error)}
+    elif isinstance(error, TimeoutError):
+        payload = {"kind": FailureKind.TIMEOUT.value, "message": _timeout_message(request)}
+    else:
+        message = f"Toolyard itself failed ({type(error).__name__}). Run `toolyard doctor`, and report the bug."
+        payload = {"kind": FailureKind.SYSTEM.value, "message": message}
+    return payload if request is None else {**payload, "server": request.server, "tool": request.tool}
+
+
+def _timeout_message(request: BrokerRequest | None) -> str:
+    if request is None or request.timeout is None:
+        return "It took too long. Ask for less in one call."
+    name = f"{request.server}.{request.tool}".strip(".") or request.do.value
+    return f"{name} did not answer within {request.timeout:g} s. Ask for less in one call, or give it more time."
+
+
+def result_payload(answer: object) -> object:
+    """Returns the `result` of an answer. Raises RequestRefused if the tool reported an error."""
+    if not isinstance(answer, UpstreamResult):
+        return answer
+    if answer.is_error:
+        raise RequestRefused(FailureKind.TOOL, answer.text or "The tool failed without a message.", answer.content)
+    result: dict[str, Any] = {"content": answer.content}
+    if answer.structured is not None:
+        result["structured"] = answer.structured
+    return result

@@ -26,9 +26,8 @@ from toolyard.core.errors import SystemFault
 from toolyard.sandbox import guest_layout, mount_plan
 from toolyard.sandbox.backends import namespaces
 from toolyard.sandbox.guest_layout import Restrictions
-from toolyard.sandbox.mount_guard import open_without_symlinks
-from toolyard.sandbox.mount_plan import StepKind
-from toolyard.sandbox.process.channel import SocketChannel
+from toolyard.sandbox.mount_plan import StepKind, open_without_symlinks
+from toolyard.sandbox.process.client import SocketChannel
 from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
 from toolyard.sandbox.spec import SandboxSpec, Tier
 

@@ -22,7 +22,7 @@ from toolyard.core.paths import is_beneath
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.backends.docker_engine import Engine, EngineCapabilities, probe_engine
 from toolyard.sandbox.guest_layout import Restrictions
-from toolyard.sandbox.process.channel import PipeChannel
+from toolyard.sandbox.process.client import PipeChannel
 from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
 from toolyard.sandbox.spec import Mount, RunSetup, SandboxSpec, Tier
 from toolyard.storage.temp_folders import TemporaryFolder

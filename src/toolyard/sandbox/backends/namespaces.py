@@ -18,7 +18,7 @@ import time
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox import guest_layout, mount_plan
 from toolyard.sandbox.guest_layout import Restrictions
-from toolyard.sandbox.process.channel import SocketChannel
+from toolyard.sandbox.process.client import SocketChannel
 from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
 from toolyard.sandbox.spec import SandboxSpec, Tier
 

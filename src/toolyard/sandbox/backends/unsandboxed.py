@@ -21,7 +21,7 @@ from dataclasses import replace
 from toolyard.core.errors import SystemFault
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.guest_layout import Restrictions
-from toolyard.sandbox.process.channel import SocketChannel
+from toolyard.sandbox.process.client import SocketChannel
 from toolyard.sandbox.process.sandbox import LaunchedSupervisor, ProcessSandbox
 from toolyard.sandbox.spec import RunSetup, SandboxSpec, Tier
 

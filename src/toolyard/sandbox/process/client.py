@@ -5,6 +5,10 @@ run. The caller of `run` waits in its own thread, enforces the deadline and deci
 ends, for any reason, every active run ends as LOST and every later one raises NotStarted: the owner then starts
 another process. `close()` shuts the channel down, which makes the supervisor exit and ends everything inside; it
 kills the process if that does not happen.
+
+A channel is a byte stream to the supervisor: a socket on one machine, else the pipes of a client program. `receive`
+returns b"" once the other side is gone. `shut_down` may be called from any thread and ends a blocked `receive`:
+immediately for a socket, once the program has exited for pipes.
 """
 
 from __future__ import annotations
@@ -15,22 +19,34 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import IO, Final, Protocol, cast
 
 from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault
+from toolyard.core.limits import MIB
 from toolyard.sandbox.process.change_recording import ChangeFrameReader
-from toolyard.sandbox.process.channel import Channel
-from toolyard.sandbox.process.frame_queue import LOST, OVERFLOWED, Frame, FrameQueue
 from toolyard.sandbox.spec import OutputSink, RunEnding, RunRequest, RunResult, RunSetup, Stream
 from toolyard_runtime import protocol
 
+Frame = tuple[int, bytes]
+
+LOST: Final = -1
+OVERFLOWED: Final = -2
+
+_MAX_QUEUED_BYTES: Final = 8 * MIB
+_FRAME_OVERHEAD_BYTES: Final = 128  # memory that a frame takes besides its body
+_FULL_WAIT_SECONDS: Final = 2.0
+_OUTPUT_SLACK_BYTES: Final = 1 * MIB
+_FINAL_FRAMES: Final = frozenset({protocol.EXIT, LOST})
+_OUTPUT_FRAMES: Final = frozenset({protocol.OUT, protocol.ERR})
+_CHUNK = 1 << 18
 _READY_SECONDS = 20.0
 _TICK_SECONDS = 0.02  # between checks of the clock and the cancel flag
 _WATCH_SECONDS = 0.05  # between checks of the disk
@@ -325,6 +341,120 @@ class _RunWaiter:
         return RunResult(ending, code, self.value, self.folder, left, self.reason)
 
 
+class FrameQueue(Closeable):
+    """The frames of one run, between the thread that reads those of all runs and the thread that waits for this run.
+
+    A queue holds a bounded number of bytes. When it is full the reader waits for a while, which eventually makes the
+    run wait. If nothing is taken for that long, or the run has printed more than it may, the run is abandoned: the
+    waiting thread then gets OVERFLOWED, and after that only the run's end. The waiting thread owns the queue and
+    closes it.
+    """
+
+    def __init__(self, max_output_bytes: int) -> None:
+        """The supervisor ends a run that prints more than `max_output_bytes`; the limit is enforced here as well."""
+        self._frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._output_bytes_left = max_output_bytes + _OUTPUT_SLACK_BYTES
+        self._queued_bytes = 0
+        self._is_abandoned = False
+        self._room_available = threading.Condition(threading.Lock())
+
+    def put(self, frame: Frame) -> None:
+        """Adds a frame. Only the reader's thread may call it."""
+        kind, body = frame
+        if kind in _FINAL_FRAMES:
+            self._frames.put(frame)
+            return
+        size = len(body) + _FRAME_OVERHEAD_BYTES
+        with self._room_available:
+            if self._is_abandoned:
+                return
+            if kind in _OUTPUT_FRAMES:
+                self._output_bytes_left -= len(body)
+            has_room = self._room_available.wait_for(lambda: self._has_room_for(size), _FULL_WAIT_SECONDS)
+            if self._is_abandoned:  # closed meanwhile
+                return
+            self._is_abandoned = not has_room or self._output_bytes_left < 0
+            self._queued_bytes += size
+        self._frames.put((OVERFLOWED, b"") if self._is_abandoned else frame)
+
+    def take(self, seconds: float) -> Frame:
+        """Returns the next frame. Raises queue.Empty after `seconds`."""
+        frame = self._frames.get(timeout=seconds)
+        with self._room_available:
+            self._queued_bytes -= len(frame[1]) + _FRAME_OVERHEAD_BYTES
+            self._room_available.notify()
+        return frame
+
+    def close(self) -> None:
+        with self._room_available:
+            self._is_abandoned = True
+            self._room_available.notify()
+
+    def _has_room_for(self, size: int) -> bool:
+        return self._is_abandoned or self._queued_bytes <= 0 or self._queued_bytes + size <= _MAX_QUEUED_BYTES
+
+
+class Channel(Protocol):
+    """A byte stream to a supervisor."""
+
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self) -> bytes: ...
+
+    def shut_down(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SocketChannel:
+    """A channel over one end of a socket pair."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._socket = ours
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self) -> bytes:
+        try:
+            return self._socket.recv(_CHUNK)
+        except OSError:
+            return b""
+
+    def shut_down(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class PipeChannel:
+    """A channel over the standard input and output of a client program."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._stdin, self._stdout = _require_pipe(process.stdin), _require_pipe(process.stdout)
+
+    def send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._stdin.fileno(), view) :]
+
+    def receive(self) -> bytes:
+        try:
+            return os.read(self._stdout.fileno(), _CHUNK)
+        except (OSError, ValueError):
+            return b""
+
+    def shut_down(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+
+    def close(self) -> None:
+        self.shut_down()
+        self._stdout.close()
+
+
 def _acquire_session(session_lock: threading.Lock, until: float, cancelled: threading.Event) -> RunEnding | None:
     """Acquires the session's lock: a session runs one request at a time.
 
@@ -363,3 +493,9 @@ def _parsed_answer(body: bytes) -> Mapping[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, object]", answer) if isinstance(answer, dict) else None
+
+
+def _require_pipe(end: IO[bytes] | None) -> IO[bytes]:
+    if end is None:
+        raise SystemFault("The sandbox was started without pipes.", hint="Report this as a bug.")
+    return end

@@ -19,19 +19,17 @@ from toolyard.core.limits import MIB
 from toolyard.core.paths import is_beneath
 from toolyard.sandbox import guest_layout
 from toolyard.sandbox.limits.cgroups import Cgroup
-from toolyard.sandbox.limits.disk_watch import DiskWatch
-from toolyard.sandbox.limits.memory_watch import MemoryWatch
-from toolyard.sandbox.mount_guard import (
+from toolyard.sandbox.mount_plan import expected_mounts, open_without_symlinks
+from toolyard.sandbox.process.change_recording import ChangeFrameReader, recording_setup
+from toolyard.sandbox.process.client import Channel, NotStarted, SandboxProcess, lost_result
+from toolyard.sandbox.process.watches import (
+    DiskWatch,
     Inodes,
-    expected_mounts,
+    MemoryWatch,
+    MountWatch,
     mounted_inodes,
-    open_without_symlinks,
     special_inodes,
 )
-from toolyard.sandbox.mount_watch import MountWatch
-from toolyard.sandbox.process.change_recording import ChangeFrameReader, recording_setup
-from toolyard.sandbox.process.channel import Channel
-from toolyard.sandbox.process.client import NotStarted, SandboxProcess, lost_result
 from toolyard.sandbox.proxy.endpoint import SOCKET_NAME, OnConnection, ProxyEndpoint, ignore_connection
 from toolyard.sandbox.spec import Mount, OutputSink, RunEnding, RunRequest, RunResult, RunSetup, SandboxSpec, Tier
 

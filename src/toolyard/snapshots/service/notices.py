@@ -1,18 +1,22 @@
-"""Messages about snapshots for the audit log and the next tool result, each reported once."""
+"""Messages and errors about snapshots: for the audit log, the next tool result, or the caller of a blocked change."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from toolyard.snapshots.service.errors import failure_reason, unaccepted_rules_line
-from toolyard.snapshots.service.size_limit import WorkspaceTooLarge
+from toolyard.core.errors import SystemFault, ToolyardError
+from toolyard.core.fd_exhaustion import fd_exhaustion_fault
+from toolyard.files.os_errors import printable_name
+from toolyard.snapshots.service.size_limits import WorkspaceTooLarge
 
 if TYPE_CHECKING:
     from toolyard.snapshots import SnapshotResult
 
 _MOST = 5
+_NAMED = 3
 
 
 class Notices:
@@ -70,3 +74,51 @@ class Notices:
     def _add(self, message: str) -> None:
         self._waiting.append(f"[{message}]")
         self._log(message)
+
+
+def store_error_types() -> tuple[type[Exception], ...]:
+    """Returns the exception types that a store may raise.
+
+    A function, so that starting a server does not import sqlite3.
+    """
+    import sqlite3
+
+    return ToolyardError, OSError, sqlite3.Error
+
+
+def open_fault(folder: str, error: Exception) -> SystemFault:
+    """Builds the error for a store that cannot be opened."""
+    if isinstance(error, OSError):
+        why = error.strerror or str(error)
+        hint = "Make the folder writable, or choose another one with --state or `orchestrator.snapshot_storage`."
+    else:
+        why, hint = str(error), "Rebuild the index from the packs: `toolyard snapshot verify --rebuild`."
+    return SystemFault(f"The snapshots in {folder} cannot be opened: {why}.", hint=hint)
+
+
+def failure_reason(error: Exception) -> str:
+    """Returns why a snapshot could not be taken."""
+    error = fd_exhaustion_fault(error) or error
+    return error.message if isinstance(error, ToolyardError) else str(error)
+
+
+def snapshot_required_fault(error: Exception) -> SystemFault:
+    """Builds the error for a change that is blocked because a snapshot is required and could not be taken."""
+    way = error.hint if isinstance(error, ToolyardError) and error.hint else "Fix the cause, then try again."
+    return SystemFault(
+        f"Nothing was changed: `snapshots.required` is set, and no snapshot could be taken: {failure_reason(error)}",
+        hint=way,
+    )
+
+
+def unaccepted_rules_line(folders: Sequence[bytes]) -> str:
+    """Says that ignore files have no effect until the user accepts them, and how to accept them."""
+    from toolyard.files.root_folder import join_path  # lazy: needed only with the first snapshot
+    from toolyard.snapshots.archive.ignore_rules import IGNORE_FILE
+
+    names = [printable_name(os.fsdecode(join_path(folder, os.fsencode(IGNORE_FILE)))) for folder in folders]
+    some = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return (
+        f"The rules in {some} have no effect on snapshots until the user accepts them:"
+        " `toolyard snapshot ignore` lists such files, `--accept PATH` accepts one."
+    )

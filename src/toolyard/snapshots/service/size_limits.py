@@ -1,4 +1,4 @@
-"""Limits the disk space that automatic snapshots use.
+"""The limits of automatic snapshots: the size of a workspace, and the disk space that its snapshots use.
 
 An agent that writes and deletes endlessly would otherwise fill the disk with deleted files for as long as snapshots
 are kept. Nothing is deleted to make room: that would let an agent erase the record of what it did.
@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 
-from toolyard.core.errors import SystemFault
+from toolyard.core.errors import SystemFault, ToolError
 from toolyard.core.limits import MIB
 
 _SHARE = 0.02
@@ -48,6 +48,28 @@ class DiskQuota:
                     f"The disk of {self._folder} is nearly full: {free:,} bytes are left.",
                     hint=f"Free some space. {_HINT}",
                 )
+
+
+class WorkspaceTooLarge(ToolError):  # noqa: N818 - a fact about the workspace
+    """The workspace exceeds the configured limits for automatic snapshots."""
+
+
+class SizeLimit:
+    """Counts the files and bytes of a walk, and raises when there are too many."""
+
+    def __init__(self, files: int, size: int) -> None:
+        self._files, self._size = files, size
+        self._left = (files, size)
+
+    def add_folder(self, files: int, size: int) -> None:
+        """Counts the entries of one folder. Raises WorkspaceTooLarge."""
+        self._left = (self._left[0] - files, self._left[1] - size)
+        if self._left[0] < 0:
+            raise WorkspaceTooLarge(
+                f"the workspace has more than {self._files:,} files and folders (`snapshots.most_files`)"
+            )
+        if self._left[1] < 0:
+            raise WorkspaceTooLarge(f"the workspace has more than {self._size:,} bytes (`snapshots.most_bytes`)")
 
 
 def _stored_bytes(folder: str) -> int:

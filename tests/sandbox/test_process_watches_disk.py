@@ -10,8 +10,9 @@ import time
 import pytest
 
 from tests.support.descriptors import count_open
-from toolyard.sandbox.limits import disk_usage, disk_watch
-from toolyard.sandbox.limits.disk_watch import DiskWatch
+from toolyard.sandbox.limits import disk_usage
+from toolyard.sandbox.process import watches
+from toolyard.sandbox.process.watches import DiskWatch
 
 MIB = 1024 * 1024
 NOBODY = 65534
@@ -66,7 +67,7 @@ def fill(path, mib):
 
 def let_the_clock_pass():
     """Until what exists now is older than any run that begins later."""
-    end = time.monotonic() + disk_watch._CLOCK_SLACK_NS / 1e9 * 2
+    end = time.monotonic() + watches._CLOCK_SLACK_NS / 1e9 * 2
     while time.monotonic() < end:
         time.sleep(0.001)
 
@@ -302,7 +303,7 @@ def test_a_folder_that_the_run_closed_to_us_hides_nothing(small_disk, closed, mo
 
 
 def test_counting_is_spread_over_ticks_and_comes_to_an_end(small_disk, monkeypatch):
-    monkeypatch.setattr(disk_watch, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(watches, "_SLICE_SECONDS", 0.0)
     with watching(small_disk) as watch:
         for number in range(1000):
             (small_disk / "run" / str(number)).touch()

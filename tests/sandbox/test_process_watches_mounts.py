@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from toolyard.sandbox import mount_watch
-from toolyard.sandbox.mount_watch import MountWatch
+from toolyard.sandbox.process import watches
+from toolyard.sandbox.process.watches import MountWatch
 
 WAIT = 20.0
 
@@ -33,7 +33,7 @@ def looks():
 
 @pytest.fixture
 def watch(looks, monkeypatch):
-    monkeypatch.setattr(mount_watch, "_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr(watches, "_MOUNT_CHECK_SECONDS", 0.001)
     with MountWatch(looks.look, looks.lost.set) as made:
         yield made
 
@@ -69,11 +69,11 @@ def test_a_cover_that_is_gone_is_told_once(watch, looks):
 
 def test_a_look_that_takes_long_is_followed_by_a_long_rest(looks, monkeypatch):
     rests = []
-    monkeypatch.setattr(mount_watch, "_REST_FACTOR", 1_000_000)
+    monkeypatch.setattr(watches, "_MOUNT_REST_FACTOR", 1_000_000)
     with MountWatch(looks.look, looks.lost.set) as watch:
         wait = watch._closed.wait
         monkeypatch.setattr(watch._closed, "wait", lambda seconds: rests.append(seconds) or wait(0.001))
         with watch.while_running():
             looks.again()
             looks.again()
-    assert rests[-1] > rests[0] == mount_watch._CHECK_SECONDS
+    assert rests[-1] > rests[0] == watches._MOUNT_CHECK_SECONDS
