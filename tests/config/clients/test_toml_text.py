@@ -85,3 +85,10 @@ def test_an_entry_that_is_no_table_of_its_own_is_not_changed():
 
 def test_a_file_without_a_last_line_end_gets_one():
     assert with_table("a = 1", ("s", "n"), {"b": True}) == "a = 1\n\n[s.n]\nb = true\n"
+
+
+def test_tables_of_an_array_stay_where_they_are_though_another_table_is_between_them():
+    text = "[[d]]\nx = 1\n\n[mcp_servers.toolyard]\ncommand = 'c'\n\n# second\n[[d]]\nx = 2\n"
+    changed = with_table(text, PATH, {"command": "n", "timeout": 1})
+    assert changed == text.replace("command = 'c'\n", 'command = "n"\ntimeout = 1\n')
+    assert without_table(text, PATH) == "[[d]]\nx = 1\n\n# second\n[[d]]\nx = 2\n"
