@@ -127,7 +127,7 @@ def heard_from(name: str, records: list[dict[str, object]] | None = None):
 
 
 def judged(name: str, known: Known, records: list[dict[str, object]] | None = None, **changed: object) -> Verdict:
-    facts = {"attached": known.attached, "ending": EndCause.OWN, "said": known.said, **changed}
+    facts = {"attached": known.attached, "cause": EndCause.OWN, "output_tail": known.said, **changed}
     exit_code = facts.pop("exit_code", known.exit_code)
     return run_verdict(cli_of(name), heard_from(name, records)[1], exit_code, **facts)
 

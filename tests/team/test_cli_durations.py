@@ -18,7 +18,7 @@ from toolyard.team.store import AgentState
 def test_a_result_has_the_duration_of_its_call(monkeypatch, measured, expected) -> None:
     heard: list[object] = []
     store = SimpleNamespace(agent=lambda _: AgentState())
-    worker = CliWorker(SimpleNamespace(id="a"), None, None, SimpleNamespace(hear=heard.append, store=store))
+    worker = CliWorker(SimpleNamespace(id="a"), None, None, SimpleNamespace(emit=heard.append, store=store))
     clock = iter([10.0, 13.5, 13.5])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock, 13.5))
 

@@ -122,7 +122,7 @@ def test_nothing_is_loaded_where_it_is_off() -> None:
         "from toolyard.team.tracing import open_tracing\n"
         "tracing = open_tracing(Config(), Settings.from_environment({}))\n"
         "with tracing.run('x', 1) as span:\n"
-        "    span.note(a=1)\n"
+        "    span.set_attributes(a=1)\n"
         "print('opentelemetry.sdk' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

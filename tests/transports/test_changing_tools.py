@@ -157,7 +157,7 @@ async def test_a_client_of_the_sdk_is_told_at_the_start_that_tools_may_change(
     with opened(place, tmp_path) as yard:
         async with over_http(yard, mode) as client:
             assert client.server_capabilities.tools is not None
-            assert client.server_capabilities.tools.on_list_changed is True
+            assert client.server_capabilities.tools.list_changed is True
 
 
 async def test_a_client_of_the_sdk_is_told_over_http(place: Place, tmp_path: Path) -> None:

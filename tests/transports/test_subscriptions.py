@@ -161,7 +161,7 @@ async def test_it_is_told_once_for_each_publication(team):
 
 
 async def test_a_subscriber_is_told_of_its_files_alone(team):
-    uri = f"file://{team.a.home.shared}/agent_b"
+    uri = f"file://{team.a.home.shared_folder}/agent_b"
     linked = f"file://{team.a.home.workspace}/shared/agent_b"
     async with wired(team.a) as wire:
         wire.send(HELLO, INITIALIZED)
@@ -188,7 +188,7 @@ async def test_a_subscriber_is_told_of_its_files_alone(team):
 
 
 async def test_a_client_of_the_later_era_is_told_on_the_stream_it_opened(team):
-    uri = f"file://{team.a.home.shared}/agent_b/x.txt"
+    uri = f"file://{team.a.home.shared_folder}/agent_b/x.txt"
     async with wired(team.a) as wire:
         wire.send(request(1, "server/discover", _meta=MODERN))
         said = (await wire.answer(1))["result"]["capabilities"]["resources"]
@@ -265,7 +265,7 @@ async def test_a_client_that_shook_hands_over_http_is_told(team):
 
 
 async def test_a_client_of_the_later_era_over_http_is_told_on_its_stream(team):
-    uri = f"file://{team.a.home.shared}/agent_b/x.txt"
+    uri = f"file://{team.a.home.shared_folder}/agent_b/x.txt"
     async with (
         over_http(team.a, "2026-07-28") as client,
         client.listen(resources_list_changed=True, resource_subscriptions=[uri]) as stream,

@@ -266,10 +266,7 @@ class SnapshotStore(Closeable):
 
         `force_include` names files to include even where accepted ignore rules exclude them.
         """
-        if is_beneath(os.path.realpath(self.folder), folder.path):
-            raise ValidationError.of(
-                "root", f"{folder.path} contains the snapshot store", hint="Choose a state folder outside it."
-            )
+        self._check_outside(folder.path)
         began = time.perf_counter()
         started_ns = time.time_ns()
         forget_lost_objects(self.packs, index)
@@ -280,15 +277,15 @@ class SnapshotStore(Closeable):
                 ObjectReader(self.packs, writer.find_offsets) as reader,
                 ReadPool(writer, self.options.workers) as pool,
             ):
-                rules = IgnoreRules(self.options.ignore)
-                walk_store = _IndexedWalkStore(index, reader, writer)
                 accepted = self.accepted_rules(folder.path)
                 walked = Walker(
-                    folder,
-                    walk_store,
-                    pool,
-                    rules,
-                    check,
+                    *(
+                        folder,
+                        _IndexedWalkStore(index, reader, writer),
+                        pool,
+                        IgnoreRules(self.options.ignore),
+                        check,
+                    ),
                     accepted=accepted,
                     budget=budget,
                     force_include=force_include,
@@ -319,6 +316,13 @@ class SnapshotStore(Closeable):
         if not numbers and parent is not None:
             return SnapshotResult(parent, cost, changed, tuple(accepted.proposals))
         return SnapshotResult(replace(snapshot, number=numbers[0]), cost, changed, tuple(accepted.proposals))
+
+    def _check_outside(self, folder: str) -> None:
+        """Raises ValidationError if the folder contains the store, which would then contain itself."""
+        if is_beneath(os.path.realpath(self.folder), folder):
+            raise ValidationError.of(
+                "root", f"{folder} contains the snapshot store", hint="Choose a state folder outside it."
+            )
 
     def _labelled_snapshot(self, snapshot: Snapshot, parent: Snapshot, writer: ObjectWriter) -> Snapshot:
         """Returns the snapshot with the agent and reason that the `label` option gives it for its changes."""
