@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from toolyard.core.upstream import ServerListing, ToolSchema
+from toolyard.core.upstream import ServerListing
 
 if TYPE_CHECKING:
     from toolyard.codemode.own_tools import OwnToolDispatcher
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from toolyard.mcp_client import SharedServers
     from toolyard.policy.policy import Policy
     from toolyard.skills.validation import SkillChecks
+    from toolyard.snapshots.service.auto_snapshots import AutoSnapshots
     from toolyard.storage.audit_log import EventLog
+    from toolyard.workspace.file_tool_detector import FilesystemToolDetector
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,12 @@ class CodeModeDeps:
     """Lists Toolyard's own file tools as a server would."""
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address at which to sign in for a server."""
-    on_called: Callable[[str, ToolSchema, Mapping[str, Any], bool], None] = lambda _name, _schema, _given, _is_ok: (
-        None
-    )
-    """Receives each call of an upstream or custom tool."""
+    detector: FilesystemToolDetector | None = None
+    """Is told of each call of an upstream or custom tool."""
+    snapshots: Sequence[AutoSnapshots] = ()
+    """Scheduled after each call that may change files: those of the workspace first, then of context paths."""
+    session: str = ""
+    """The session id of a client that sends none."""
     open_own_tools: Callable[[], OwnToolDispatcher] | None = None
     """Creates the dispatcher of Toolyard's own file tools, for code to call."""
     attached_skills: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ from toolyard.core.debounce import Debouncer
 from toolyard.core.errors import ToolyardError
 from toolyard.core.upstream import ServerListing
 from toolyard.mcp_client import ServerPool, SharedServers
+from toolyard.workspace.file_tool_detector import Origin
 
 if TYPE_CHECKING:
     from toolyard.codemode.tool_knowledge import ToolKnowledge
@@ -73,7 +74,7 @@ class LiveConnections(Closeable):
                     on_authorize=deps.on_authorize,
                 )
             )
-            rate_limits = RateLimits.from_config(deps.config)
+            rate_limits = RateLimits.from_config(deps.config) if deps.config.toolyard.tool_limits else None
             self.upstream = self._upstream_calls(rate_limits)
             self.custom = self._custom_calls(rate_limits)
             self.own_tools = deps.open_own_tools() if deps.open_own_tools is not None else None
@@ -97,7 +98,7 @@ class LiveConnections(Closeable):
             undo.callback(self._watching.cancel)
             self._undo = undo.pop_all()
 
-    def _upstream_calls(self, rate_limits: RateLimits) -> UpstreamCaller:
+    def _upstream_calls(self, rate_limits: RateLimits | None) -> UpstreamCaller:
         knowledge, deps = self._knowledge, self._knowledge.deps
         return UpstreamCaller(
             policy=deps.policy,
@@ -110,10 +111,12 @@ class LiveConnections(Closeable):
             trusted_servers=knowledge.trusted_servers,
             adopt_server=self._adopt_server,
             on_schema_learnt=self._on_schema_learnt,
-            on_called=deps.on_called,
+            detector=deps.detector,
+            snapshots=deps.snapshots,
+            origin=Origin(deps.agent, deps.session),
         )
 
-    def _custom_calls(self, rate_limits: RateLimits) -> UpstreamCaller:
+    def _custom_calls(self, rate_limits: RateLimits | None) -> UpstreamCaller:
         knowledge, deps = self._knowledge, self._knowledge.deps
         return UpstreamCaller(
             policy=deps.policy,
@@ -124,7 +127,9 @@ class LiveConnections(Closeable):
             rate_limits=rate_limits,
             servers=knowledge.custom.groups.keys(),
             on_schema_learnt=self._on_schema_learnt,
-            on_called=deps.on_called,
+            detector=deps.detector,
+            snapshots=deps.snapshots,
+            origin=Origin(deps.agent, deps.session),
         )
 
     async def fresh_listing(self, server: str) -> ServerListing:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,7 +26,9 @@ from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.ids import new_id
 from toolyard.core.upstream import Json, ServerListing, ToolSchema, UpstreamProgress, UpstreamResult
 from toolyard.policy.policy import Policy
+from toolyard.snapshots.service.auto_snapshots import AutoSnapshots
 from toolyard.storage.audit_log import AuditRecorder, EventLog
+from toolyard.workspace.file_tool_detector import FilesystemToolDetector, OperationOutcome, Origin
 
 _OUTCOMES = {"security": CallOutcome.DENIED, "validation": CallOutcome.INVALID}
 _SHOWN_NAMES = 8
@@ -77,17 +79,9 @@ class PinnedTools(Protocol):
     def save_inferred_schema(self, server: str, tool: str, schema: Json) -> None: ...
 
 
-OnCalled = Callable[[str, ToolSchema, Mapping[str, Any], bool], None]
-"""Receives each call: the name that rules use, the schema, the arguments, and whether it succeeded."""
-
-
 def adopt_no_server(_: str) -> bool:
     """Adopts no further server."""
     return False
-
-
-def ignore_call(name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
-    """Discards the event."""
 
 
 class NotAuthorized(SecurityError):  # noqa: N818 - a sentence about the agent
@@ -139,15 +133,21 @@ class UpstreamCaller:
     catalog: PinnedTools
     target: CallTarget
     authorization: Authorization
-    rate_limits: RateLimits
+    rate_limits: RateLimits | None
+    """None if the configuration limits no tool."""
     servers: Collection[str]
+    origin: Origin
+    """Who makes the calls, for the listeners of `detector`."""
     on_schema_learnt: Callable[[], None]
     """Called when the catalog knows more about a tool than its file says."""
     trusted_servers: Collection[str] = ()
     """Servers whose tools may change without being accepted again."""
     adopt_server: Callable[[str], bool] = adopt_no_server
     """Attaches a server that was configured and synced meanwhile. Returns whether it exists."""
-    on_called: OnCalled = ignore_call
+    detector: FilesystemToolDetector | None = None
+    """Is told of each call, which may have read or changed files."""
+    snapshots: Sequence[AutoSnapshots] = ()
+    """Scheduled after each call that may change files: those of the workspace first, then of context paths."""
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])
     _verified: dict[str, ServerListing] = field(default_factory=dict[str, ServerListing])
     _version: int = -1
@@ -187,17 +187,33 @@ class UpstreamCaller:
 
     async def _decide_and_call(self, call: UpstreamCall, record: _CallRecord) -> UpstreamResult:
         known = await self._approved_tool(call, record)
-        self.rate_limits.count_call(call.agent, call.server, call.tool)
+        if self.rate_limits is not None:
+            self.rate_limits.count_call(call.agent, call.server, call.tool)
         record.called = True
         is_ok = False
         try:
             answer = await self.target.call(call.server, call.tool, call.arguments, call.timeout, call.progress)
             is_ok = not answer.is_error
         finally:
-            self.on_called(call.name, known.schema, call.arguments, is_ok)
+            if self.detector is not None:
+                self._report_file_operation(self.detector, call, known.schema, is_ok=is_ok)
         if known.schema.output_schema is None and known.inferred is None:
             self._learn(call, answer)
         return answer
+
+    def _report_file_operation(
+        self, detector: FilesystemToolDetector, call: UpstreamCall, schema: ToolSchema, *, is_ok: bool
+    ) -> None:
+        """Schedules snapshots after a call that may have changed files, and tells the listeners about it."""
+        if detector.learn(call.name, schema.input_schema, schema.annotations):
+            for snapshots in self.snapshots:
+                snapshots.schedule_snapshot(call.name)
+        detector.notify_filesystem_operation(
+            *(call.name, call.arguments),
+            outcome=OperationOutcome.OK if is_ok else OperationOutcome.FAILED,
+            snapshot=self.snapshots[0].newest_id if self.snapshots else "",
+            origin=self.origin,
+        )
 
     async def _approved_tool(self, call: UpstreamCall, record: _CallRecord) -> KnownTool:
         """Returns the tool once the call is approved. A refused call starts no server."""
@@ -212,7 +228,8 @@ class UpstreamCaller:
     async def _decide(self, call: UpstreamCall, known: KnownTool, record: _CallRecord) -> None:
         action = Action(Kind.CALL, call.name, agent=call.agent, claims_read_only=known.schema.is_read_only)
         decision = self.policy.decide(action)
-        if decision.effect is Effect.ALLOW and self.rate_limits.requires_approval(call.server, call.tool):
+        limits = self.rate_limits
+        if decision.effect is Effect.ALLOW and limits and limits.requires_approval(call.server, call.tool):
             decision = Decision(Effect.ASK, f"The limits of {call.name} say to ask before each call.")
         record.decision = decision
         if decision.effect is Effect.DENY:

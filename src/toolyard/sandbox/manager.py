@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from toolyard.core.closeable import Closeable
@@ -139,8 +140,13 @@ class SandboxManager(Closeable):
                 "Commands and code are switched off for this workspace.",
                 hint="Use the file tools. (The user can set `code_execution: {enabled: true}`.)",
             )
-        writable = self._policy.mode is not PermissionMode.PLAN and self._rules.is_writable(self._policy.workspace)
+        writable = self._may_write_workspace
         return self._get_or_start(writable, lambda: self._command_spec(writable=writable))
+
+    @cached_property
+    def _may_write_workspace(self) -> bool:
+        """Whether commands may write in the workspace. The policy is immutable, so this is decided once."""
+        return self._policy.mode is not PermissionMode.PLAN and self._rules.is_writable(self._policy.workspace)
 
     def get_read_only_sandbox(self, extra_mounts: tuple[Mount, ...] = ()) -> ReadySandbox:
         """Returns a read-only sandbox for our own programs, without network, tools or the user's variables.

@@ -27,12 +27,13 @@ class OutputCapture:
         self, initial: Mapping[Stream, bytes] | None = None, on_output: OutputCallback = discard_output
     ) -> None:
         """`on_output` is called with all captured output."""
-        self._on_output = on_output
+        self._on_output = None if on_output is discard_output else on_output
         self._buffers = {stream: bytearray((initial or {}).get(stream, b"")) for stream in Stream}
 
     def append(self, stream: Stream, data: bytes) -> None:
         self._buffers[stream] += data
-        self._on_output(stream.value, data)
+        if self._on_output is not None:
+            self._on_output(stream.value, data)
 
     def text(self, stream: Stream) -> str:
         return self._buffers[stream].decode("utf-8", "replace")
