@@ -51,7 +51,7 @@ from toolyard.storage.state_folder import ensure_state_dir
 from toolyard.storage.trust import TrustStore
 from toolyard.tools.resources import RESOURCE_TOOLS, SKILL_RESOURCE_TOOLS
 from toolyard.workspace.agent_paths import CREATE_FOLDER, AgentPaths, check_outside_workspace, resolve_agent_paths
-from toolyard.workspace.file_tool_detector import FilesystemToolDetector, OperationOutcome, Origin
+from toolyard.workspace.file_tool_detector import FilesystemToolDetector
 from toolyard.workspace.layout_registry import record_membership
 
 if TYPE_CHECKING:
@@ -93,6 +93,13 @@ class Yard(Closeable):
         self._is_warming_up = False
         self._session: FreshSession | None = None
         execution = options.config.toolyard.code_execution
+        self.detector = FilesystemToolDetector()
+        folders = (home.workspace, home.snapshots_folder)
+        location = SnapshotLocation(*folders, self.agent, self._excluded_paths, authors_folder=home.authors_record)
+        self.snapshots = AutoSnapshots(location, options.config.snapshots, self._log_snapshot_failure)
+        self.context_snapshots = context_auto_snapshots(
+            context_locations, options.config.snapshots, self._log_snapshot_failure
+        )
         self.codemode = CodeMode(self._codemode_deps())
         socket_folders = (*options.settings.temporary_folders, *options.settings.runtime_folders)
         self.sandboxes = SandboxManager(
@@ -103,15 +110,8 @@ class Yard(Closeable):
         if options.has_code_mode:
             skills = (folder_name(self.agent), *home.attached_skills)
             self.sandboxes.attach(self.codemode.broker_folder, self.agent, home.root, skills)
-        self.detector = FilesystemToolDetector()
         self.activity = Activity(self.detector, self.sandboxes.background_commands, self.agent)
         self._webhook = self._open_webhook()
-        folders = (home.workspace, home.snapshots_folder)
-        location = SnapshotLocation(*folders, self.agent, self._excluded_paths, authors_folder=home.authors_record)
-        self.snapshots = AutoSnapshots(location, options.config.snapshots, self._log_snapshot_failure)
-        self.context_snapshots = context_auto_snapshots(
-            context_locations, options.config.snapshots, self._log_snapshot_failure
-        )
         self.sharing = self._open_sharing()
         self._resources = WorkspaceServices(
             *(mounts, policy, self.limits, ReadTracker(), self.sandboxes, self.codemode),
@@ -206,7 +206,9 @@ class Yard(Closeable):
             servers=options.servers,
             attached_skills=home.attached_skills,
             make_checks=self.skill_checks,
-            on_called=self._after_upstream_call,
+            detector=self.detector,
+            snapshots=(self.snapshots, *self.context_snapshots),
+            session=self.session,
             open_own_tools=self._own_dispatch if self.options.tool_provider is None else None,
         )
 
@@ -282,17 +284,6 @@ class Yard(Closeable):
         if self.detector.learn(name, schema.input_schema, schema.annotations):
             for snapshots in (self.snapshots, *self.context_snapshots):
                 snapshots.before_change(waiter)
-
-    def _after_upstream_call(self, name: str, schema: ToolSchema, arguments: Mapping[str, Any], is_ok: bool) -> None:
-        """Records an upstream call, which may have changed files. Runs on the servers' event loop."""
-        if self.detector.learn(name, schema.input_schema, schema.annotations):
-            for snapshots in (self.snapshots, *self.context_snapshots):
-                snapshots.schedule_snapshot(name)
-        outcome = OperationOutcome.OK if is_ok else OperationOutcome.FAILED
-        origin = Origin(self.agent, self.session)
-        self.detector.notify_filesystem_operation(
-            *(name, arguments), outcome=outcome, snapshot=self.snapshots.newest_id, origin=origin
-        )
 
     def _own_dispatch(self) -> CallDispatcher:
         """Returns a dispatcher that runs our file tools for code. Only models get news of other agents, not code."""
