@@ -95,7 +95,7 @@ def test_a_program_that_takes_too_long_or_prints_too_much_is_ended_and_that_is_t
 
 
 def test_a_program_ends_with_the_call_that_runs_it(gate):
-    threading.Timer(0.2, gate.cancelled.set).start()
+    threading.Timer(0.2, gate.budget.cancelled.set).start()
     begun = time.monotonic()
     with pytest.raises(ToolError, match="stopped"):
         shell(gate, "sleep 60", seconds=50.0)
@@ -103,7 +103,7 @@ def test_a_program_ends_with_the_call_that_runs_it(gate):
 
 
 def test_a_program_has_no_more_time_than_its_call(gate):
-    gate.deadline = time.monotonic() + 0.5
+    gate.budget.deadline = time.monotonic() + 0.5
     with pytest.raises(ToolError, match="took longer"):
         shell(gate, "sleep 60", seconds=50.0)
 
@@ -128,7 +128,7 @@ def test_switching_off_the_callers_commands_leaves_our_own_programs(open_gate):
 def test_the_audit_log_is_told_of_it_once(gate):
     for _ in range(2):
         run_program(gate, ("true",))
-    assert gate.audit_notes == ["Ran true in a read-only sandbox."]
+    assert gate.notes.for_audit == ["Ran true in a read-only sandbox."]
 
 
 def test_no_program_runs_where_everybody_else_would_wait_for_it(gate):

@@ -1,4 +1,4 @@
-"""The gate decides on the path as spelled and on where it really lies, before anything is touched."""
+"""The context of a call decides on the path as spelled and on where it really lies, before anything is touched."""
 
 import os
 import time
@@ -29,7 +29,7 @@ def test_what_is_allowed_comes_as_an_open_target(bench):
     with gate.open("a.txt", Kind.READ) as target:
         assert target.real == f"{bench.workspace}/a.txt"
 
-    assert [(judged, decision.effect) for judged, decision in gate.decisions] == [
+    assert [(judged, decision.effect) for judged, decision in gate.permissions.decisions] == [
         (action(Kind.READ, f"{bench.workspace}/a.txt"), Effect.ALLOW)
     ]
 
@@ -62,8 +62,11 @@ def test_a_link_is_judged_by_both_its_ends_and_closed_when_refused(bench):
 
     assert count_open() == before
     path, real = f"{bench.workspace}/link/pre-commit", f"{hooks}/pre-commit"
-    assert [judged for judged, _ in gate.decisions] == [action(Kind.WRITE, path), action(Kind.WRITE, path, real)]
-    assert gate.strictest_decision() == gate.decisions[1]
+    assert [judged for judged, _ in gate.permissions.decisions] == [
+        action(Kind.WRITE, path),
+        action(Kind.WRITE, path, real),
+    ]
+    assert gate.permissions.strictest_decision() == gate.permissions.decisions[1]
 
 
 def test_a_question_carries_what_would_be_done(bench):
@@ -112,29 +115,28 @@ def test_commands_are_judged_as_commands(bench):
     with pytest.raises(SecurityError):
         gate.check_command("rm -rf /")
 
-    (judged, decision) = gate.strictest_decision()
+    (judged, decision) = gate.permissions.strictest_decision()
     assert (judged, decision.effect) == (Action(Kind.EXECUTE, "Probe", command="rm -rf /"), Effect.DENY)
 
 
 def test_what_is_met_on_the_way_is_shown_only_when_it_may_be_read_unasked(bench, outside):
     folder = os.path.dirname(outside)
 
-    assert bench.gate(ASKING).is_visible(f"{bench.workspace}/a.txt")
-    assert not bench.gate(ASKING).is_visible(outside)
-    assert not bench.gate(PermissionMode.STRICT).is_visible(outside)
-    assert bench.gate(ASKING, approved_actions=frozenset({action(Kind.READ, folder)})).is_visible(outside)
-    assert not bench.gate(PermissionMode.STRICT, approved_actions=frozenset({action(Kind.READ, folder)})).is_visible(
-        outside
-    )
+    assert bench.gate(ASKING).permissions.is_visible(f"{bench.workspace}/a.txt")
+    assert not bench.gate(ASKING).permissions.is_visible(outside)
+    assert not bench.gate(PermissionMode.STRICT).permissions.is_visible(outside)
+    approved = frozenset({action(Kind.READ, folder)})
+    assert bench.gate(ASKING, approved_actions=approved).permissions.is_visible(outside)
+    assert not bench.gate(PermissionMode.STRICT, approved_actions=approved).permissions.is_visible(outside)
 
 
 def test_a_call_without_any_action_has_no_verdict(bench):
-    assert bench.gate().strictest_decision() is None
+    assert bench.gate().permissions.strictest_decision() is None
 
 
 def test_long_work_stops_when_it_is_cancelled_or_overdue(bench):
     fine, cancelled, late = bench.gate(), bench.gate(), bench.gate(deadline=time.monotonic() - 1)
-    cancelled.cancelled.set()
+    cancelled.budget.cancelled.set()
 
     fine.check_time()
     with pytest.raises(ToolError, match="stopped before it finished"):

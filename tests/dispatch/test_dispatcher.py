@@ -144,7 +144,7 @@ async def test_a_call_that_finishes_while_it_is_stopped_has_succeeded(bench, ope
 
     def late(arguments, gate):
         gate.loop.call_soon_threadsafe(clock.put_forward, 100.0)  # the deadline comes when it has begun
-        assert gate.cancelled.wait(30)
+        assert gate.budget.cancelled.wait(30)
 
     dispatch = opened(late, limits=Limits(call_seconds=60.0))
 
@@ -155,7 +155,7 @@ async def test_a_call_that_finishes_while_it_is_stopped_has_succeeded(bench, ope
 async def test_what_only_reads_and_was_told_to_stop_has_not_succeeded(bench, opened):
     def half(arguments, gate):
         hold.entered.set()
-        gate.cancelled.wait(10)
+        gate.budget.cancelled.wait(10)
         return done("half of it")
 
     hold = Hold()
@@ -200,7 +200,7 @@ async def test_a_cancelled_call_stops_its_thread_and_is_recorded(bench, opened):
 async def test_a_cancelled_call_that_had_done_its_work_is_recorded_as_done(bench, opened):
     def finishes(arguments, gate):
         hold.entered.set()
-        gate.cancelled.wait(10)
+        gate.budget.cancelled.wait(10)
 
     hold = Hold()
     task = asyncio.create_task(opened(finishes)(call()))
@@ -219,7 +219,7 @@ async def test_being_cancelled_again_and_again_does_not_hurry_the_event(bench, o
 
     def slow_to_stop(arguments, gate):
         hold.entered.set()
-        gate.cancelled.wait(10)
+        gate.budget.cancelled.wait(10)
         hold.release.wait(0.05)
 
     dispatch = opened(slow_to_stop)

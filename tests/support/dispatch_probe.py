@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolyard.config.models import CodeExecution
+from toolyard.codemode.deps import CodeModeDeps
+from toolyard.codemode.service import CodeMode
+from toolyard.config.models import CodeExecution, Config
+from toolyard.config.settings import Settings
+from toolyard.config.snapshots import Snapshots
 from toolyard.core.actions import Kind
 from toolyard.core.calls import Call, Result, Text
 from toolyard.core.errors import SystemFault
 from toolyard.core.events import Event
 from toolyard.core.limits import DEFAULT_LIMITS, Limits
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import CallContext, WorkspaceServices
+from toolyard.core.upstream import ServerListing
+from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.dispatcher import CallDispatcher
 from toolyard.dispatch.read_tracker import ReadTracker
+from toolyard.dispatch.services import WorkspaceServices
 from toolyard.dispatch.tool import Arguments, Tool, output_schema
 from toolyard.files.mounts import Mounts
 from toolyard.policy.policy import Policy
 from toolyard.sandbox.manager import SandboxManager
 from toolyard.sandbox.proxy.endpoint import ignore_connection
 from toolyard.sandbox.selection import choose_sandbox
+from toolyard.snapshots.service.auto_snapshots import AutoSnapshots, SnapshotLocation
+from toolyard.workspace.agent_paths import resolve_agent_paths
+from toolyard.workspace.file_tool_detector import FilesystemToolDetector
 
 _LONGEST_WAIT = 10.0
 _TURN = 0.005
@@ -70,7 +80,37 @@ class Bench:
         sandboxes = SandboxManager(
             policy, CodeExecution(), "/nowhere", lambda: choose_sandbox(CodeExecution()), ignore_connection
         )
-        return WorkspaceServices(self.mounts, policy, limits, ReadTracker(), sandboxes)
+        state = os.path.join(os.path.dirname(self.workspace), "probe-state")
+        settings = Settings(state, state, state, state)
+        config = Config()
+        paths = resolve_agent_paths(config, self.workspace, None, settings)
+        location = SnapshotLocation(self.workspace, paths.snapshots_folder, paths.agent)
+        codemode = CodeMode(
+            CodeModeDeps(
+                config=config,
+                settings=settings,
+                policy=policy,
+                audit=self.log,
+                mounts=self.mounts,
+                home=paths.root,
+                state=paths.state,
+                agent=paths.agent,
+                agent_id=None,
+                on_connection=ignore_connection,
+                list_own_tools=lambda: ServerListing("files", ()),
+            )
+        )
+        return WorkspaceServices(
+            mounts=self.mounts,
+            policy=policy,
+            limits=limits,
+            read_tracker=ReadTracker(),
+            sandboxes=sandboxes,
+            codemode=codemode,
+            snapshots=AutoSnapshots(location, Snapshots(automatic=False), lambda _: None),
+            detector=FilesystemToolDetector(),
+            agent_paths=paths,
+        )
 
     def dispatch(
         self,
@@ -109,7 +149,7 @@ def call(**options: Any) -> Call:
 
 
 def touching(*kinds: Kind) -> ProbeFunction:
-    """A tool's function that asks the gate for each of its paths."""
+    """A tool's function that asks the context for each of its paths."""
 
     def run(arguments: ProbeArguments, gate: CallContext) -> None:
         for path in arguments.paths:

@@ -35,9 +35,9 @@ from toolyard.core.events import CallOutcome, network_event, own_event
 from toolyard.core.ids import new_id
 from toolyard.core.paths import is_beneath, outermost_folders
 from toolyard.core.permission_modes import PermissionMode
-from toolyard.dispatch.call_context import WorkspaceServices
 from toolyard.dispatch.dispatcher import CallDispatcher
 from toolyard.dispatch.read_tracker import ReadTracker
+from toolyard.dispatch.services import WorkspaceServices, refuse_sharing
 from toolyard.dispatch.tool import Tool
 from toolyard.files.mounts import Mounts
 from toolyard.policy.builder import hide_accessible_folders, policy_for, with_protected_folder
@@ -115,8 +115,12 @@ class Yard(Closeable):
         self.sharing = self._open_sharing()
         self._resources = WorkspaceServices(
             *(mounts, policy, self.limits, ReadTracker(), self.sandboxes, self.codemode),
-            *(self.snapshots, self.detector, home, self.sharing, self.context_snapshots),
+            *(self.snapshots, self.detector, home, self.context_snapshots),
         )
+        if (sharing := self.sharing) is not None:
+            self._resources = replace(
+                self._resources, get_sharing=lambda: sharing, new_peer_notices=sharing.notifications.new_lines
+            )
         # If the selected tools cannot be served, everything opened so far is closed.
         with contextlib.ExitStack() as undo:
             for part in (self.sharing, self.snapshots, *self.context_snapshots, self.codemode, self.sandboxes):
@@ -290,7 +294,8 @@ class Yard(Closeable):
         from toolyard.app.own_tool_files import own_tools
 
         tools = own_tools(select_agent(self.options.config, self.options.agent))
-        return CallDispatcher(tools, {}, replace(self._resources, sharing_service=None), self._audit)
+        services = replace(self._resources, get_sharing=refuse_sharing, new_peer_notices=list)
+        return CallDispatcher(tools, {}, services, self._audit)
 
     def _open_sharing(self) -> SharingService | None:
         """Returns what this agent shares with its peers; None without peers."""

@@ -86,9 +86,9 @@ class AssistantRequest:
         Raises ConfigError if there is no model, before the thread is locked.
         """
         loaded_model = self.runtime.model_for(self.tool)
-        self.ctx.status = "waiting for its turn in the thread"
+        self.ctx.notes.status = "waiting for its turn in the thread"
         with self.runtime.thread_services(self.ctx).threads.turn(thread, self.ctx.check_can_wait) as open_turn:
-            self.ctx.status = "reading files"
+            self.ctx.notes.status = "reading files"
             prompt = compose_prompt(open_turn.thread, question, self.available_tokens(), self.ctx, self.limits)
             yield ModelTurn(self, loaded_model, open_turn, prompt, self._instructions())
 
@@ -164,7 +164,7 @@ class ModelTurn:
             raise ValueError("ask() has not been called")
         request = self._request
         self._conversation.add_question(request.runtime.mask_keys(words))
-        request.ctx.status = f"waiting for {self._loaded_model.name}"
+        request.ctx.notes.status = f"waiting for {self._loaded_model.name}"
         started = time.monotonic()
         settings = TurnSettings(
             temperature=request.temperature,
@@ -220,7 +220,7 @@ class ModelTurn:
 
     def _on_stream_event(self, event: StreamEvent) -> None:
         if isinstance(event, RetryWait):
-            self._request.ctx.status = (
+            self._request.ctx.notes.status = (
                 f"trying {self._loaded_model.name} again in {event.seconds:.0f} s: {event.reason}"
             )
 

@@ -73,15 +73,15 @@ def run_program(
     line = _shell_line(argv, {**_BASE_VARIABLES, **(variables or {})})
     working_folder = _working_folder(ctx, folder)
     ctx.require_thread()
-    if (remark := f"Ran {argv[0]} in a read-only sandbox.") not in ctx.audit_notes:
+    if (remark := f"Ran {argv[0]} in a read-only sandbox.") not in ctx.notes.for_audit:
         ctx.add_audit_note(remark)
     for _ in range(_ATTEMPTS):
         ctx.check_time()
-        left = min(seconds, max(0.0, ctx.deadline - time.monotonic()))
+        left = min(seconds, max(0.0, ctx.budget.deadline - time.monotonic()))
         printed = _OutputBuffer(output_bytes)
         request = RunRequest(RunKind.COMMAND, line, left, folder=working_folder, output_bytes=output_bytes)
         ready = ctx.sandboxes.get_read_only_sandbox(extra_mounts)
-        outcome = ready.sandbox.run(request, printed.append, ctx.cancelled)
+        outcome = ready.sandbox.run(request, printed.append, ctx.budget.cancelled)
         if outcome.ending not in _LOST_ENDINGS:
             return _program_result(ctx, outcome, printed)
     message = f"The sandbox of {argv[0]} was lost {_ATTEMPTS} times."

@@ -14,16 +14,17 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolyard.core.actions import Action, Decision, Effect, Kind
 from toolyard.core.calls import Call, deny_without_asking
-from toolyard.core.errors import SecurityError, SystemFault, ToolError
+from toolyard.core.errors import SecurityError, ToolError
 from toolyard.core.limits import KIB, Limits
 from toolyard.core.paths import is_beneath
 from toolyard.core.permission_modes import PermissionMode
 from toolyard.dispatch.read_tracker import ReadTracker
+from toolyard.dispatch.services import WorkspaceServices
 from toolyard.files.mounts import Mounts, Target
 from toolyard.files.walk import walk_entries
 from toolyard.policy.policy import CIRCUIT_BREAKER, Policy
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from toolyard.snapshots.service.auto_snapshots import AutoSnapshots
     from toolyard.snapshots.service.running_calls import RunningCalls
     from toolyard.workspace.agent_paths import AgentPaths
-    from toolyard.workspace.file_tool_detector import FilesystemToolDetector
 
 _LOSS_SUBJECT = "What this deletes or overwrites"
 _INLINE_MAX_BYTES = 256 * KIB
@@ -72,65 +72,146 @@ class MustRunInThread(Exception):  # noqa: N818 - control flow, not an error
     """The call may take long and was started on the event loop's thread: run it again in a worker thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceServices:
-    """Everything that tools work with; the same for every call of one workspace."""
+class CallPermissions:
+    """What one call may do: the policy decides about each action, and the user may have approved some."""
 
-    mounts: Mounts
-    policy: Policy
-    limits: Limits
-    read_tracker: ReadTracker
-    sandboxes: SandboxManager
-    codemode: CodeMode | None = None
-    snapshots: AutoSnapshots | None = None
-    detector: FilesystemToolDetector | None = None
-    agent_paths: AgentPaths | None = None
-    sharing_service: SharingService | None = None
-    context_snapshots: tuple[AutoSnapshots, ...] = ()
-    """The snapshots of the context paths that the agent may write."""
+    __slots__ = ("_policy", "_tool", "approved_actions", "decisions")
+
+    def __init__(self, policy: Policy, tool: str, approved_actions: frozenset[Action] = frozenset()) -> None:
+        self._policy = policy
+        self._tool = tool
+        self.approved_actions = approved_actions
+        self.decisions: list[tuple[Action, Decision]] = []
+        """Every action that was attempted, with the policy's decision."""
+
+    def require(self, action: Action) -> None:
+        """Records the policy's decision about `action`.
+
+        Raises SecurityError if it is denied, ApprovalRequired to ask.
+        """
+        decision = self._policy.decide(action)
+        self.decisions.append((action, decision))
+        if decision.effect is Effect.DENY:
+            raise SecurityError.from_refusal(decision.reason)
+        if decision.effect is Effect.ASK and not self._is_approved(action):
+            raise ApprovalRequired(action, decision)
+
+    def is_visible(self, path: str) -> bool:
+        """Whether a file that turns up in a search or a listing may be shown without asking."""
+        if self._policy.is_visible(path):
+            return True
+        return any(
+            approved.kind is Kind.READ and approved.real_path is not None and is_beneath(path, approved.real_path)
+            for approved in self.approved_actions
+        ) and self._needs_only_approval(path)
+
+    def strictest_decision(self) -> tuple[Action, Decision] | None:
+        """Returns the most restrictive decision of this call, for the audit log."""
+        return max(self.decisions, key=lambda pair: _STRICTNESS[pair[1].effect], default=None)
+
+    def _is_approved(self, action: Action) -> bool:
+        # Approval to write a file includes reading it: the user is asked once, not twice.
+        return action in self.approved_actions or replace(action, kind=Kind.WRITE) in self.approved_actions
+
+    def _needs_only_approval(self, path: str) -> bool:
+        return self._policy.decide(Action(Kind.READ, self._tool, path, path)).effect is Effect.ASK
 
 
-@dataclass(slots=True, eq=False)
+class CallBudget:
+    """How long one call may take, and whether it should stop. Used from the call's thread and the event loop's."""
+
+    __slots__ = ("_tool", "cancelled", "deadline", "may_block", "seconds")
+
+    def __init__(self, tool: str, seconds: float, *, deadline: float = float("inf"), may_block: bool = True) -> None:
+        self._tool = tool
+        self.seconds = seconds
+        self.deadline = deadline
+        """When the time is over, by the monotonic clock; infinite until `start`."""
+        self.cancelled = threading.Event()
+        self.may_block = may_block
+        """False while the call runs on the event loop's thread, where every other call waits for it."""
+
+    def start(self) -> None:
+        """Starts the clock, again if the call has waited for an approval."""
+        self.deadline = time.monotonic() + self.seconds
+
+    def check_time(self) -> None:
+        """Raises ToolError if the call was cancelled or its deadline has passed. For loops that may take long."""
+        if self.cancelled.is_set():
+            raise ToolError("The call was stopped before it finished.", hint="Ask for less, then try again.")
+        if time.monotonic() > self.deadline:
+            raise self.timeout_error()
+
+    def require_thread(self) -> None:
+        """Raises MustRunInThread if the call runs on the event loop's thread.
+
+        Tools call this before work that may take long, and before they change anything: the call starts again in a
+        thread.
+        """
+        if not self.may_block:
+            raise MustRunInThread
+
+    def timeout_error(self) -> ToolError:
+        return ToolError(
+            f"{self._tool} took longer than {self.seconds:g} seconds.", hint="Ask for less.", retryable=True
+        )
+
+
+class CallNotes:
+    """What one call has to tell: lines for its result, for the audit log, and for progress messages."""
+
+    __slots__ = ("for_audit", "for_result", "status")
+
+    def __init__(self) -> None:
+        self.for_audit: list[str] = []
+        self.for_result: list[str] = []
+        self.status = ""
+        """What a long call is doing now."""
+
+    def add_audit_note(self, text: str) -> None:
+        """Adds a note about this call to the audit log."""
+        self.for_audit.append(text)
+
+    def add_result_note(self, text: str) -> None:
+        """Adds a line to the result, and to the audit log."""
+        self.for_result.append(text)
+        self.for_audit.append(text)
+
+
 class CallContext:
-    """The permissions, the deadline and the notes of one call.
+    """The permissions, the time budget and the notes of one call.
 
     Tools reach files, commands and services through it.
     """
 
-    services: WorkspaceServices
-    call: Call
-    approved_actions: frozenset[Action] = frozenset()
-    cancelled: threading.Event = field(default_factory=threading.Event)
-    deadline: float = float("inf")
-    may_block: bool = True
-    """False while the call runs on the event loop's thread, where every other call waits for it: see
-    `require_thread`."""
-    started: bool = False
-    """Whether the tool's function was started, so that it may have had an effect."""
-    completed: bool = False
-    """Whether the tool's function finished its work, even if the caller has left since."""
-    decisions: list[tuple[Action, Decision]] = field(default_factory=list[tuple[Action, Decision]])
-    audit_notes: list[str] = field(default_factory=list[str])
-    result_notes: list[str] = field(default_factory=list[str])
-    """Lines that are added to the result."""
-    may_have_changed: bool = False
-    """Whether the call may have changed a folder that has snapshots."""
-    touched_snapshots: list[AutoSnapshots] = field(default_factory=list["AutoSnapshots"])
-    """The snapshots of the folders that the call may have changed."""
-    pending_changes: dict[tuple[AutoSnapshots, str | None], int] = field(
-        default_factory=dict[tuple["AutoSnapshots", "str | None"], int]
-    )
-    """Changes of this call that have begun and not ended, by folder and path."""
-    continues_in_background: bool = False
-    """Whether a command of this call keeps running in the background."""
-    loop: asyncio.AbstractEventLoop | None = None
-    """The event loop on which approvals for this call are requested."""
-    timeout_seconds: float = 0.0
-    """How long this call may take."""
-    listeners_notified: bool = False
-    """Whether the listeners for file operations were notified of this call."""
-    status: str = ""
-    """What a long call is doing now; shown in progress messages."""
+    def __init__(
+        self,
+        services: WorkspaceServices,
+        call: Call,
+        *,
+        approved_actions: frozenset[Action] = frozenset(),
+        deadline: float = float("inf"),
+        may_block: bool = True,
+    ) -> None:
+        self.services = services
+        self.call = call
+        self.permissions = CallPermissions(services.policy, call.tool, approved_actions)
+        self.budget = CallBudget(call.tool, services.limits.call_seconds, deadline=deadline, may_block=may_block)
+        self.notes = CallNotes()
+        self.started = False
+        """Whether the tool's function was started, so that it may have had an effect."""
+        self.completed = False
+        """Whether the tool's function finished its work, even if the caller has left since."""
+        self.touched_snapshots: list[AutoSnapshots] = []
+        """The snapshots of the folders that the call may have changed."""
+        self.pending_changes: dict[tuple[AutoSnapshots, str | None], int] = {}
+        """Changes of this call that have begun and not ended, by folder and path."""
+        self.continues_in_background = False
+        """Whether a command of this call keeps running in the background."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop on which approvals for this call are requested."""
+        self.listeners_notified = False
+        """Whether the listeners for file operations were notified of this call."""
 
     @property
     def limits(self) -> Limits:
@@ -146,8 +227,6 @@ class CallContext:
 
     @property
     def codemode(self) -> CodeMode:
-        if self.services.codemode is None:
-            raise SystemFault("Code mode is off here.", hint="Open the workspace with the tools of code mode.")
         return self.services.codemode
 
     @property
@@ -156,31 +235,23 @@ class CallContext:
 
     @property
     def snapshots(self) -> AutoSnapshots:
-        if self.services.snapshots is None:
-            raise SystemFault("There are no snapshots here.", hint="Open the workspace as a whole.")
         return self.services.snapshots
 
     @property
     def agent_paths(self) -> AgentPaths:
-        if self.services.agent_paths is None:
-            raise SystemFault("There is no memory here.", hint="Open the workspace as a whole.")
         return self.services.agent_paths
 
     @property
     def sharing_service(self) -> SharingService:
-        if self.services.sharing_service is None:
-            raise ToolError(
-                "There are no other agents to share with here.",
-                hint="Sharing needs `toolyard.workspace` and several `agents` in the configuration, and --agent.",
-            )
-        return self.services.sharing_service
+        """Raises ToolError for an agent without peers."""
+        return self.services.get_sharing()
 
     def open(self, path: object, *kinds: Kind, argument: str = "path") -> Target:
         """Opens `path` if this call may do all of `kinds` to it. The caller closes the target."""
         spelled = self.mounts.clean(path, field=argument)
         for kind in kinds:
-            self.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
-        if not self.may_block and not self.mounts.is_declared(spelled):
+            self.permissions.require(Action(kind, self.call.tool, spelled, spelled, agent=self.call.agent))
+        if not self.budget.may_block and not self.mounts.is_declared(spelled):
             self.require_thread()  # the path may lie on a slow or remote file system
         if Kind.WRITE in kinds:
             self.before_write(path=spelled)
@@ -189,10 +260,10 @@ class CallContext:
         try:
             if real != spelled:
                 for kind in kinds:
-                    self.require(Action(kind, self.call.tool, spelled, real, agent=self.call.agent))
+                    self.permissions.require(Action(kind, self.call.tool, spelled, real, agent=self.call.agent))
                 if Kind.WRITE in kinds:
                     self.before_write(path=real)
-            if not self.may_block and not _is_small_and_local(target):
+            if not self.budget.may_block and not _is_small_and_local(target):
                 self.require_thread()
         except BaseException:
             target.handle.close()
@@ -206,7 +277,6 @@ class CallContext:
         about it, or warned before it runs.
         """
         for snapshots in self._snapshots_for(path):
-            self.may_have_changed = True
             if snapshots not in self.touched_snapshots:
                 self.touched_snapshots.append(snapshots)
             if not snapshots.is_undo_ready:
@@ -243,12 +313,11 @@ class CallContext:
 
     def _snapshots_for(self, path: str | None) -> list[AutoSnapshots]:
         """Returns the snapshots of the folders that contain `path`, or of all writable folders if it is None."""
-        workspace = self.services.snapshots
         found = [
             each for each in self.services.context_snapshots if path is None or is_beneath(path, each.location.root)
         ]
-        if workspace is not None and (path is None or is_beneath(path, self.mounts.workspace.path)):
-            found.insert(0, workspace)
+        if path is None or is_beneath(path, self.mounts.workspace.path):
+            found.insert(0, self.services.snapshots)
         return found
 
     def _warn_irreversible(self, risk: Action, why: str, snapshots: AutoSnapshots) -> None:
@@ -257,7 +326,7 @@ class CallContext:
         what = f"What this deletes or overwrites in {root}" if snapshots.location.is_context_path else _LOSS_SUBJECT
         message = f"{what} cannot be restored, because no snapshot could be taken: {why.rstrip('.')}."
         question = replace(risk, path=root, real_path=root)  # differs from the approval to run it
-        if question in self.approved_actions:
+        if question in self.permissions.approved_actions:
             return
         if self.call.ask is not deny_without_asking:
             raise ApprovalRequired(question, Decision(Effect.ASK, message, "snapshots"))
@@ -277,29 +346,27 @@ class CallContext:
 
     def before_upstream_call(self, name: str, schema: ToolSchema) -> None:
         """Prepares for a call of an upstream tool. A tool that changes files counts as a change of the workspace."""
-        detector = self.services.detector
-        if detector is not None and detector.learn(name, schema.input_schema, schema.annotations):
+        if self.services.detector.learn(name, schema.input_schema, schema.annotations):
             self.before_write()
 
     def require_thread(self) -> None:
-        """Raises MustRunInThread if the call runs on the event loop's thread.
+        """See `CallBudget.require_thread`."""
+        self.budget.require_thread()
 
-        Tools call this before work that may take long, and before they change anything: the call starts again in a
-        thread.
-        """
-        if not self.may_block:
-            raise MustRunInThread
+    def check_time(self) -> None:
+        """See `CallBudget.check_time`."""
+        self.budget.check_time()
 
     def check_can_wait(self) -> None:
         """Raises unless this call may block and has time left."""
-        self.require_thread()
-        self.check_time()
+        self.budget.require_thread()
+        self.budget.check_time()
 
     def check_displacement(self, source: Target) -> None:
         """Checks that this call may move the folder `source` away: a home folder or a repository needs approval."""
         action = Action(Kind.WRITE, self.call.tool, source.path, source.real, displaces=True, agent=self.call.agent)
         if self.services.policy.decide(action).rule == CIRCUIT_BREAKER:  # the plain write was decided before
-            self.require(action)
+            self.permissions.require(action)
 
     def check_move(self, source: Target, destination: Target) -> None:
         """Checks that everything inside the folder `source` may be moved to `destination`.
@@ -310,7 +377,7 @@ class CallContext:
         """
         # Approval of the folder includes what the same rule asks about its content.
         named = {source.path, destination.path}
-        answered = {decision.rule for action, decision in self.decisions if action.path in named}
+        answered = {decision.rule for action, decision in self.permissions.decisions if action.path in named}
         old, new = source.real, destination.real
         for inside in walk_entries(source.root, source.relative, self.check_time):
             for kind, folder in ((Kind.READ, old), (Kind.WRITE, old), (Kind.WRITE, new)):
@@ -318,13 +385,13 @@ class CallContext:
                 action = Action(kind, self.call.tool, path, path, agent=self.call.agent)
                 decision = self.services.policy.decide(action)
                 if decision.effect is Effect.DENY:
-                    self.decisions.append((action, decision))
+                    self.permissions.decisions.append((action, decision))
                     shown = self.mounts.display_path(source.path)
                     raise SecurityError.from_refusal(
                         f"{shown} cannot be moved because of its content. {decision.reason}"
                     )
                 if decision.effect is Effect.ASK and decision.rule not in answered:
-                    self.require(action)
+                    self.permissions.require(action)
 
     def check_command(self, command: str, folder: str = "") -> None:
         """Checks that this call may run `command`, which starts in `folder`; in the workspace if that is empty."""
@@ -336,71 +403,23 @@ class CallContext:
         self._check_execution(Action(Kind.EXECUTE, self.call.tool, code=code, agent=self.call.agent))
 
     def _check_execution(self, action: Action) -> None:
-        self.require(action)
+        self.permissions.require(action)
         if self.services.policy.mode is not PermissionMode.PLAN:  # in plan mode nothing can be written
             self.before_write(action)
 
     def route_approvals_to_caller(self) -> AbstractContextManager[None]:
         """While the block runs, tools that the code calls ask the caller of this call for approval."""
-        mode = self.services.codemode
-        if mode is None or self.loop is None:
+        if self.loop is None or self.call.ask is deny_without_asking:
             return nullcontext()
-        return mode.approvals.route_to(self.call.ask, self.loop)
+        return self.codemode.approvals.route_to(self.call.ask, self.loop)
 
     def add_audit_note(self, text: str) -> None:
-        """Adds a note about this call to the audit log."""
-        self.audit_notes.append(text)
+        """See `CallNotes.add_audit_note`."""
+        self.notes.add_audit_note(text)
 
     def add_result_note(self, text: str) -> None:
-        """Adds a line to the result, and to the audit log."""
-        self.result_notes.append(text)
-        self.add_audit_note(text)
-
-    def is_visible(self, path: str) -> bool:
-        """Whether a file that turns up in a search or a listing may be shown without asking."""
-        if self.services.policy.is_visible(path):
-            return True
-        return any(
-            approved.kind is Kind.READ and approved.real_path is not None and is_beneath(path, approved.real_path)
-            for approved in self.approved_actions
-        ) and self._needs_only_approval(path)
-
-    def _needs_only_approval(self, path: str) -> bool:
-        return self.services.policy.decide(Action(Kind.READ, self.call.tool, path, path)).effect is Effect.ASK
-
-    def require(self, action: Action) -> None:
-        """Records the policy's decision about `action`.
-
-        Raises SecurityError if it is denied, ApprovalRequired to ask.
-        """
-        decision = self.services.policy.decide(action)
-        self.decisions.append((action, decision))
-        if decision.effect is Effect.DENY:
-            raise SecurityError.from_refusal(decision.reason)
-        if decision.effect is Effect.ASK and not self._is_approved(action):
-            raise ApprovalRequired(action, decision)
-
-    def _is_approved(self, action: Action) -> bool:
-        # Approval to write a file includes reading it: the user is asked once, not twice.
-        return action in self.approved_actions or replace(action, kind=Kind.WRITE) in self.approved_actions
-
-    def check_time(self) -> None:
-        """Raises ToolError if the call was cancelled or its deadline has passed. For loops that may take long."""
-        if self.cancelled.is_set():
-            raise ToolError("The call was stopped before it finished.", hint="Ask for less, then try again.")
-        if time.monotonic() > self.deadline:
-            raise self.timeout_error()
-
-    def timeout_error(self) -> ToolError:
-        return ToolError(
-            f"{self.call.tool} took longer than {self.timeout_seconds or self.limits.call_seconds:g} seconds.",
-            hint="Ask for less.",
-            retryable=True,
-        )
-
-    def strictest_decision(self) -> tuple[Action, Decision] | None:
-        """Returns the most restrictive decision of this call, for the audit log."""
-        return max(self.decisions, key=lambda pair: _STRICTNESS[pair[1].effect], default=None)
+        """See `CallNotes.add_result_note`."""
+        self.notes.add_result_note(text)
 
 
 def _may_destroy(action: Action) -> bool:

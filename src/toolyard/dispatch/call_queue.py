@@ -19,7 +19,7 @@ _PROGRESS_SECONDS = 1.0
 
 async def wait_with_progress(running: asyncio.Future[Any], name: str, ctx: CallContext) -> bool:
     """Waits for `running` and reports progress once a second. Returns False if the call's time ran out first."""
-    started, seconds = time.monotonic(), ctx.timeout_seconds
+    started, seconds = time.monotonic(), ctx.budget.seconds
     while True:
         left = seconds - (time.monotonic() - started)
         done, _ = await asyncio.wait({running}, timeout=min(_PROGRESS_SECONDS, max(left, 0)))
@@ -28,7 +28,7 @@ async def wait_with_progress(running: asyncio.Future[Any], name: str, ctx: CallC
         elapsed = time.monotonic() - started
         with contextlib.suppress(TimeoutError):  # a caller that does not read progress must not stop the clock
             async with asyncio.timeout(max(seconds - elapsed, 0)):
-                status = f": {ctx.status}" if ctx.status else ""
+                status = f": {ctx.notes.status}" if ctx.notes.status else ""
                 await ctx.call.progress(elapsed, seconds, f"{name} has been running for {elapsed:.0f} s{status}")
 
 
@@ -68,11 +68,11 @@ async def _acquire(queue: _CallQueue, name: str, ctx: CallContext) -> None:
     if queue.waiters == 1:  # no other call holds the lock or waits for it
         await queue.lock.acquire()
         return
-    ctx.status = "waiting for an earlier call"
+    ctx.notes.status = "waiting for an earlier call"
     taking = asyncio.ensure_future(queue.lock.acquire())
     try:
         if not await wait_with_progress(taking, name, ctx):
-            raise ctx.timeout_error()
+            raise ctx.budget.timeout_error()
     except BaseException:
         if taking.done() and not taking.cancelled():
             queue.lock.release()

@@ -26,8 +26,9 @@ from toolyard.core.errors import SecurityError, SystemFault, ToolyardError, Unkn
 from toolyard.core.events import MAX_TARGET_CHARS, CallOutcome, Event
 from toolyard.core.fd_exhaustion import fd_exhaustion_fault
 from toolyard.core.limits import KIB
-from toolyard.dispatch.call_context import ApprovalRequired, CallContext, MustRunInThread, WorkspaceServices
+from toolyard.dispatch.call_context import ApprovalRequired, CallContext, MustRunInThread
 from toolyard.dispatch.call_queue import CallQueues, wait_with_progress
+from toolyard.dispatch.services import WorkspaceServices
 from toolyard.dispatch.tool import Tool
 from toolyard.storage.audit_log import AuditRecorder, EventLog
 from toolyard.workspace.file_tool_detector import OperationOutcome, Origin
@@ -70,7 +71,7 @@ class CallDispatcher:
 
     def close(self) -> None:
         for ctx in tuple(self._running_calls):
-            ctx.cancelled.set()
+            ctx.budget.cancelled.set()
         self._threads.shutdown(cancel_futures=True)
         self._execution_threads.shutdown(cancel_futures=True)
         self._recorder.write_pending()
@@ -92,7 +93,7 @@ class CallDispatcher:
                 arguments = tool.parse_arguments(call.arguments)
                 if not tool.is_quick(arguments) or _text_size(call.arguments) > _INLINE_MAX_CHARS:
                     raise MustRunInThread
-                ctx.started, ctx.may_block = True, False
+                ctx.started, ctx.budget.may_block = True, False
                 return _run_tool(tool, arguments, ctx)
         except (MustRunInThread, ApprovalRequired):
             return None
@@ -140,7 +141,7 @@ class CallDispatcher:
     async def _run(self, call: Call, ctx: CallContext) -> Result:
         tool = self._find_tool(call.tool, hidden=call.hidden)
         arguments = tool.parse_arguments(call.arguments)
-        ctx.timeout_seconds = self._timeout_seconds(tool, arguments)
+        ctx.budget.seconds = self._timeout_seconds(tool, arguments)
         ctx.loop = asyncio.get_running_loop()
         line = tool.queue_name(arguments) if tool.queue_name is not None else None
         if line is None:
@@ -150,7 +151,7 @@ class CallDispatcher:
 
     async def _run_with_approvals(self, call: Call, tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
         """Runs the tool, and again after each approval that it needs."""
-        ctx.deadline = time.monotonic() + ctx.timeout_seconds
+        ctx.budget.start()
         for asked in range(_MAX_APPROVALS + 1):
             try:
                 return await self._run_in_thread(tool, arguments, ctx)
@@ -158,8 +159,8 @@ class CallDispatcher:
                 if asked == _MAX_APPROVALS:
                     break
                 await _request_approval(call, question)
-                ctx.approved_actions |= {question.action}
-                ctx.deadline = time.monotonic() + ctx.timeout_seconds
+                ctx.permissions.approved_actions |= {question.action}
+                ctx.budget.start()
         raise SecurityError("The call needs too many approvals.", hint="Do less in one call.")
 
     async def _run_in_thread(self, tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
@@ -174,9 +175,9 @@ class CallDispatcher:
             overdue = not await wait_with_progress(running, tool.name, ctx)
         finally:
             if not running.done():
-                await _cancel_and_wait(running, ctx.cancelled)
+                await _cancel_and_wait(running, ctx.budget.cancelled)
         if overdue and not ctx.completed:
-            raise ctx.timeout_error()
+            raise ctx.budget.timeout_error()
         return running.result()
 
     def _timeout_seconds(self, tool: Tool[Any], arguments: Any) -> float:
@@ -218,41 +219,40 @@ def _run_tool(tool: Tool[Any], arguments: Any, ctx: CallContext) -> Result:
     finally:
         _publish_changes(tool, ctx, outcome)
     if not ctx.call.hidden:
-        ctx.result_notes += ctx.sandboxes.background_commands.end_notices(ctx.call.session)
-        ctx.result_notes += (
-            ctx.services.sharing_service.notifications.new_lines() if ctx.services.sharing_service is not None else []
-        )
+        if ctx.call.session in ctx.services.background_sessions:
+            ctx.notes.for_result += ctx.sandboxes.background_commands.end_notices(ctx.call.session)
+        ctx.notes.for_result += ctx.services.new_peer_notices()
     # A read-only tool that was cancelled has no lasting effect and may have returned a partial result.
-    ctx.completed = not (tool.read_only and ctx.cancelled.is_set())
-    return replace(result, parts=(*result.parts, Text("\n".join(ctx.result_notes)))) if ctx.result_notes else result
+    ctx.completed = not (tool.read_only and ctx.budget.cancelled.is_set())
+    notes = ctx.notes.for_result
+    return replace(result, parts=(*result.parts, Text("\n".join(notes)))) if notes else result
 
 
 def _publish_changes(tool: Tool[Any], ctx: CallContext, outcome: OperationOutcome | None) -> None:
     """Schedules snapshots after a call that may have changed files, however it ended, and notifies listeners."""
-    snapshots = ctx.services.snapshots
     if not ctx.continues_in_background:
         ctx.end_changes()
     is_upstream = tool.kind == "call"  # the code that makes the upstream call reports those
-    if ctx.may_have_changed and snapshots is not None:
+    if ctx.touched_snapshots:
         if not is_upstream:
             ctx.after_write()
-        for touched in ctx.touched_snapshots or (snapshots,):
-            ctx.result_notes += touched.notices.pop_all()
+        for touched in ctx.touched_snapshots:
+            if touched.notices.waiting:
+                ctx.notes.for_result += touched.notices.pop_all()
     if outcome is not None and not is_upstream:
         _notify_listeners(ctx, tool.name, outcome)
 
 
 def _notify_listeners(ctx: CallContext, tool: str, outcome: OperationOutcome) -> None:
-    detector, snapshots = ctx.services.detector, ctx.services.snapshots
-    if detector is None or ctx.listeners_notified:
+    detector = ctx.services.detector
+    if not detector.callbacks or ctx.listeners_notified:
         return
     ctx.listeners_notified = True
-    paths = (path for action, _ in ctx.decisions if (path := action.real_path or action.path))
-    newest = snapshots.newest_id if snapshots is not None else ""
+    paths = (path for action, _ in ctx.permissions.decisions if (path := action.real_path or action.path))
     call = ctx.call
     origin = Origin(call.agent, call.session, call.id, call.surface)
     detector.notify_filesystem_operation(
-        *(tool, call.arguments), outcome=outcome, paths=paths, snapshot=newest, origin=origin
+        *(tool, call.arguments), outcome=outcome, paths=paths, snapshot=ctx.snapshots.newest_id, origin=origin
     )
 
 
@@ -317,7 +317,7 @@ def _audit_failure(ctx: CallContext, ending: _Ending, fault: ToolyardError) -> S
 
 
 def _audit_event(call: Call, ctx: CallContext, ending: _Ending, milliseconds: float) -> Event:
-    verdict = ctx.strictest_decision()
+    verdict = ctx.permissions.strictest_decision()
     action, decision = verdict if verdict is not None else (None, None)
     return Event(
         call=call.id,
@@ -336,7 +336,7 @@ def _audit_event(call: Call, ctx: CallContext, ending: _Ending, milliseconds: fl
 
 
 def _with_notes(reason: str, ctx: CallContext) -> str:
-    return " ".join((reason, *ctx.audit_notes)).strip()
+    return " ".join((reason, *ctx.notes.for_audit)).strip()
 
 
 def _audit_target(action: Action | None) -> str:

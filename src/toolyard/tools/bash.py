@@ -17,10 +17,9 @@ from toolyard.dispatch.tool import Arguments
 from toolyard.policy.command_rules import analyse_command
 from toolyard.sandbox.background_commands import BackgroundCommand
 from toolyard.sandbox.manager import ReadySandbox, display_folder
-from toolyard.sandbox.output_capture import OutputCapture
+from toolyard.sandbox.output_capture import OutputCapture, run_notes
 from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, RunResult, Stream, Tier
 from toolyard.tools.failure_hints import failure_hints
-from toolyard.tools.run_notes import run_notes
 
 _MS = 1_000
 _MAX_COMMAND_CHARS = 200_000
@@ -95,6 +94,7 @@ def _start_in_background(request: RunRequest, ready: ReadySandbox, ctx: CallCont
         ctx.end_changes()
         ctx.after_write()
 
+    ctx.services.background_sessions.add(ctx.call.session)
     shell = ctx.sandboxes.background_commands.start(ready.sandbox, request, on_ended, ctx.call.session)
     ctx.continues_in_background = True
     text += (
@@ -107,7 +107,7 @@ def _start_in_background(request: RunRequest, ready: ReadySandbox, ctx: CallCont
 def _run_request(request: RunRequest, ready: ReadySandbox, ctx: CallContext) -> tuple[OutputCapture, RunResult]:
     captured = OutputCapture(on_output=ctx.call.on_output)
     with ctx.route_approvals_to_caller():
-        return captured, ready.sandbox.run(request, captured.append, ctx.cancelled)
+        return captured, ready.sandbox.run(request, captured.append, ctx.budget.cancelled)
 
 
 def _could_not_start(request: RunRequest, captured: OutputCapture, outcome: RunResult) -> bool:
@@ -226,7 +226,7 @@ def _filtered_output(captured: OutputCapture, pattern: str, ctx: CallContext) ->
         f"    for line in text.splitlines():\n        if re.search({pattern!r}, line): print(line, file=stream)"
     )
     ready = ctx.sandboxes.get_sandbox()
-    outcome = ready.sandbox.run(RunRequest(RunKind.PYTHON, code, _FILTER_SECONDS), found.append, ctx.cancelled)
+    outcome = ready.sandbox.run(RunRequest(RunKind.PYTHON, code, _FILTER_SECONDS), found.append, ctx.budget.cancelled)
     if outcome.ending is not RunEnding.FINISHED or (outcome.value or {}).get("status") != "ok":
         raise ValidationError.of(
             "filter", "is not a regular expression, or takes too long", hint="Send a simpler one, or none."

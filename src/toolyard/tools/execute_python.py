@@ -14,10 +14,9 @@ from toolyard.core.limits import MIB, RunLimits
 from toolyard.dispatch.call_context import CallContext
 from toolyard.dispatch.tool import Arguments
 from toolyard.sandbox.manager import ReadySandbox
-from toolyard.sandbox.output_capture import OutputCapture, truncate_middle
+from toolyard.sandbox.output_capture import OutputCapture, run_notes, truncate_middle
 from toolyard.sandbox.spec import RunEnding, RunKind, RunRequest, RunResult, Stream
 from toolyard.tools.failure_hints import failure_hints
-from toolyard.tools.run_notes import run_notes
 
 _MS = 1_000
 _MAX_CODE_CHARS = 1_000_000
@@ -59,7 +58,7 @@ def execute_python(arguments: PythonArguments, ctx: CallContext) -> Result:
         ready.sandbox.drop_session(arguments.session)
     captured = OutputCapture(on_output=ctx.call.on_output)
     with ctx.route_approvals_to_caller():
-        outcome = ready.sandbox.run(request, captured.append, ctx.cancelled)
+        outcome = ready.sandbox.run(request, captured.append, ctx.budget.cancelled)
     if outcome.ending is RunEnding.CANCELLED:
         raise ToolError("The code was stopped because its caller left.", hint="Run it again if it is needed.")
     return _build_result(arguments, captured, outcome, ready, ctx)
@@ -85,7 +84,7 @@ def _build_result(
     arguments: PythonArguments, captured: OutputCapture, outcome: RunResult, ready: ReadySandbox, ctx: CallContext
 ) -> Result:
     answer = _CodeAnswer(outcome.value or {}, ctx.limits.output_chars)
-    if answer.skills and ctx.services.codemode is not None:
+    if answer.skills:
         ctx.codemode.skill_uses.record_imports(answer.skills)
     # Without an answer the process ended early: a crash, os._exit or a kill.
     exit_code = answer.exit_code if outcome.value is not None else outcome.exit_code

@@ -59,7 +59,7 @@ def search(arguments: MemorySearchArguments, ctx: CallContext) -> Result:
             agents,
             arguments.query,
             top=arguments.top,
-            visible=lambda agent, file: ctx.is_visible(memories.file_of(agent, file)),
+            visible=lambda agent, file: ctx.permissions.is_visible(memories.file_of(agent, file)),
         )
     hits = [_hit_fields(hit) for hit in found.hits]
     return Result((Text(_hits_text(found, hits)),), {"hits": hits, "faults": list(found.faults)})

@@ -39,7 +39,7 @@ def _render_target(arguments: ReadArguments, ctx: CallContext, target: Target) -
         first = arguments.offset or 1
         return read_large_page(target, first, arguments.limit or limits.read_lines, limits, ctx.check_time)
     contents = file_io.read(target, limits)
-    if not ctx.may_block and not _is_plain(contents.data, target.path):
+    if not ctx.budget.may_block and not _is_plain(contents.data, target.path):
         ctx.require_thread()
     rendered = render(
         contents.data,

@@ -96,7 +96,12 @@ def _skill_resources(after: str, ctx: CallContext) -> list[_ListedResource]:
 def _file_resources(after: str, ctx: CallContext) -> list[_ListedResource]:
     with ctx.open(".", Kind.READ) as target:
         tree = list_tree(
-            target.root, ".", ignore=(), visible=ctx.is_visible, limits=ctx.limits, deadline=ctx.deadline
+            target.root,
+            ".",
+            ignore=(),
+            visible=ctx.permissions.is_visible,
+            limits=ctx.limits,
+            deadline=ctx.budget.deadline,
         )
     root = ctx.mounts.workspace.path
     paths = sorted(entry.path for entry in tree.entries if entry.kind == "file" and entry.path > after)

@@ -71,10 +71,10 @@ def grep(arguments: GrepArguments, ctx: CallContext) -> Result:
             target.root,
             target.relative,
             query,
-            visible=ctx.is_visible,
+            visible=ctx.permissions.is_visible,
             limits=ctx.limits,
-            cancel=ctx.cancelled,
-            deadline=ctx.deadline,
+            cancel=ctx.budget.cancelled,
+            deadline=ctx.budget.deadline,
         )
     return Result((Text(_grep_text(found)),), _grep_facts(found, arguments.output_mode))
 
@@ -107,10 +107,10 @@ def glob(arguments: GlobArguments, ctx: CallContext) -> Result:
             target.root,
             target.relative,
             pattern,
-            visible=ctx.is_visible,
+            visible=ctx.permissions.is_visible,
             limits=ctx.limits,
-            cancel=ctx.cancelled,
-            deadline=ctx.deadline,
+            cancel=ctx.budget.cancelled,
+            deadline=ctx.budget.deadline,
         )
     text = "\n".join(found.files) or "No files found."
     facts: dict[str, Any] = {"files": list(found.files), "total": found.total, "truncated": found.truncated}
@@ -143,9 +143,9 @@ def list_folder(arguments: LsArguments, ctx: CallContext) -> Result:
             target.root,
             target.relative,
             ignore=arguments.ignore,
-            visible=ctx.is_visible,
+            visible=ctx.permissions.is_visible,
             limits=ctx.limits,
-            deadline=ctx.deadline,
+            deadline=ctx.budget.deadline,
         )
         shown = ctx.mounts.display_path(target.path)
     listing = tree.text or "(empty)"

@@ -49,7 +49,7 @@ def search_tools(arguments: SearchToolsArguments, ctx: CallContext) -> Result:
 def _matching_skills(query: str, ctx: CallContext) -> list[SkillEntry]:
     from toolyard.skills.search import matching_skills
 
-    return matching_skills(ctx.codemode.skill_library, ctx.is_visible, query)
+    return matching_skills(ctx.codemode.skill_library, ctx.permissions.is_visible, query)
 
 
 def _skill_text(entry: SkillEntry) -> str:

@@ -87,12 +87,14 @@ class PeerMerge:
         ctx, sharing = self._ctx, self._sharing
         places = (f"{sharing.prefix}/{folder_name(self._peer)}", self._peer_folder)
         selection = PathSelection(paths, places, ctx.limits)
-        ctx.require(Action(Kind.READ, ctx.call.tool, self._peer_folder, self._peer_folder, agent=ctx.call.agent))
+        ctx.permissions.require(
+            Action(Kind.READ, ctx.call.tool, self._peer_folder, self._peer_folder, agent=ctx.call.agent)
+        )
         before = ctx.snapshots.create(reason=f"before merging from {self._peer}", check=ctx.check_time).snapshot
         theirs = ctx.snapshots.store.get(self._published.snapshot)
         wish = MergeRequest(
             *(sharing.paths.agent, self._peer, before, theirs, sharing.filter_for(self._peer, theirs.root)),
-            is_visible=lambda path: ctx.is_visible(f"{self._peer_folder}/{path}"),
+            is_visible=lambda path: ctx.permissions.is_visible(f"{self._peer_folder}/{path}"),
             selection=selection,
             limits=ctx.limits,
             prefer=prefer,
@@ -127,7 +129,9 @@ class PeerMerge:
     def changes(self, report: MergeReport, limits: DiffLimits) -> tuple[PathChange, ...]:
         """Returns the changes of the merge in those of our files that may be read."""
         workspace = self._sharing.paths.workspace
-        seen = [item for item in report.items if self._ctx.is_visible(f"{workspace}/{os.fsdecode(item.path)}")]
+        seen = [
+            item for item in report.items if self._ctx.permissions.is_visible(f"{workspace}/{os.fsdecode(item.path)}")
+        ]
         with self._ctx.snapshots.store.reader() as reader:
             return preview_changes(seen, reader.content, self._suffix, limits)
 

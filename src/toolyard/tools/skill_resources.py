@@ -54,15 +54,13 @@ class SkillPage:
 
 def skill_pages(ctx: CallContext) -> list[SkillPage]:
     """Returns the pages of all readable skills, sorted by URI."""
-    mode = ctx.services.codemode
-    if mode is None:
-        return []
-    shelf = mode.skill_library
+    shelf = ctx.codemode.skill_library
     found = [
         SkillPage(f"{uri}/{_PAGE_NAME}", shelf.path_of(entry), entry) for uri, entry in shelf.addressable_skills()
     ]
     return sorted(
-        (page for page in found if ctx.is_visible(os.path.join(page.folder, _PAGE_NAME))), key=lambda page: page.uri
+        (page for page in found if ctx.permissions.is_visible(os.path.join(page.folder, _PAGE_NAME))),
+        key=lambda page: page.uri,
     )
 
 
@@ -132,7 +130,7 @@ def _files(page: SkillPage, ctx: CallContext) -> Iterator[tuple[str, bytes]]:
         finally:
             os.close(folder)
         for path, file in tree.items():
-            if not ctx.is_visible(os.path.join(root.path, path)):
+            if not ctx.permissions.is_visible(os.path.join(root.path, path)):
                 raise _unknown_skill()
             yield path, file.data
     finally:

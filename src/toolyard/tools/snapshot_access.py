@@ -37,12 +37,14 @@ class SnapshotAccess:
                 hint=f"Name a path in {self._root}, or another `context`.",
             )
         for kind in kinds:
-            self._ctx.require(Action(kind, self._ctx.call.tool, spelled, spelled, agent=self._ctx.call.agent))
+            self._ctx.permissions.require(
+                Action(kind, self._ctx.call.tool, spelled, spelled, agent=self._ctx.call.agent)
+            )
         return b"" if inside == "." else os.fsencode(inside)
 
     def is_visible(self, path: bytes) -> bool:
         """Whether this call may see the path."""
-        return not path or self._ctx.is_visible(self._absolute(path))
+        return not path or self._ctx.permissions.is_visible(self._absolute(path))
 
     def is_change_visible(self, change: PathChange) -> bool:
         """Whether this call may see both paths of a change: the diff of a renamed file shows both."""
@@ -58,7 +60,9 @@ class SnapshotAccess:
         if decision.effect is Effect.ASK:
             # Approval of the folder includes what the same rule asks about its content.
             if self._approved_rules is None:
-                self._approved_rules = {earlier.rule for _, earlier in ctx.decisions if earlier.effect is Effect.ASK}
+                self._approved_rules = {
+                    earlier.rule for _, earlier in ctx.permissions.decisions if earlier.effect is Effect.ASK
+                }
             return decision.rule in self._approved_rules
         return decision.effect is Effect.ALLOW
 

@@ -161,8 +161,7 @@ def restore(
     snapshot = folder.history.get(name)
     if dry_run:
         return _restore_preview(snapshot, places, access, folder, with_git=with_git)
-    folder.ctx.may_have_changed = True  # the restore itself takes a snapshot of the current state
-    folder.ctx.touched_snapshots.append(folder.snapshots)
+    folder.ctx.touched_snapshots.append(folder.snapshots)  # the restore itself takes a snapshot of the current state
     folder.ctx.begin_change(folder.snapshots)
     has_begun = False
 

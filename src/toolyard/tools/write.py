@@ -136,7 +136,7 @@ def edit_target(target: Target, steps: Sequence[EditStep], ctx: CallContext) -> 
     """Applies the steps to a file, or creates it with them. Also returns whether it was created."""
 
     def edit_content(before: bytes) -> EditOutcome:
-        if not ctx.may_block and not is_utf8(before):
+        if not ctx.budget.may_block and not is_utf8(before):
             ctx.require_thread()  # its encoding has to be guessed
         return apply_edits(before, steps)
 

@@ -126,7 +126,8 @@ class FilesystemToolDetector:
 
     def __init__(self) -> None:
         self._learned: dict[str, _Facts] = {}
-        self._callbacks: list[Callback] = []
+        self.callbacks: list[Callback] = []
+        """Called after each file operation; see `register_callback`."""
 
     def is_filesystem_operation(self, name: str) -> bool:
         """Returns whether a tool reads or changes files."""
@@ -165,7 +166,7 @@ class FilesystemToolDetector:
 
         It must return quickly: the call's result waits for it. Its exceptions are dropped.
         """
-        self._callbacks.append(callback)
+        self.callbacks.append(callback)
 
     def register_orchestrator(self, callback: OrchestratorCallback, *, agent_id: str, workspace: str) -> None:
         """Calls an orchestrator with `filesystem_operation` and one dictionary for each operation.
@@ -202,11 +203,11 @@ class FilesystemToolDetector:
         origin: Origin = _UNKNOWN,
     ) -> None:
         """Calls every callback for a tool call, if the tool touches files."""
-        if not self._callbacks or not self.is_filesystem_operation(tool_name):
+        if not self.callbacks or not self.is_filesystem_operation(tool_name):
             return
         changes = self.changes_files(tool_name)
         operation = FileOperation(tool_name, args, outcome, tuple(dict.fromkeys(paths)), changes, snapshot, origin)
-        for callback in tuple(self._callbacks):
+        for callback in tuple(self.callbacks):
             try:
                 callback(operation)
             except Exception:  # noqa: BLE001, S112 - a failing callback must not affect the call or other callbacks

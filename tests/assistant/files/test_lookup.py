@@ -372,7 +372,7 @@ def test_nothing_is_left_open(gate, tree, workspace):
 
 def test_a_call_that_was_stopped_reads_no_further(gate, tree):
     tree({"p/a.py": "x"})
-    gate.cancelled.set()
+    gate.budget.cancelled.set()
 
     with pytest.raises(ToolError, match="stopped"):
         find_files(gate, ["p"], LIMITS)

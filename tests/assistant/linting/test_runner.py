@@ -118,7 +118,7 @@ def test_when_the_time_is_up_the_others_do_not_run(gate, write):
 
 def test_it_ends_with_its_call(gate, write):
     write("a.py", BROKEN)
-    gate.deadline = time.monotonic() - 1
+    gate.budget.deadline = time.monotonic() - 1
     with pytest.raises(ToolError):
         lint(gate, ["a.py"])
 

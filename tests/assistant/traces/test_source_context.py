@@ -103,8 +103,8 @@ def test_nothing_outside_is_opened(gate, tmp_path, workspace, write):
     ]
     found = locate_frames(frames(*((file, 1) for file in tried)), gate)
     assert paths(found) == [""] * len(tried)
-    assert gate.decisions
-    assert all(action.real_path == str(workspace) for action, _ in gate.decisions)
+    assert gate.permissions.decisions
+    assert all(action.real_path == str(workspace) for action, _ in gate.permissions.decisions)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_no_more_frames_are_told_than_can_be_read(gate):
 
 def test_it_ends_with_its_call(gate, write):
     write("a.py")
-    gate.deadline = time.monotonic() - 1
+    gate.budget.deadline = time.monotonic() - 1
     with pytest.raises(ToolError):
         locate_frames(frames(("a.py", 1)), gate)
 
@@ -190,6 +190,6 @@ def test_of_thousands_of_frames_the_first_are_followed(gate, write):
 
 def test_a_call_that_was_cancelled_follows_no_frame(gate, write):
     write("src/a.py")
-    gate.cancelled.set()
+    gate.budget.cancelled.set()
     with pytest.raises(ToolError, match="stopped"):
         locate_frames(frames(*((f"/home/nobody/{number}.py", 1) for number in range(10))), gate)

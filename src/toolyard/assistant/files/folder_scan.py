@@ -59,9 +59,9 @@ class FolderListing:
 
 def scan_folder(ctx: CallContext, folder: Target) -> FolderListing:
     """Lists the visible files of a folder. Raises ToolError if that takes too long."""
-    bounds = SearchBounds(ctx.cancelled, ctx.deadline)
+    bounds = SearchBounds(ctx.budget.cancelled, ctx.budget.deadline)
     with SearchScope(
-        folder.root, folder.relative, ctx.is_visible, bounds, landlocked_process.best_confinement()
+        folder.root, folder.relative, ctx.permissions.is_visible, bounds, landlocked_process.best_confinement()
     ) as scope:
         output = scope.run_ripgrep(("--files", "--sort=path", *LAST_GLOBS, "--", WALKED.decode()), most=_NAMES_BYTES)
         ctx.check_time()
@@ -100,7 +100,7 @@ def _links_out(ctx: CallContext, scope: SearchScope, files: Sequence[ScannedFile
         waiting.extend(each for each in folders if each not in listed and each.rpartition("/")[2] != _GIT)
         for relative in links:
             path = f"{scope.root.path.rstrip('/')}/{relative}"
-            if ctx.is_visible(path) and _leads_out(scope.root, relative):
+            if ctx.permissions.is_visible(path) and _leads_out(scope.root, relative):
                 yield printable_name(ctx.mounts.display_path(path))
 
 

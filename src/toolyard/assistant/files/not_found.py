@@ -36,7 +36,9 @@ def _closest_in_folder(ctx: CallContext, target: Target) -> str:
     try:
         with os.scandir(fd) as entries:
             names = [
-                entry.name for entry in islice(entries, _MOST_ENTRIES) if ctx.is_visible(f"{folder}/{entry.name}")
+                entry.name
+                for entry in islice(entries, _MOST_ENTRIES)
+                if ctx.permissions.is_visible(f"{folder}/{entry.name}")
             ]
     except OSError:
         return ""
@@ -52,9 +54,9 @@ def _same_name_elsewhere(ctx: CallContext, name: str) -> tuple[str, ...]:
         ctx.mounts.workspace,
         ".",
         "**/" + _SPECIAL.sub(r"\\\1", name),
-        visible=ctx.is_visible,
+        visible=ctx.permissions.is_visible,
         limits=ctx.limits,
-        cancel=ctx.cancelled,
-        deadline=ctx.deadline,
+        cancel=ctx.budget.cancelled,
+        deadline=ctx.budget.deadline,
     )
     return found.files[:_MOST_SUGGESTIONS]

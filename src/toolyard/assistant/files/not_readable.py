@@ -24,5 +24,5 @@ def refusal_error(ctx: CallContext, name: str, field: str, error: SecurityError)
 
 def _is_outside(ctx: CallContext, name: str) -> bool:
     """Whether the policy denied the name and it lies in none of the readable folders."""
-    is_denied = bool(ctx.decisions) and ctx.decisions[-1][1].effect is Effect.DENY
+    is_denied = bool(ctx.permissions.decisions) and ctx.permissions.decisions[-1][1].effect is Effect.DENY
     return is_denied and not ctx.mounts.is_declared(ctx.mounts.clean(name))

@@ -85,7 +85,7 @@ def _visible_files(ctx: CallContext, paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         clean = ctx.mounts.clean(path)
         inside = relative_to(clean, workspace)
-        if inside is not None and inside.isprintable() and ctx.is_visible(clean):
+        if inside is not None and inside.isprintable() and ctx.permissions.is_visible(clean):
             yield inside
 
 
@@ -115,7 +115,7 @@ def _folder_with(ctx: CallContext, name: str, folder: str) -> str | None:
 
 
 def _file_exists(ctx: CallContext, path: str) -> bool:
-    if not ctx.is_visible(ctx.mounts.clean(path)):
+    if not ctx.permissions.is_visible(ctx.mounts.clean(path)):
         return False
     try:
         with ctx.open(path, Kind.READ) as target:

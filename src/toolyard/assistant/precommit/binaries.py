@@ -112,7 +112,7 @@ def _read_batch(git: Git, blobs: list[str]) -> dict[str, bytes]:
 
 def _read_from_work_tree(ctx: CallContext, path: str, most: int) -> tuple[int, bytes | None]:
     """Returns the size of a file, and its content unless it is too large."""
-    if not ctx.is_visible(path):
+    if not ctx.permissions.is_visible(path):
         return 0, None
     try:
         with ctx.open(path, Kind.READ) as target:

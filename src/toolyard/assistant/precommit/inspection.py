@@ -150,7 +150,7 @@ def _hide_denied_content(ctx: CallContext, root: str, found: CollectedChanges) -
     """
 
     def is_hidden(*names: str) -> bool:
-        return not all(ctx.is_visible(os.path.join(root, name)) for name in names if name)
+        return not all(ctx.permissions.is_visible(os.path.join(root, name)) for name in names if name)
 
     found.warned += [CheckDetail(path, 0, _UNSEEN) for path in sorted(filter(is_hidden, found.on_disk))]
     return [

@@ -16,7 +16,7 @@ def analyze(arguments: AnalyzeArguments, request: AssistantRequest) -> Assistant
     """Asks the model the question about the files; without a model, returns their structure."""
     found = request.find_files(arguments.files)
     request.check_rate()
-    request.ctx.status = "outlining"
+    request.ctx.notes.status = "outlining"
     structure = _describe_structure(found, request)
     question = Question(
         "analyze",

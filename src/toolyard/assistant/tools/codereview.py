@@ -20,7 +20,7 @@ def codereview(arguments: CodereviewArguments, request: AssistantRequest) -> Ass
     """Runs the linters and asks the model for findings; without a model, returns the linters' findings."""
     found = request.find_files(arguments.files)
     request.check_rate()
-    request.ctx.status = "running linters"
+    request.ctx.notes.status = "running linters"
     linted = lint(request.ctx, [source.path for source in found.sources])
     secrets = secret_findings(found.sources)
     without_model = filter_by_severity(

@@ -19,7 +19,7 @@ def debug(arguments: DebugArguments, request: AssistantRequest) -> AssistantOutp
     """Locates the traces of the error and asks the model for the cause; without a model, returns the frames."""
     found = request.find_files(arguments.files)
     request.check_rate()
-    request.ctx.status = "following the trace"
+    request.ctx.notes.status = "following the trace"
     traces = parse_traces(f"{arguments.error_description}\n{arguments.error_context}\n{arguments.runtime_info}")
     frames = locate_frames(traces, request.ctx, named={source.path for source in found.sources if source.is_named})
     errors = [trace.error for trace in traces if trace.error]

@@ -34,7 +34,7 @@ _TOO_LONG = "the change is too long for one request"
 
 def precommit(arguments: PrecommitArguments, request: AssistantRequest) -> AssistantOutput:
     """Checks the change, asks the model for a review, and returns the combined verdict."""
-    request.ctx.status = "looking at the changes"
+    request.ctx.notes.status = "looking at the changes"
     found = inspect_changes(
         request.ctx,
         arguments.path,

@@ -115,10 +115,10 @@ def _glob_files(pattern: str, ctx: CallContext) -> tuple[str, ...]:
             target.root,
             target.relative,
             pattern,
-            visible=ctx.is_visible,
+            visible=ctx.permissions.is_visible,
             limits=replace(ctx.limits, list_entries=_MOST_LISTED, output_chars=_LISTED_CHARS),
-            cancel=ctx.cancelled,
-            deadline=ctx.deadline,
+            cancel=ctx.budget.cancelled,
+            deadline=ctx.budget.deadline,
         )
     return found.files
 

@@ -99,7 +99,7 @@ def list_with_sizes(arguments: SizesArguments, ctx: CallContext) -> Result:
 
 def _read_listing(path: str, ctx: CallContext) -> FolderTree:
     with ctx.open(path, Kind.READ) as target:
-        listing = read_folder(target.root, target.relative, visible=ctx.is_visible, limits=ctx.limits)
+        listing = read_folder(target.root, target.relative, visible=ctx.permissions.is_visible, limits=ctx.limits)
         return _with_roots(listing, target.root.path, ctx)
 
 
@@ -145,9 +145,9 @@ def tree(arguments: TreeArguments, ctx: CallContext) -> Result:
             target.root,
             target.relative,
             ignore=ignore,
-            visible=ctx.is_visible,
+            visible=ctx.permissions.is_visible,
             limits=ctx.limits,
-            deadline=ctx.deadline,
+            deadline=ctx.budget.deadline,
         )
         found = _with_roots(found, target.root.path, ctx)
     entries = _fitting_entries(found.entries, ctx.limits.output_chars)
@@ -190,9 +190,9 @@ def search(arguments: SearchArguments, ctx: CallContext) -> Result:
             target.relative,
             arguments.pattern,
             arguments.excluded,
-            visible=ctx.is_visible,
+            visible=ctx.permissions.is_visible,
             limits=ctx.limits,
-            deadline=ctx.deadline,
+            deadline=ctx.budget.deadline,
         )
         paths = [os.path.join(target.root.path, path) for path in found.paths]
     text, left_out = join_lines(paths, ctx.limits.output_chars)
