@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from toolyard.core.actions import Action, Decision
-from toolyard.core.calls import ApprovalCallback, deny_without_asking
+from toolyard.core.calls import ApprovalCallback
 
 
 class _ActiveRun:
@@ -33,9 +33,6 @@ class ApprovalRouter:
     @contextmanager
     def route_to(self, ask: ApprovalCallback, loop: asyncio.AbstractEventLoop) -> Generator[None]:
         """Routes requests to `ask`, on its own loop, while the block runs."""
-        if ask is deny_without_asking:
-            yield
-            return
         run = _ActiveRun(ask, loop)
         with self._lock:
             self._runs.append(run)

@@ -1,4 +1,4 @@
-"""Captures the output of a run and prepares it for a result.
+"""Captures the output of a run and prepares it for a result, with notes on how the run ended.
 
 Long output is saved whole to a file in the workspace, and the result shows a preview: the beginning and the end.
 """
@@ -9,15 +9,24 @@ from collections.abc import Mapping
 
 from toolyard.core.calls import OutputCallback, discard_output
 from toolyard.core.errors import SecurityError, ToolyardError
-from toolyard.core.limits import Limits
+from toolyard.core.limits import MIB, Limits, RunLimits
 from toolyard.files import file_io
 from toolyard.files.mounts import Mounts
-from toolyard.sandbox.spec import Stream
+from toolyard.sandbox.spec import RunEnding, RunResult, Stream
 
 OUTPUT_FOLDER = ".toolyard/output"
 _IGNORE_FILE = ".toolyard/.gitignore"
 _IGNORE_ALL = b"*\n"
 _PREVIEW_CHARS = 4_000
+_SIGNALS_FROM = 128
+_CPU_SIGNAL, _FILE_SIZE_SIGNAL, _KILL_SIGNAL, _CRASH_SIGNAL = 24, 25, 9, 11
+_ENDINGS = {
+    RunEnding.BUSY: "It did not start: the session was busy with another call the whole time. Name a longer timeout, "
+    "or another session.",
+    RunEnding.TIMEOUT: "Timed out and was ended; this is what it had printed. Name a longer timeout, or do less.",
+    RunEnding.MOUNT_LOST: "Everything in the sandbox was ended: a file that is protected from commands was replaced.",
+    RunEnding.LOST: "The sandbox went away while it ran, so its result is unknown. The next run gets a new sandbox.",
+}
 
 
 class OutputCapture:
@@ -95,3 +104,40 @@ def truncate_middle(text: str, max_chars: int, saved_note: str = "") -> str:
     half = max_chars // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[... {left_out:,} characters left out{saved_note} ...]\n{text[len(text) - half :]}"
+
+
+def run_notes(outcome: RunResult, limits: RunLimits) -> list[str]:
+    """Returns the notes on a run; none if it ended normally."""
+    found = [_ENDINGS[outcome.ending]] if outcome.ending in _ENDINGS else []
+    if outcome.ending is RunEnding.OUTPUT:
+        found.append(f"Ended: it printed more than {_size_text(limits.output_bytes)}. Send its output to a file.")
+    elif outcome.ending is RunEnding.DISK:
+        found.append(f"Ended: {outcome.reason}. Write less, or delete what is not needed.")
+    elif outcome.ending is RunEnding.MEMORY:
+        found.append(f"Ended: the sandbox used more than {_size_text(limits.memory_bytes)} of memory.")
+    elif outcome.ending is RunEnding.FINISHED:
+        found += _signal_notes(outcome.exit_code - _SIGNALS_FROM, limits)
+    if outcome.leftover_processes and outcome.ending is RunEnding.FINISHED:
+        ended = (
+            "1 process it left running was"
+            if outcome.leftover_processes == 1
+            else (f"{outcome.leftover_processes} processes it left running were")
+        )
+        found.append(f"{ended} ended. Use run_in_background for what should run on.")
+    if outcome.sandbox_is_new:
+        found.append("The sandbox had gone away and was replaced: /tmp, sessions and background commands are gone.")
+    return found
+
+
+def _signal_notes(number: int, limits: RunLimits) -> list[str]:
+    if number == _CPU_SIGNAL:
+        return [f"Ended: it used more than {limits.cpu_seconds} seconds of processor time."]
+    if number == _FILE_SIZE_SIGNAL:
+        return [f"Ended: it tried to write a file larger than {_size_text(limits.file_bytes)}."]
+    if number == _KILL_SIGNAL:
+        return ["It was killed."]
+    return ["It crashed (segmentation fault)."] if number == _CRASH_SIGNAL else []
+
+
+def _size_text(count: int) -> str:
+    return f"{count / MIB:,.0f} MiB" if count >= MIB else f"{count:,} bytes"

@@ -70,6 +70,8 @@ class ProcessSandbox(Closeable):
         self._launch = launch
         self._proxy: ProxyEndpoint | None = None
         self._spec: SandboxSpec | None = None
+        self._writable_folders: list[str] = []
+        """The workspace and other mounts that runs may fill."""
         self._process: SandboxProcess | None = None
         self._was_lost = False
         self._cgroup: Cgroup | None = None
@@ -88,6 +90,9 @@ class ProcessSandbox(Closeable):
         if spec.broker and self.tier in _WITH_OWN_NETWORK:  # other tiers see the host's own paths
             spec = replace(spec, mounts=(*spec.mounts, Mount(spec.broker, target=guest_layout.BROKER)))
         self._spec = spec
+        beside = (mount for mount in spec.mounts if not is_beneath(mount.source, spec.workspace))
+        self._writable_folders = [spec.workspace] if spec.writable else []
+        self._writable_folders += [mount.source for mount in beside if mount.writable]
         self._open_process()
 
     def run(self, request: RunRequest, sink: OutputSink, cancelled: threading.Event) -> RunResult:
@@ -176,11 +181,8 @@ class ProcessSandbox(Closeable):
         spec, group = self._spec, self._cgroup
         if spec is None:
             raise _closed_error()
-        beside = [mount for mount in spec.mounts if not is_beneath(mount.source, spec.workspace)]
-        folders = [spec.workspace] if spec.writable else []
-        folders += [mount.source for mount in beside if mount.writable and os.path.isdir(mount.source)]
         watch = DiskWatch(
-            folders,
+            [folder for folder in self._writable_folders if folder == spec.workspace or os.path.isdir(folder)],
             max_bytes=spec.limits.disk_bytes,
             max_files=_MOST_FILES,
             reserve_bytes=_DISK_RESERVE_BYTES,

@@ -26,7 +26,8 @@ class Notices:
         """`log` writes a sentence to the audit log. `subject` names the folder, if it is not the workspace."""
         self._log = log
         self._subject = subject
-        self._waiting: deque[str] = deque(maxlen=_MOST)
+        self.waiting: deque[str] = deque(maxlen=_MOST)
+        """Messages for the next tool result."""
         self._has_failed = False
         self._announced = ""
         self._announced_sessions: set[str] = set()
@@ -35,8 +36,8 @@ class Notices:
     def pop_all(self) -> list[str]:
         """Returns the pending messages for the next tool result, and clears them."""
         messages: list[str] = []
-        while self._waiting:
-            messages.append(self._waiting.popleft())
+        while self.waiting:
+            messages.append(self.waiting.popleft())
         return messages
 
     def report_failure(self, error: Exception) -> None:
@@ -72,7 +73,7 @@ class Notices:
         self._proposals = frozenset(taken.proposals)
 
     def _add(self, message: str) -> None:
-        self._waiting.append(f"[{message}]")
+        self.waiting.append(f"[{message}]")
         self._log(message)
 
 
