@@ -129,7 +129,6 @@ MAY_LOSE: dict[str, set[str]] = {
     "current_task.yaml": {EMPTIED},
     "trust/*": {*DAMAGE},
     "catalog.sqlite": {EMPTIED},
-    "run.sqlite3": {EMPTIED},
     "events.jsonl": {*DAMAGE},
     "provenance.sqlite3": {EMPTIED},
 }

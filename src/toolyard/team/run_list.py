@@ -49,7 +49,7 @@ def read_run(folder: str) -> KnownRun:
         result: dict[str, Any] = store.fact("result", {})
         return KnownRun(
             run=folder.rpartition("/")[2],
-            began=store.fact("began", 0.0),
+            began=store.required_fact("began"),
             task=store.fact("task", ""),
             config=store.fact("config", ""),
             ended=store.fact("ended", ""),
