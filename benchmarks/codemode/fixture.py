@@ -18,7 +18,7 @@ from benchmarks.lean_client import BenchFault
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.codemode.update_files import update_tool_files
+from toolyard.codemode.sync import update_tool_files
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core.closeable import Closeable

@@ -23,7 +23,7 @@ from toolyard.app.execution_mode import tool_injection_for
 from toolyard.app.toolsets import Toolset
 from toolyard.app.yard import Yard
 from toolyard.app.yard_options import YardOptions
-from toolyard.codemode.update_files import update_tool_files
+from toolyard.codemode.sync import update_tool_files
 from toolyard.config.loader import load_config
 from toolyard.config.settings import Settings
 from toolyard.core.tokens import count_tokens, has_tokenizer

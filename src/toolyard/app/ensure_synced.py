@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 
 from toolyard.app.yard import Yard
 from toolyard.codemode.server_fingerprint import evidence_of
-from toolyard.codemode.sync import OnServerAnswered, ask_servers, exclusive_sync_lock, forget_removed_servers
+from toolyard.codemode.sync import (
+    OnServerAnswered,
+    ask_servers,
+    exclusive_sync_lock,
+    forget_removed_servers,
+    update_tool_files,
+)
 from toolyard.codemode.sync_report import configuration_problems, ignore_answer
-from toolyard.codemode.update_files import update_tool_files
 from toolyard.config.settings import environment
 
 if TYPE_CHECKING:

@@ -1,21 +1,49 @@
-"""The options a Yard is opened with."""
+"""The options a Yard is opened with, and the tools that it may serve instead of a workspace's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolyard.app.toolsets import Toolset, Toolsets, has_code_mode
 from toolyard.config.models import Config
 from toolyard.config.settings import Settings
 from toolyard.core.errors import ErrorForm
 from toolyard.core.permission_modes import PermissionMode
+from toolyard.dispatch.tool import Tool
 
 if TYPE_CHECKING:
     from toolyard.app.execution_mode import ToolInjection
-    from toolyard.app.tool_provider import ToolProvider
     from toolyard.mcp_client import SharedServers
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTemplate:
+    """The URI template of a kind of MCP resource."""
+
+    name: str
+    uri: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProvider:
+    """Tools, resources and instructions that replace those of a workspace, such as the assistant's.
+
+    They use the same dispatcher, policy, audit log and transports as all others. The Yard that serves a ToolProvider
+    closes it after the last call has ended.
+    """
+
+    tools: Mapping[str, Tool[Any]]
+    resources: Mapping[str, Tool[Any]]
+    """The tools that answer resource requests, by MCP method."""
+    templates: tuple[ResourceTemplate, ...]
+    instructions: str
+    """The instructions that a client receives when it connects."""
+    warm_up: Callable[[], None]
+    """Prepares the first call. Runs in a thread after a client has listed the tools."""
+    close: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from toolyard.app.tool_provider import ToolProvider
+from toolyard.app.yard_options import ToolProvider
 from toolyard.assistant.arguments import (
     AnalyzeArguments,
     AssistantArguments,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolyard.app.tool_provider import ResourceTemplate
+from toolyard.app.yard_options import ResourceTemplate
 from toolyard.assistant.output import MARKDOWN, THREAD_SCHEME
 from toolyard.core.calls import Result
 from toolyard.core.errors import ValidationError

@@ -19,8 +19,7 @@ from toolyard.codemode.catalog import Catalog
 from toolyard.codemode.custom.caller import CustomCallTarget, CustomPinnedTools
 from toolyard.codemode.rate_limits import RateLimits
 from toolyard.codemode.skill_requests import SkillRequests
-from toolyard.codemode.sync import exclusive_sync_lock
-from toolyard.codemode.update_files import update_tool_files
+from toolyard.codemode.sync import exclusive_sync_lock, update_tool_files
 from toolyard.codemode.upstream_caller import UpstreamCaller
 from toolyard.core.closeable import Closeable
 from toolyard.core.debounce import Debouncer

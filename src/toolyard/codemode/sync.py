@@ -14,12 +14,19 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from toolyard.codemode.catalog import Catalog, ChangeKind, ToolChange
+from toolyard.codemode.file_writer import write_groups, write_servers
+from toolyard.codemode.generated_folder import SERVERS, TOOLS, GeneratedFolder, is_generated
+from toolyard.codemode.search import ToolIndex
 from toolyard.codemode.server_fingerprint import FRESH_SECONDS, evidence_of
 from toolyard.config.models import ServerEntry
 from toolyard.core.errors import SystemFault, ToolyardError
 from toolyard.core.upstream import ServerListing
+
+if TYPE_CHECKING:
+    from toolyard.codemode.tool_knowledge import ToolKnowledge
 
 LOCK_NAME = "sync.lock"
 _MAX_CONCURRENT = 8
@@ -136,3 +143,25 @@ def exclusive_sync_lock(state: str) -> Generator[None]:
 def select_entries(entries: Sequence[ServerEntry], wanted: Collection[str]) -> list[ServerEntry]:
     """Returns the wanted entries, or all if none is named."""
     return [entry for entry in entries if not wanted or entry.name in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class FileUpdate:
+    """The result of an update."""
+
+    files: int
+    note: str
+    """The note of the search index."""
+
+
+def update_tool_files(mode: ToolKnowledge) -> FileUpdate:
+    """Writes the files that differ."""
+    root = mode.root
+    groups = mode.custom.unwrapped_groups
+    with ToolIndex.open_writable(mode.index_path, semantic=mode.is_semantic) as index:
+        with GeneratedFolder(root, SERVERS, mode.deps.state) as servers:
+            count = write_servers(mode.catalog, index, servers, mode.server_folders, mode.deps.list_own_tools())
+        if groups or is_generated(root.path, TOOLS, mode.deps.state):
+            with GeneratedFolder(root, TOOLS, mode.deps.state) as tools:
+                count += write_groups(index, tools, groups)
+        return FileUpdate(count, index.note)

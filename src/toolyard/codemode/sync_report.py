@@ -18,8 +18,8 @@ from toolyard.codemode.sync import (
     forget_removed_servers,
     select_entries,
     servers_to_ask,
+    update_tool_files,
 )
-from toolyard.codemode.update_files import update_tool_files
 from toolyard.config.settings import environment
 from toolyard.config.suggestions import did_you_mean
 from toolyard.core.errors import ConfigError, ValidationError

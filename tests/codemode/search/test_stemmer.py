@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.codemode.search import SETS
 from tests.support.toolsearch import documents, questions, tools
 from toolyard.codemode.search.documents import SearchFields
-from toolyard.codemode.search.lexicon import stopwords, synonym_groups
 from toolyard.codemode.search.stemmer import stem
+from toolyard.codemode.search.tokenizer import stopwords, synonym_groups
 
 QUESTIONS = (
     "livemcpbench",

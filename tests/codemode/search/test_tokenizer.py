@@ -2,8 +2,13 @@
 
 import pytest
 
-from toolyard.codemode.search.lexicon import stopwords, synonym_groups
-from toolyard.codemode.search.tokenizer import split_sentences, stemmed_words, synonyms_by_stem
+from toolyard.codemode.search.tokenizer import (
+    split_sentences,
+    stemmed_words,
+    stopwords,
+    synonym_groups,
+    synonyms_by_stem,
+)
 
 
 @pytest.mark.parametrize(

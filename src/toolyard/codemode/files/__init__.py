@@ -1,6 +1,5 @@
 """Tool files: generates typed Python from a server's listing. Pure text, nothing is executed."""
 
-from toolyard.codemode.files.compiled import CompiledServer, CompiledTool
 from toolyard.codemode.files.indexes import compile_index
 from toolyard.codemode.files.names import OWN_SERVER
 from toolyard.codemode.files.packages import (
@@ -12,6 +11,7 @@ from toolyard.codemode.files.packages import (
     folder_names,
     server_for_code_name,
 )
+from toolyard.codemode.files.tool_file import CompiledServer, CompiledTool
 
 __all__ = [
     "OWN_SERVER",

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolyard.codemode.files.compiled import CompiledServer, CompiledTool
 from toolyard.codemode.files.literals import clip_text, render_markdown
+from toolyard.codemode.files.tool_file import CompiledServer, CompiledTool
 from toolyard.core.upstream import ToolSchema
 
 _NAMED_TOOLS = 8

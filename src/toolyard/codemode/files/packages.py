@@ -6,11 +6,16 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from toolyard.codemode.files.compiled import CompiledServer
 from toolyard.codemode.files.indexes import index_json, index_markdown
 from toolyard.codemode.files.literals import clip_text, python_literal
 from toolyard.codemode.files.names import FOLDERS, OWN_SERVER, SERVER_FOLDERS, TOOLS, spell_names
-from toolyard.codemode.files.tool_file import ToolFile, ToolFileLocation, decorator_call, render_tool_file
+from toolyard.codemode.files.tool_file import (
+    CompiledServer,
+    ToolFile,
+    ToolFileLocation,
+    decorator_call,
+    render_tool_file,
+)
 from toolyard.core.upstream import Json, ServerListing, ToolSchema
 
 _LONGEST_VERSION = 100

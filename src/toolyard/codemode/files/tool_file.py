@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolyard.codemode.files.compiled import CompiledTool
 from toolyard.codemode.files.literals import (
     clip_text,
     normalize_text,
@@ -26,6 +26,30 @@ LONGEST_TEXT = 1_000_000
 _LONGEST_SUMMARY = 120
 _WIDTH = 110
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTool:
+    """The location of a tool's file, and the two lines that search shows."""
+
+    name: str
+    module: str
+    function: str
+    path: str
+    signature: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledServer:
+    """The files of one folder. The same listing always gives the same bytes."""
+
+    server: str
+    folder: str
+    files: Mapping[str, str]
+    """File name -> text."""
+    tools: tuple[CompiledTool, ...]
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

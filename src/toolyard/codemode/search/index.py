@@ -26,9 +26,8 @@ from toolyard.codemode.search.ranking import (
     read_columns,
 )
 from toolyard.codemode.search.render import fit_to_budget
-from toolyard.codemode.search.spelling import SpellingCorrector
-from toolyard.codemode.search.stopword_queries import scan_tools
 from toolyard.codemode.search.store import MAX_TOOLS, TOOL_BITS, IndexedServer, IndexStore, StoredTool
+from toolyard.codemode.search.unindexed_words import SpellingCorrector, scan_tools
 from toolyard.codemode.search.vectors import VectorIndex, build_vectors
 from toolyard.core.closeable import Closeable
 from toolyard.core.errors import SystemFault

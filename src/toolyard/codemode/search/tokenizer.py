@@ -1,7 +1,8 @@
 """Splits text into search terms: identifiers are split, words are stemmed, stopwords are dropped.
 
 Scripts without spaces (Chinese, Japanese, Thai, ...) are split into pairs of characters, which match without a
-dictionary.
+dictionary. The word lists are plain files beside this one that anybody can correct: `stopwords.txt`, and
+`synonyms.txt`, in which each line is a group of interchangeable words.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from importlib.resources import files
 
-from toolyard.codemode.search.lexicon import stopwords, synonym_groups
 from toolyard.codemode.search.stemmer import stem
 
+_COMMENT = "#"
 _LONGEST_WORD = 40
 """Longer words are keys, hashes or noise: their beginning is enough."""
 
@@ -71,3 +73,20 @@ def _strip_accents(text: str) -> str:
 
 def _bigrams(run: str) -> list[str]:
     return [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+@cache
+def stopwords() -> frozenset[str]:
+    """Returns the words that carry no meaning for search."""
+    return frozenset(word for line in _lines("stopwords.txt") for word in line.split())
+
+
+@cache
+def synonym_groups() -> tuple[str, ...]:
+    """Returns the groups of synonyms, one line each."""
+    return tuple(_lines("synonyms.txt"))
+
+
+def _lines(name: str) -> list[str]:
+    text = files("toolyard.codemode.search").joinpath(name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith(_COMMENT)]
