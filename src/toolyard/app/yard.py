@@ -113,14 +113,7 @@ class Yard(Closeable):
         self.activity = Activity(self.detector, self.sandboxes.background_commands, self.agent)
         self._webhook = self._open_webhook()
         self.sharing = self._open_sharing()
-        self._resources = WorkspaceServices(
-            *(mounts, policy, self.limits, ReadTracker(), self.sandboxes, self.codemode),
-            *(self.snapshots, self.detector, home, self.context_snapshots),
-        )
-        if (sharing := self.sharing) is not None:
-            self._resources = replace(
-                self._resources, get_sharing=lambda: sharing, new_peer_notices=sharing.notifications.new_lines
-            )
+        self._services = self._build_services()
         # If the selected tools cannot be served, everything opened so far is closed.
         with contextlib.ExitStack() as undo:
             for part in (self.sharing, self.snapshots, *self.context_snapshots, self.codemode, self.sandboxes):
@@ -129,7 +122,7 @@ class Yard(Closeable):
             self.served = ServedTools(options, self.codemode)
             served = self.served.tools()
             undo.pop_all()
-        self.dispatch = CallDispatcher(served, self._resource_tools(served), self._resources, audit)
+        self.dispatch = CallDispatcher(served, self._resource_tools(served), self._services, audit)
 
     @classmethod
     def open(cls, options: YardOptions) -> Self:
@@ -294,8 +287,18 @@ class Yard(Closeable):
         from toolyard.app.own_tool_files import own_tools
 
         tools = own_tools(select_agent(self.options.config, self.options.agent))
-        services = replace(self._resources, get_sharing=refuse_sharing, new_peer_notices=list)
+        services = replace(self._services, get_sharing=refuse_sharing, new_peer_notices=list)
         return CallDispatcher(tools, {}, services, self._audit)
+
+    def _build_services(self) -> WorkspaceServices:
+        services = WorkspaceServices(
+            *(self.mounts, self.policy, self.limits, ReadTracker(), self.sandboxes, self.codemode),
+            *(self.snapshots, self.detector, self.home, self.context_snapshots),
+        )
+        sharing = self.sharing
+        if sharing is None:
+            return services
+        return replace(services, get_sharing=lambda: sharing, new_peer_notices=sharing.notifications.new_lines)
 
     def _open_sharing(self) -> SharingService | None:
         """Returns what this agent shares with its peers; None without peers."""
