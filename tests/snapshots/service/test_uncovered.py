@@ -113,7 +113,7 @@ async def test_a_change_goes_on_as_soon_as_a_snapshot_can_be_taken_again(spot, f
     yard = full(required=True)
     with pytest.raises(SystemFault):
         await call(yard, "Bash", command="rm a.txt")
-    monkeypatch.setattr("toolyard.snapshots.service.disk_quota.DiskQuota.check", lambda self: None)
+    monkeypatch.setattr("toolyard.snapshots.service.size_limits.DiskQuota.check", lambda self: None)
     await call(yard, "Bash", command="rm a.txt")
     newest = next(each for each in yard.snapshots.store.list() if each.reason == "before a change")
     assert yard.snapshots.store.read(newest.id, "a.txt").startswith(b"newer")
