@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--http", type=int, metavar="PORT")
     given = parser.parse_args()
     policy = SecurityPolicy(given.root, given.allow or DEFAULT_ALLOWED_PATHS)
-    # Over HTTP it listens on this machine alone, for whoever works here.
+    # Over HTTP it listens on this machine alone, for the users of this machine.
     with BridgeHost(policy, shared_disk=given.shared_disk, identify=one_client) as host:
         server = build(host)
         if given.http:

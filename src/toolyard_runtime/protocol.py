@@ -2,7 +2,7 @@
 
 A frame is a header (the run's number, the kind, the length of the body) and a body. Frames from the host are trusted
 and carry plain values in `marshal` form, which needs no import. Frames from the supervisor contain bytes and fixed
-numbers, because agent code controls part of them. `docs/sandbox.md` describes every kind.
+numbers, because agent code controls part of them. `docs/sandbox-internals.md` describes every kind.
 """
 
 from __future__ import annotations

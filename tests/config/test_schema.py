@@ -17,6 +17,10 @@ from toolyard.config.schema import config_schema, schema_text
 from toolyard.core.errors import ConfigError
 
 PUBLISHED = Path(__file__).parents[2] / "docs/toolyard.schema.json"
+CONFIGURATION_PAGES = (
+    *("configuration", "backends", "server-entries", "tool-access", "tool-lists", "custom-tools"),
+    *("sandbox", "file-operations", "permissions"),
+)
 SCHEMA = config_schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
@@ -134,7 +138,7 @@ def test_it_says_nothing_of_the_insides():
 
 
 def test_the_reference_names_every_key():
-    page = (PUBLISHED.parent / "configuration.md").read_text() + (PUBLISHED.parent / "sandbox.md").read_text()
+    page = "".join((PUBLISHED.parent / f"{name}.md").read_text() for name in CONFIGURATION_PAGES)
     missing = [
         f"{section}.{key}"
         for section, node in {"": SCHEMA, **SCHEMA["$defs"]}.items()
@@ -145,7 +149,7 @@ def test_the_reference_names_every_key():
 
 
 def test_the_reference_names_every_backend():
-    page = (PUBLISHED.parent / "configuration.md").read_text()
+    page = (PUBLISHED.parent / "backends.md").read_text()
     rows = page.partition("| `type` | speaks to |")[2].partition("\n\n")[0].splitlines()[2:]
     assert sorted(name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])) == sorted(BACKENDS)
     by_name = {re.findall(r"`([^`]+)`", row)[0]: row for row in rows}

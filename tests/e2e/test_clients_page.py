@@ -1,4 +1,4 @@
-"""Every command of README and docs/clients.md that needs a real client, run as it is written."""
+"""Every command of README, docs/clients.md and docs/mcp-http.md that needs a real client, run as it is written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tomllib
 from tests.e2e import pages
 
 PAGE = pages.ROOT / "docs" / "clients.md"
+HTTP_PAGE = pages.ROOT / "docs" / "mcp-http.md"
 # The page's server runs in the background of its shell: wait for it, and end it with the shell.
 READY = "until curl --silent --output /dev/null http://127.0.0.1:PORT; do sleep 0.1; done\n"
 
@@ -20,7 +21,7 @@ def free_port() -> int:
 
 def test_the_commands_run(npm, yard):
     script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n"
-    for block in pages.blocks(PAGE, "sh e2e"):
+    for block in (*pages.blocks(PAGE, "sh e2e"), *pages.blocks(HTTP_PAGE, "sh e2e")):
         script += block + (READY if "&\n" in block else "")
     (yard.workspace / "hello.txt").write_text("hello\n")
     script = script.replace("8765", "PORT").replace("PORT", str(free_port()))

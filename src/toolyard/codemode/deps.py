@@ -45,7 +45,7 @@ class CodeModeDeps:
     on_authorize: Callable[[str, str], None] | None = None
     """Shows the user the address at which to sign in for a server."""
     detector: FilesystemToolDetector | None = None
-    """Is told of each call of an upstream or custom tool."""
+    """Receives each call of an upstream or custom tool."""
     snapshots: Sequence[AutoSnapshots] = ()
     """Scheduled after each call that may change files: those of the workspace first, then of context paths."""
     session: str = ""

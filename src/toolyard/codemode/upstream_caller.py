@@ -145,7 +145,7 @@ class UpstreamCaller:
     adopt_server: Callable[[str], bool] = adopt_no_server
     """Attaches a server that was configured and synced meanwhile. Returns whether it exists."""
     detector: FilesystemToolDetector | None = None
-    """Is told of each call, which may have read or changed files."""
+    """Receives each call, which may have read or changed files."""
     snapshots: Sequence[AutoSnapshots] = ()
     """Scheduled after each call that may change files: those of the workspace first, then of context paths."""
     _known: dict[tuple[str, str], KnownTool] = field(default_factory=dict[tuple[str, str], KnownTool])

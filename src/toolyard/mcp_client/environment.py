@@ -1,4 +1,4 @@
-"""The environment variables that a server's process gets. `docs/configuration.md` lists the same names.
+"""The environment variables that a server's process gets. `docs/server-entries.md` lists the same names.
 
 They are what programs need to run and to reach the network: certificates, proxies, language and time zone. Nothing
 else is passed, because any other variable may be a secret. A proxy URL may contain a password: the server gets it,

@@ -1,4 +1,4 @@
-"""docs/second-opinion.md, run as it is written, with Claude Code. Its own model is scripted, as the page's is."""
+"""docs/second-opinion.md and its twin over HTTP, run as written, with Claude Code. All models are scripted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.e2e.test_clients_page import free_port
 from toolyard.testing.mock_model import Call, Turn
 
 PAGE = pages.ROOT / "docs" / "second-opinion.md"
+HTTP_PAGE = pages.ROOT / "docs" / "second-opinion-http.md"
 ID = re.compile(r"## Continuation ID: (\w{32})")
 
 
@@ -35,12 +36,17 @@ def at_last(request):
     return Turn("It says:\n" + "\n".join(request.results), usage=LITTLE)
 
 
+def in_subshell(page):
+    commands = "\n".join(pages.blocks(page, "sh", "sh e2e"))
+    return f"(\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n{commands}\n)"
+
+
 def test_the_guide_does_what_it_says(npm, yard):
-    script = "\n".join(pages.blocks(PAGE, "sh", "sh e2e")).replace("/tmp/", f"{yard.base}/")
+    script = "\n".join(in_subshell(page) for page in (PAGE, HTTP_PAGE)).replace("/tmp/", f"{yard.base}/")
     for port in ("8123", "8766"):
         assert port in script
         script = script.replace(port, str(free_port()))
-    script = f"PATH=$PATH:{pathlib.Path(sys.executable).parent}\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n{script}"
+    script = f"PATH=$PATH:{pathlib.Path(sys.executable).parent}\n{script}"
     model = ScriptedModel((asked, then, at_last), f"mcp__{SERVER}__")
     with model.serving() as url:
         printed = pages.run(
@@ -54,7 +60,7 @@ def test_the_guide_does_what_it_says(npm, yard):
         r"toolyard-assistant: \S+/toolyard assistant --workspace \S+/second-opinion - ✔ Connected", printed
     )
     assert printed.count("1. **high** (bug) cart.py:12: The remainder is lost") == 3  # Claude once, curl twice
-    assert printed.count("share, rest = divmod(amount, people)") == 3  # and once in the thread
+    assert printed.count("share, rest = divmod(amount, people)") == 3  # Claude, curl and the thread
     assert "It says 'Verdict: no-go'." in printed
     assert "- secrets: billing.py:1 AWS Access Key" in printed
     assert "There is no key for Gemini API." in printed

@@ -1,4 +1,4 @@
-"""docs/attach-everything.md, run as it is written, with real clients and published servers."""
+"""docs/attach-everything.md and the pages that continue it, run with real clients and published servers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import tomllib
 from tests.e2e import pages, published
 
 PAGE = pages.ROOT / "docs" / "attach-everything.md"
+CONTINUED = [pages.ROOT / "docs" / f"{name}.md" for name in ("tool-access", "custom-tools", "troubleshooting")]
 TOKYO = "T01:30:00+09:00"
 
 
 def test_the_guide_does_what_it_says(npm, yard):
     published.python_server("mcp-server-time")
-    printed = pages.run("".join(pages.blocks(PAGE, "sh e2e")), npm, yard, yard.base)
+    commands = [block for page in (PAGE, *CONTINUED) for block in pages.blocks(page, "sh e2e")]
+    printed = pages.run("".join(commands), npm, yard, yard.base)
     for said in (
         "25 tools of 3 servers; asked 3",
         "tokens; as files they cost none.",
@@ -21,7 +23,7 @@ def test_the_guide_does_what_it_says(npm, yard):
         "time.get_current_time  servers/time/get_current_time.py",
         "✔ Connected",
         "as it should be: exit code 126",
-        "as it should be, with nobody to ask: exit code 126",
+        "as expected without a user to ask: exit code 126",
         "mcp__memory__delete_entities",
         "2.0",
         "skills/agent/tokyo_time",

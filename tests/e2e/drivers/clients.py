@@ -17,7 +17,7 @@ class Client:
     """The variable with the address of the model."""
     path: str = ""
     own_tools: frozenset[str] = frozenset()
-    """Tools of the CLI's own that the model sees all the same: docs/drive.md says so too."""
+    """Tools of the CLI's own that the model sees all the same: docs/drive-isolation.md says so too."""
 
     def variables(self, url: str) -> dict[str, str]:
         return {self.key: KEY, self.address: url + self.path}

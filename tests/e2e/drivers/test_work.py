@@ -18,7 +18,7 @@ from toolyard.drivers import ResultStatus, SessionStarted, Status, TextDelta, To
 from toolyard.drivers.registry import driver_of
 from toolyard.testing.mock_model import Call, Say
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "drive.md"
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "drive-isolation.md"
 NAMES = (
     *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit"),
     *("Bash", "BashOutput", "KillShell", "Grep", "Glob", "LS"),

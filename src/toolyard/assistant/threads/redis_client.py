@@ -42,7 +42,7 @@ class RedisClient(Closeable):
         self._scripts: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        return f"RedisLink({self.address})"
+        return f"RedisClient({self.address})"
 
     def run_script(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
         """Runs a Lua script atomically and returns its result. Raises SystemFault."""
