@@ -367,7 +367,7 @@ async def test_a_merge_that_is_stopped_half_way_records_what_it_has_merged(a, b,
     def stopped(merge, item, reader, written):
         real(merge, item, reader, written)
         if item.path == b"2.txt":
-            merge._ctx.cancelled.set()
+            merge._ctx.budget.cancelled.set()
 
     monkeypatch.setattr(PeerMerge, "_write_item", stopped)
 
