@@ -262,10 +262,7 @@ class SnapshotStore(Closeable):
         budget: SizeCheck | None = None,
         force_include: ForceInclude | None = None,
     ) -> SnapshotResult:
-        """Takes a snapshot when the caller already holds the write lock and its index.
-
-        `force_include` names files to include even where accepted ignore rules exclude them.
-        """
+        """Takes a snapshot under the caller's write lock. `force_include` names files that no ignore rule excludes."""
         self._check_outside(folder.path)
         began = time.perf_counter()
         started_ns = time.time_ns()
@@ -278,14 +275,9 @@ class SnapshotStore(Closeable):
                 ReadPool(writer, self.options.workers) as pool,
             ):
                 accepted = self.accepted_rules(folder.path)
+                rules = IgnoreRules(self.options.ignore)
                 walked = Walker(
-                    *(
-                        folder,
-                        _IndexedWalkStore(index, reader, writer),
-                        pool,
-                        IgnoreRules(self.options.ignore),
-                        check,
-                    ),
+                    *(folder, _IndexedWalkStore(index, reader, writer), pool, rules, check),
                     accepted=accepted,
                     budget=budget,
                     force_include=force_include,
