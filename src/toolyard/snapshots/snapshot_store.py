@@ -262,7 +262,7 @@ class SnapshotStore(Closeable):
         budget: SizeCheck | None = None,
         force_include: ForceInclude | None = None,
     ) -> SnapshotResult:
-        """Takes a snapshot under the caller's write lock. `force_include` names files that no ignore rule excludes."""
+        """Takes a snapshot under the caller's write lock. `force_include` overrides ignore rules for files."""
         self._check_outside(folder.path)
         began = time.perf_counter()
         started_ns = time.time_ns()
