@@ -57,7 +57,7 @@ SAID = {
     "first-agent.md": (
         "execution mode: context_based: every tool is in the context\nshared folder: ",
         "limits: 4 rounds, 3600 seconds, 100 turns of a model in a round at most\n\nagent helper\n",
-        "tokens before the task: 1,512 for tools, ",
+        "tokens before the task: 1,511 for tools, ",
         "Ready to run.",
         "helper  ✓ Bash   python hello.py Ada  Hello, Ada!",
         "`hello.py` greets the person you name: it printed `Hello, Ada!`.",
@@ -100,14 +100,14 @@ SAID = {
     ),
     "one-config.md": (
         "servers: shop (1 tool), weather (1 tool), crm (209 tools)",
-        "tokens before the task: 922 for tools, ",
+        "tokens before the task: 921 for tools, ",
         "as files: 211 tools, which would cost 10,188 tokens in the context but cost none as files",
         "helper  ✓ execute_python  from servers.shop import list_stock  2 parts",
         "- bolts: 3\n- washers: 2\n",
         "helper  ✓ execute_python  from servers.weather import forecast  Lima: sunny for 3 days.",
         "ok helper mcp__shop__list_stock",
-        "tokens before the task: 1,588 for tools, ",
-        "tokens before the task: 11,700 for tools, ",
+        "tokens before the task: 1,587 for tools, ",
+        "tokens before the task: 11,699 for tools, ",
         "helper  ✓ shop__list_stock",
     ),
 }

@@ -32,7 +32,7 @@ _CANNOT_START = "The run cannot start in "  # what the sandbox's shell prints if
 class CommandArguments(Arguments):
     command: Annotated[str, Field(min_length=1, max_length=_MAX_COMMAND_CHARS)]
     timeout: Annotated[int | None, Field(description="Milliseconds; 2 minutes when left out", ge=1)] = None
-    description: Annotated[str, Field(description="RunKind it does, in a few words")] = ""
+    description: Annotated[str, Field(description="What it does, in a few words")] = ""
     # Not shown to models: clients know it from Claude Code, and it is refused with a reason.
     disable_sandbox: SkipJsonSchema[Annotated[bool, Field(alias="dangerouslyDisableSandbox")]] = False
 
