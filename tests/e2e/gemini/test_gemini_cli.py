@@ -78,7 +78,7 @@ def test_the_model_sees_the_message_of_every_error_and_our_pictures(yard, gemini
     assert f"No such file or folder: {yard.workspace}/missing." in missing["error"]
     assert "out\nExit code 3" in failed["error"].replace("\\n", "\n")
     assert picture["output"].startswith(text("image/png image, 1x1 pixels, 70 bytes")["output"])
-    assert model.conversation.pictures == (("image/png", PNG),)
+    assert model.conversation.images == (("image/png", PNG),)
 
 
 def test_over_http_the_token_stays_in_the_environment(yard, gemini_model, gemini, attached, token):

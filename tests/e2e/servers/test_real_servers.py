@@ -45,7 +45,7 @@ def test_servers_of_two_languages_work_side_by_side(open_pool, everything, pytho
 
 def test_everything_is_listed_and_called_over_each_transport(open_pool, everything):
     def calls(pool):
-        listing = pool.loop.run(pool.listing("everything"))
+        listing = pool.loop.run(pool.server_listing("everything"))
         assert "get-structured-content" in {tool.name for tool in listing.tools}
         told = []
         weather = pool.loop.run(pool.call("everything", "get-structured-content", {"location": "New York"}))
