@@ -184,9 +184,9 @@ class Workspace:
         if parts is not None:
             yard, loop = parts
             try:
-                yard.close()
+                loop.close()  # first: a cancelled call still records its event
             finally:
-                loop.close()
+                yard.close()
 
     def __enter__(self) -> Self:
         self._parts()
