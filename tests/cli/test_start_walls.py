@@ -75,6 +75,7 @@ def toolyard(place, *arguments, execution="filesystem_first", enabled="true", gi
 def assert_refused(done):
     assert done.returncode != 0
     assert UNREACHABLE in done.stderr
+    assert f"{UNREACHABLE}." not in done.stderr
     assert_names_the_ways_out(done.stderr)
 
 

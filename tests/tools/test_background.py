@@ -102,7 +102,7 @@ async def test_killing_ends_it_with_all_its_processes(bench):
 @pytest.mark.parametrize(("tool", "argument"), [("BashOutput", "bash_id"), ("KillShell", "shell_id")])
 async def test_an_unknown_id_is_answered_with_the_known_ones(bench, tool, argument):
     error = await bench.fails(ToolError, tool, **{argument: "bash_9"})
-    assert error.hint == "Known: none was started."
+    assert error.hint == "No background command was started."
     await started(bench, "true")
     error = await bench.fails(ToolError, tool, **{argument: "bash_9"})
     assert error.hint == "Known: bash_1."

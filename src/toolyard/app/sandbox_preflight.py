@@ -54,8 +54,9 @@ def tested_sandbox(execution: CodeExecution, settings: Settings, mode: Permissio
     means = probe.SandboxPrograms.find_programs(settings.container_client, image=docker.image, network=docker.network)
     report = probe.probe_tier(Tier.DOCKER, means)
     if not report.is_available:
+        reason = report.reason if report.reason.endswith((".", "?", "!")) else f"{report.reason}."
         raise SecurityError(
-            f"The configuration asks for the docker sandbox, which does not start: {report.reason.rstrip('.')}.",
+            f"The configuration asks for the docker sandbox, which does not start: {reason}",
             hint=f"{report.hint} Or set `code_execution: {{mode: bubblewrap}}`.",
             retryable=report.is_transient,
         )

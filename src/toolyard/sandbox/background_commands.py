@@ -152,8 +152,9 @@ class BackgroundCommands(Closeable):
         """Returns the command called `name`. Raises ToolError if there is none."""
         shell = self._commands.get(name)
         if shell is None:
-            known = ", ".join(tuple(self._commands)) or "none was started"
-            raise ToolError(f"There is no background command {name!r}.", hint=f"Known: {known}.")
+            known = ", ".join(tuple(self._commands))
+            hint = f"Known: {known}." if known else "No background command was started."
+            raise ToolError(f"There is no background command {name!r}.", hint=hint)
         return shell
 
     def end_notices(self, session: str) -> list[str]:
