@@ -30,10 +30,6 @@ class PastTask:
     def outcome(self) -> str:
         return self._get_text("outcome")
 
-    @property
-    def finished_at(self) -> str:
-        return self._get_text("finished")
-
     def _get_text(self, key: str) -> str:
         value = cast("dict[str, Any]", self.entry).get(key) if isinstance(self.entry, dict) else None
         return value if isinstance(value, str) else ""
