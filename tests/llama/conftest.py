@@ -34,9 +34,9 @@ _POLL_SECONDS = 0.1
 
 
 def pytest_collection_modifyitems(items):
-    here = pathlib.Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
+    here = f"{pathlib.Path(__file__).parent}/"
+    for item in items:  # of all folders: twenty thousand, so no paths are compared part by part
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.llama)
             item.add_marker(pytest.mark.timeout(START_SECONDS + RUN_SECONDS))
 
